@@ -1,0 +1,134 @@
+"""nv_tileas: tiles placed. Every tensor says which thread holds which element; shared memory is explicit.
+
+A tensor type's encoding is a `LayoutAttr`: the linear layout (layout/linear.py) from (register, lane, warp) bits to
+the tile's row-major element index. Ops that nv_tileaa has with the same meaning are declared there once. New here:
+
+  convert_layout   same elements, another layout: nothing, a register permutation, shuffles, or a trip through shared memory
+  alloc_tensor     a buffer in shared memory, with the layout of its elements; `offset` (bytes) after allocation
+  store_shared     registers to a buffer            load_shared   buffer to registers
+  barrier          all threads of the block meet (and see each other's shared-memory writes)
+"""
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import irdl_attr_definition, param_def
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from tileiras.dialects.base import TileOp
+from tileiras.dialects.nv_tileaa import SHARED, make_op
+from tileiras.layout.linear import LinearLayout
+from tileiras.layout.shared import SharedLayout
+
+
+@irdl_attr_definition
+class LayoutAttr(Data[LinearLayout]):
+    """A linear layout as a tensor's encoding. Use `LayoutAttr.of`, which makes each layout's attribute once."""
+
+    name = "nv_tileas.layout"
+
+    @staticmethod
+    def of(layout: LinearLayout) -> LayoutAttr:
+        attr = _LAYOUTS.get(layout)
+        if attr is None:
+            attr = _LAYOUTS[layout] = LayoutAttr(layout)
+        return attr
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> LinearLayout:
+        from tileiras.layout.text import parse_linear
+        return parse_linear(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        shape = "x".join(map(str, self.data.shape))
+        printer.print_string(f"<shape = [{shape}], {self.data}>")
+
+
+_LAYOUTS: dict[LinearLayout, LayoutAttr] = {}
+
+
+@irdl_attr_definition
+class SharedLayoutAttr(Data[SharedLayout]):
+    """Where a buffer's elements lie in shared memory (layout/shared.py)."""
+
+    name = "nv_tileas.shared"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> SharedLayout:
+        from tileiras.layout.text import parse_shared
+        return parse_shared(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.data}>")
+
+
+@irdl_attr_definition
+class BufferType(ParametrizedAttribute, TypeAttribute):
+    """A buffer in shared memory: element type and the layout of its elements."""
+
+    name = "nv_tileas.buffer"
+    element_type: Attribute = param_def()
+    layout: SharedLayoutAttr = param_def()
+
+
+for _mnemonic in SHARED:
+    _op = make_op("nv_tileas", _mnemonic)
+    globals()[_op.__name__] = _op
+
+
+class ConvertLayout(TileOp):
+    """The same elements in the result's layout."""
+
+    name = "nv_tileas.convert_layout"
+    OPERANDS = "source"
+    RESULTS = "result"
+    PURE = True
+
+
+class AllocTensor(TileOp):
+    """A buffer in shared memory. `offset`: its first byte in the kernel's shared memory, set by allocation."""
+
+    name = "nv_tileas.alloc_tensor"
+    RESULTS = "buffer"
+    ATTRS = "offset?"
+
+
+class StoreShared(TileOp):
+    """Write a tensor's registers to a buffer of the same shape."""
+
+    name = "nv_tileas.store_shared"
+    OPERANDS = "source buffer"
+
+
+class LoadShared(TileOp):
+    """Read a tensor (the result's layout) from a buffer of the same shape."""
+
+    name = "nv_tileas.load_shared"
+    OPERANDS = "buffer"
+    RESULTS = "result"
+
+
+class Barrier(TileOp):
+    """All threads of the block meet; shared- and global-memory writes before it are seen after it."""
+
+    name = "nv_tileas.barrier"
+
+
+def layout_of(value: SSAValue) -> LinearLayout:
+    """The layout of a tensor value. Raises TypeError for a value without one."""
+    t = value.type
+    if isinstance(t, TensorType) and isinstance(t.encoding, LayoutAttr):
+        return t.encoding.data
+    raise TypeError(f"{t} has no layout")
+
+
+def with_layout(t: TensorType, layout: LinearLayout) -> TensorType:
+    """The tensor type with this layout as its encoding."""
+    return TensorType(t.element_type, t.shape, LayoutAttr.of(layout))  # type: ignore[arg-type]
+
+
+OPS: dict[str, type[TileOp]] = {c.name: c for c in list(globals().values())
+                                if isinstance(c, type) and issubclass(c, TileOp) and c is not TileOp}
+TYPES = (BufferType,)
+ATTRS = (LayoutAttr, SharedLayoutAttr)
