@@ -1,0 +1,66 @@
+# Everything a developer or a newcomer runs. Needs Python 3.10 to 3.14 with pip, and nothing else.
+#
+#   make demo       three real kernels: compiled for four SMs, run in the simulator, compared with NumPy
+#   make test       all that guards a commit (under 20 minutes on two cores)
+#   make test-all   the same and the slow tests
+#   make coverage   the whole kernel suite at -O0 and -O3 on every SM; writes docs/coverage.md (an hour or more)
+#   make bench      compile time and code beside the original's
+#   make clean      forget the environments and everything built
+
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+REFERENCE := .venv-reference
+BIN := $(CURDIR)/$(VENV)/bin
+# The frontend looks for `tileiras` on PATH.
+export PATH := $(BIN):$(PATH)
+
+.PHONY: demo test test-all lint coverage bench clean
+.NOTPARALLEL:
+
+demo: $(VENV)/.demo
+	@$(BIN)/python -m bench.demo $(ARGS)
+
+test: lint
+	@$(BIN)/lit -q -j $(JOBS) tests/filecheck
+	@$(BIN)/pytest -n $(JOBS) -m "not slow" $(ARGS)
+
+test-all: lint
+	@$(BIN)/lit -q -j $(JOBS) tests/filecheck
+	@$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+lint: $(VENV)/.test
+	@$(BIN)/ruff check -q .
+	@$(BIN)/pyright --level error
+
+coverage: $(VENV)/.test
+	@$(BIN)/python -m tests.kernels.coverage --jobs $(JOBS) --write docs/coverage.md $(ARGS)
+
+bench: $(VENV)/.demo $(REFERENCE)/.installed
+	@$(BIN)/python -m bench --reference $(REFERENCE)/bin/python $(ARGS)
+
+clean:
+	rm -rf $(VENV) $(REFERENCE) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis tests/filecheck/Output
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Where Python comes without venv (Debian splits it off), the virtualenv package stands in.
+%/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 15))' \
+	  || { echo "Python 3.10 to 3.14 is needed: make PYTHON=python3.x ..."; exit 1; }
+	@$(PYTHON) -m venv $* || { rm -rf $*; $(PYTHON) -m pip install -q --target build/virtualenv virtualenv \
+	  && PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $*; }
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	@echo "installing into $(VENV)"
+	@$(BIN)/python -m pip install -q -e '.[demo]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+	@echo "installing into $(VENV)"
+	@$(BIN)/python -m pip install -q -e '.[test]'
+	@touch $@ $(VENV)/.demo
+
+$(REFERENCE)/.installed: | $(REFERENCE)/bin/python
+	@echo "installing the original into $(REFERENCE)"
+	@$(REFERENCE)/bin/python -m pip install -q 'nvidia-cuda-tileiras==13.5.*' 'nvidia-cuda-nvcc==13.5.*' 'nvidia-nvvm==13.5.*'
+	@touch $@
