@@ -1,0 +1,299 @@
+"""The state of one function's lowering from nv_tileas to the llvm dialect, and the walk that drives it.
+
+A tile value becomes one LLVM vector holding the thread's registers in layout order. Lowerings ask for the form
+that suits them, and it is made and kept on demand:
+
+    low.scalar(v)     a bare scalar (uniform over the block): one LLVM scalar
+    low.vec(v)        a tensor as one vector
+    low.regs(v)       the same as a list of scalars
+    low.set(v, x)     the result: a scalar, a vector, or a list of scalars
+
+Each lowering is a function registered by op name:
+
+    @lowers("nv_tileas.make_range")
+    def make_range(low: Lowering, op: Operation) -> None: ...
+
+Shared memory. Buffers (alloc_tensor) and op-local scratch get byte offsets by liveness before lowering
+(shared_memory.py); `low.shared_ptr(op)` is where this op's buffer or scratch starts. Hazards: call
+`low.before_shared_write()` before writing and `low.before_shared_read()` before reading; they emit a block barrier
+only if an access of the other kind may be pending. (Buffers that live at once don't overlap, so write after write
+needs none.) All threads execute every op: control flow is uniform over the block.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float8E8M0FNUType,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatTF32Type,
+    IntegerType,
+    TensorType,
+    VectorType,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I8, I32, Builder
+from tileiras.dialects import llvm, nv_tileaa
+from tileiras.dialects.llvm import integer, ptr, vec
+from tileiras.dialects.nv_tileas import layout_of
+from tileiras.errors import CompileError
+from tileiras.layout.linear import LinearLayout
+
+Handler = Callable[["Lowering", Any], None]
+HANDLERS: dict[str, Handler] = {}
+
+
+def lowers(*names: str) -> Callable[[Handler], Handler]:
+    """Register a lowering for ops by name."""
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            HANDLERS[name] = handler
+        return handler
+    return register
+
+
+_STORAGE: dict[type, Attribute] = {
+    Float16Type: F16, BFloat16Type: BF16, Float32Type: F32, FloatTF32Type: F32, Float64Type: F64,
+    Float8E4M3FNType: I8, Float8E5M2Type: I8, Float8E8M0FNUType: I8, Float4E2M1FNType: I8}
+
+
+def storage_type(t: Attribute) -> Attribute:
+    """The LLVM type of one element: f8 types as i8, tf32 as float, f4 and i4 as i8 (one a byte), pointers as global pointers."""
+    if isinstance(t, IntegerType):
+        return I8 if t.width.data == 4 else integer(t.width.data)
+    if isinstance(t, nv_tileaa.PtrType):
+        return ptr(llvm.GLOBAL)
+    found = _STORAGE.get(type(t))
+    if found is None:
+        raise CompileError(f"no machine type for {t}")
+    return found
+
+
+def element_bytes(t: Attribute) -> int:
+    """Bytes an element takes in memory (i1: one)."""
+    s = storage_type(t)
+    if isinstance(s, IntegerType):
+        return max(1, s.width.data // 8)
+    if isinstance(s, llvm.PtrType):
+        return 8
+    return {Float16Type: 2, BFloat16Type: 2, Float32Type: 4, Float64Type: 8}[type(s)]
+
+
+class Lowering:
+    """One function's lowering. `b` is the builder; `options.target` the SM's facts; `axis` the axis analysis of the
+    nv_tileas function (divisibility and constants by value)."""
+
+    def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str, axis: Any) -> None:
+        self.b = builder
+        self.target = target
+        self.num_warps = num_warps
+        self.kernel = kernel
+        self.axis = axis
+        self.offsets: dict[Operation, int] = {}
+        self.reads_pending = False
+        self.writes_pending = False
+        self.shared_base: SSAValue | None = None
+        self._value: dict[SSAValue, SSAValue] = {}
+        self._list: dict[SSAValue, list[SSAValue]] = {}
+        self._scopes: list[list[tuple[dict[Any, Any], Any]]] = [[]]
+        self._places: dict[tuple[tuple[int, ...], tuple[int, ...]], SSAValue] = {}
+        b = builder
+        self.tid = b.call("llvm.nvvm.read.ptx.sreg.tid.x", I32, [])
+        self.lane = b.and_(self.tid, b.i32(31))
+        self.warp = b.lshr(self.tid, 5) if num_warps > 1 else b.i32(0)
+
+    # --- values ---------------------------------------------------------------------------------------------------
+
+    def layout(self, v: SSAValue) -> LinearLayout:
+        return layout_of(v)
+
+    def is_tensor(self, v: SSAValue) -> bool:
+        return isinstance(v.type, TensorType)
+
+    def element(self, v: SSAValue) -> Attribute:
+        """The (nv_tileas) element type of a tensor, or the scalar's type."""
+        return v.type.element_type if isinstance(v.type, TensorType) else v.type
+
+    def lowered_type(self, t: Attribute) -> Attribute:
+        """The LLVM type of a value of an nv_tileas type."""
+        if isinstance(t, TensorType):
+            return vec(t.encoding.data.num_regs, storage_type(t.element_type))  # type: ignore[attr-defined]
+        return storage_type(t)
+
+    def set(self, v: SSAValue, x: SSAValue | Sequence[SSAValue]) -> None:
+        """Record what `v` became: a scalar or a vector, or the list of its registers."""
+        if isinstance(x, SSAValue):
+            if isinstance(v.type, TensorType) and not isinstance(x.type, VectorType):
+                self._remember(self._list, v, [x])
+            else:
+                self._remember(self._value, v, x)
+        elif not isinstance(v.type, TensorType):
+            self._remember(self._value, v, x[0])
+        else:
+            self._remember(self._list, v, list(x))
+
+    def scalar(self, v: SSAValue) -> SSAValue:
+        return self._value[v]
+
+    def vec(self, v: SSAValue) -> SSAValue:
+        """A tensor's registers as one vector; a scalar's value as it is."""
+        found = self._value.get(v)
+        if found is None:
+            found = self.b.pack(self._list[v])
+            self._remember(self._value, v, found)
+        return found
+
+    def regs(self, v: SSAValue) -> list[SSAValue]:
+        """A tensor's registers as scalars; for a scalar, a list of one."""
+        found = self._list.get(v)
+        if found is None:
+            value = self._value[v]
+            found = self.b.unpack(value) if isinstance(value.type, VectorType) else [value]
+            self._remember(self._list, v, found)
+        return found
+
+    def _remember(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        table[key] = value
+        self._scopes[-1].append((table, key))
+
+    def enter(self) -> None:
+        """A nested region begins: what is made from here on doesn't dominate what follows the region."""
+        self._scopes.append([])
+
+    def leave(self) -> None:
+        for table, key in self._scopes.pop():
+            table.pop(key, None)
+
+    # --- places ---------------------------------------------------------------------------------------------------
+
+    def place(self, lane: Sequence[int], warp: Sequence[int]) -> SSAValue:
+        """XOR of the bases of this thread's lane and warp bits, as i32 (computed in the entry block's order of need)."""
+        key = (tuple(lane), tuple(warp))
+        found = self._places.get(key)
+        if found is None:
+            b = self.b
+            found = b.i32(0)
+            for source, bases in ((self.lane, key[0]), (self.warp, key[1])):
+                found = b.xor(found, self._linear(source, bases)) if b.known(found) is None else self._linear(source, bases) \
+                    if b.known(found) == 0 else b.xor(found, self._linear(source, bases))
+            self._remember(self._places, key, found)
+        return found
+
+    def _linear(self, x: SSAValue, bases: Sequence[int]) -> SSAValue:
+        """The XOR of `bases` over the set bits of x; runs of consecutive single bits become one shift and mask."""
+        b = self.b
+        out = b.i32(0)
+        i = 0
+        while i < len(bases):
+            basis = bases[i]
+            if basis == 0:
+                i += 1
+                continue
+            n = 1
+            while i + n < len(bases) and bases[i + n] == basis << n and basis & (basis - 1) == 0:
+                n += 1
+            mask = (1 << n) - 1 << i
+            bits = b.and_(x, b.i32(mask))
+            if basis & (basis - 1) == 0:
+                to = basis.bit_length() - 1
+                term = b.shl(bits, to - i) if to >= i else b.lshr(bits, i - to)
+            else:
+                term = b.mul(b.lshr(bits, i), b.i32(basis))
+            out = b.xor(out, term) if b.known(out) != 0 else term
+            i += n
+        return out
+
+    def flat_index(self, layout: LinearLayout) -> SSAValue:
+        """The flat index (i32) of the element in this thread's register 0; register r's is this XOR reg_indices[r]."""
+        return self.place(layout.lane, layout.warp)
+
+    def coordinates(self, layout: LinearLayout) -> list[SSAValue]:
+        """The thread's coordinate in each dimension (i32) for register 0."""
+        from tileiras.layout.linear import dim_bits
+        out = []
+        for low, bits in dim_bits(layout.shape):
+            mask = (1 << bits) - 1
+            out.append(self.place(tuple(x >> low & mask for x in layout.lane), tuple(x >> low & mask for x in layout.warp)))
+        return out
+
+    def owner_predicate(self, layout: LinearLayout) -> SSAValue | None:
+        """True in one thread for each element that several threads hold (None: nobody shares): for stores and atomics.
+
+        Register copies inside a thread are the caller's: `owned_regs`."""
+        b = self.b
+        n = len(layout.reg)
+        free_lane = free_warp = 0
+        for mask in layout.copies:
+            place = mask >> n
+            if not place:
+                continue
+            top = place.bit_length() - 1
+            if top < 5:
+                free_lane |= 1 << top
+            else:
+                free_warp |= 1 << top - 5
+        predicate = None
+        for source, free in ((self.lane, free_lane), (self.warp, free_warp)):
+            if free and b.known(source) is None:
+                p = b.icmp("eq", b.and_(source, b.i32(free)), b.i32(0))
+                predicate = p if predicate is None else b.and_(predicate, p)
+        return predicate
+
+    def owned_regs(self, layout: LinearLayout) -> list[int]:
+        """Registers that are not a copy of a lower register of the same thread."""
+        seen: set[int] = set()
+        out = []
+        for r, flat in enumerate(layout.reg_indices):
+            if flat not in seen:
+                seen.add(flat)
+                out.append(r)
+        return out
+
+    # --- shared memory and barriers -------------------------------------------------------------------------------
+
+    def shared_ptr(self, op: Operation, extra: int = 0) -> SSAValue:
+        """Where the buffer or scratch that `op` was given starts, plus `extra` bytes; a pointer into shared memory."""
+        assert self.shared_base is not None
+        return self.b.gep(self.shared_base, self.offsets[op] + extra)
+
+    def barrier(self) -> None:
+        """All threads of the block meet."""
+        if self.num_warps == 1:
+            self.b.call("llvm.nvvm.bar.warp.sync", llvm.VOID, [self.b.i32(-1)], convergent=True)
+        else:
+            self.b.call("llvm.nvvm.barrier.cta.sync.aligned.all", llvm.VOID, [self.b.i32(0)], convergent=True)
+        self.reads_pending = self.writes_pending = False
+
+    def before_shared_write(self) -> None:
+        if self.reads_pending:
+            self.barrier()
+        self.writes_pending = True
+
+    def before_shared_read(self) -> None:
+        if self.writes_pending:
+            self.barrier()
+        self.reads_pending = True
+
+    # --- the walk -------------------------------------------------------------------------------------------------
+
+    def lower_block(self, block: Any) -> None:
+        """Lower a block's ops in order (its terminator included)."""
+        for op in block.ops:
+            handler = HANDLERS.get(op.name)
+            if handler is None:
+                raise CompileError(f"'{op.name}' has no lowering")
+            handler(self, op)
+
+
+def bits_of(t: Attribute) -> int:
+    """Bits of a register element."""
+    from tileiras.conversion.tileas_to_llvm.builder import width_of
+    return width_of(storage_type(t))
