@@ -18,10 +18,13 @@ at creation; with some four hundred ops, that would be most of a compile. `TileO
 
 `name` alone is one operand, `name?` none or one, `name*` any number (the accessor gives a tuple). An op with
 two or more optional or variadic groups carries `operandSegmentSizes`, as MLIR's ops do; results likewise.
-Inherent attributes are xDSL properties, so the generic form prints as MLIR's `<{...}>`.
+Inherent attributes are xDSL properties, so the generic form prints as MLIR's `<{...}>`. A name that xDSL's
+`Operation` has itself (`operands`, `results`, `name`) keeps xDSL's meaning; a Python keyword (`from`, `global`)
+gets an accessor with an underscore behind it (`from_`, `global_`).
 """
 from __future__ import annotations
 
+import keyword
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -89,6 +92,12 @@ def _region_accessor(index: int) -> property:
     return property(lambda op: op.regions[index])
 
 
+def _add_accessor(cls: type[Operation], name: str, accessor: property) -> None:
+    if name == "name" or hasattr(Operation, name):
+        return
+    setattr(cls, name + "_" if keyword.iskeyword(name) else name, accessor)
+
+
 class TileOp(Operation):
     """The base of every op declared by this project; see the module's docstring."""
 
@@ -117,15 +126,15 @@ class TileOp(Operation):
                 group = fields(cls.__dict__[text])
                 setattr(cls, group_name, group)
                 for i, f in enumerate(group):
-                    setattr(cls, f.name, _group_accessor(kind, i, group))
+                    _add_accessor(cls, f.name, _group_accessor(kind, i, group))
         if "ATTRS" in cls.__dict__:
             cls.attr_fields = fields(cls.__dict__["ATTRS"])
             for f in cls.attr_fields:
-                setattr(cls, f.name, _attribute_accessor(f.name))
+                _add_accessor(cls, f.name, _attribute_accessor(f.name))
         if "REGIONS" in cls.__dict__:
             cls.region_fields = fields(cls.__dict__["REGIONS"])
             for i, f in enumerate(cls.region_fields):
-                setattr(cls, f.name, _region_accessor(i))
+                _add_accessor(cls, f.name, _region_accessor(i))
 
     @classmethod
     def make(cls, operands: Sequence[SSAValue | Sequence[SSAValue] | None] = (),
