@@ -31,7 +31,7 @@ test-all: lint
 
 lint: $(VENV)/.test
 	@$(BIN)/ruff check -q .
-	@$(BIN)/pyright --level error
+	@$(BIN)/pyright --level error --pythonpath $(BIN)/python
 
 coverage: $(VENV)/.test
 	@$(BIN)/python -m tests.kernels.coverage --jobs $(JOBS) --write docs/coverage.md $(ARGS)
