@@ -20,6 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from tileiras.layout.f2 import apply, kernel, solve
+
+__all__ = ["LANE_BITS", "LinearLayout", "apply", "blocked", "dim_bits", "log2", "solve"]
+
 LANE_BITS = 5
 
 
@@ -37,15 +41,6 @@ def dim_bits(shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
         fields.append((low, log2(extent)))
         low += fields[-1][1]
     return tuple(reversed(fields))
-
-
-def apply(bases: Sequence[int], value: int) -> int:
-    """The XOR of the bases of the set bits of `value`."""
-    out = 0
-    for i, basis in enumerate(bases):
-        if value >> i & 1:
-            out ^= basis
-    return out
 
 
 @dataclass(frozen=True)
@@ -156,20 +151,7 @@ class LinearLayout:
     @cached_property
     def copies(self) -> tuple[int, ...]:
         """A basis of the "place" bits combinations that lead to flat index 0, as masks over `bases` (the kernel)."""
-        pivots: dict[int, tuple[int, int]] = {}
-        kernel = []
-        for i, basis in enumerate(self.bases):
-            value, mask = basis, 1 << i
-            while value:
-                top = value.bit_length() - 1
-                if top not in pivots:
-                    pivots[top] = (value, mask)
-                    break
-                value ^= pivots[top][0]
-                mask ^= pivots[top][1]
-            if not value:
-                kernel.append(mask)
-        return tuple(kernel)
+        return tuple(kernel(self.bases))
 
     @property
     def is_exclusive(self) -> bool:
@@ -191,35 +173,20 @@ class LinearLayout:
             n += 1
         return 1 << n
 
+    def find(self, flat: int) -> tuple[int, int, int] | None:
+        """A (register, lane, warp) that holds the element, lowest registers first, then lanes; None if no one does."""
+        place = solve(self.bases, [flat])[0]
+        return None if place is None else self.split(place)
+
+    def split(self, place: int) -> tuple[int, int, int]:
+        """A mask over `bases` as (register, lane, warp) numbers."""
+        r = len(self.reg)
+        return place & (1 << r) - 1, place >> r & (1 << LANE_BITS) - 1, place >> r + LANE_BITS
+
     def __str__(self) -> str:
         def rows(bases: tuple[int, ...]) -> str:
             return "[" + ", ".join("[" + ", ".join(map(str, self.coords(b))) + "]" for b in bases) + "]"
         return f"reg = {rows(self.reg)}, lane = {rows(self.lane)}, warp = {rows(self.warp)}"
-
-
-def solve(bases: Sequence[int], targets: Sequence[int]) -> list[int | None]:
-    """For each target, a mask of bases whose XOR is the target, preferring low-numbered bases; None if there is none."""
-    pivots: dict[int, tuple[int, int]] = {}
-    for i, basis in enumerate(bases):
-        value, mask = basis, 1 << i
-        while value:
-            top = value.bit_length() - 1
-            if top not in pivots:
-                pivots[top] = (value, mask)
-                break
-            value ^= pivots[top][0]
-            mask ^= pivots[top][1]
-    out: list[int | None] = []
-    for value in targets:
-        mask = 0
-        while value:
-            top = value.bit_length() - 1
-            if top not in pivots:
-                break
-            value ^= pivots[top][0]
-            mask ^= pivots[top][1]
-        out.append(None if value else mask)
-    return out
 
 
 @lru_cache(maxsize=4096)

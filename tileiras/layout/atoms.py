@@ -1,0 +1,207 @@
+"""Which `mma.sync` instructions exist, from which SM on, and which thread holds which element of their operands.
+
+One row an instruction shape and type. Fragments follow one rule (PTX ISA, "Matrix Fragments for mma.m...n...k...",
+every dense shape with .row.col): with g = lane / 4, t = lane % 4 and e the elements in one 32-bit register
+(e = 1 for f64),
+
+    A (m x k)   row g (+8 in the second half of m 16), column t*e + i (+4e, +8e for larger k); registers run over i,
+                then the row half, then k
+    B (k x n)   row t*e + i (+4e, +8e), column g; registers run over i, then k
+    C (m x n)   row g (+8), column t*2 + i; registers run over i, then the row half
+
+so an atom is its extents, its types and a name. `choose_atom` picks the row for a tile's types and extents;
+`dot_layouts` spreads the atoms of a whole tile over warps and registers.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from tileiras.layout.linear import LinearLayout, log2
+
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "f64": 64, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "s32": 32}
+"""Width of an element in a fragment's registers, in bits."""
+
+TYPE_NAMES = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "f32": "f32", "f64": "f64", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
+"""From the IR's name of a float type to PTX's."""
+
+
+@dataclass(frozen=True)
+class MmaAtom:
+    """One instruction: D(m x n) = A(m x k) x B(k x n) + C, held by the 32 lanes of a warp.
+
+    intrinsic: name after `llvm.nvvm.`; its operands are A's registers, B's, C's (`a_type` etc. give the LLVM type of
+    one register, which holds several elements when it is narrower), its result a struct of as many as C. min_sm: the
+    first SM that has it. widen: the IR type that A and B must be converted to first (exact), or ""."""
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    acc: str
+    intrinsic: str
+    min_sm: int
+    widen: str = ""
+
+    @cached_property
+    def a_bases(self) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+        """((row, column) of each register bit, of each lane bit) of A."""
+        e = max(1, 32 // BITS[self.a])
+        reg = [(0, 1 << i) for i in range(log2(e))] + [(8, 0)] * (self.m == 16) + _steps(4 * e, self.k, column=True)
+        return tuple(reg), ((0, e), (0, 2 * e), (1, 0), (2, 0), (4, 0))
+
+    @cached_property
+    def b_bases(self) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+        """((row, column) of each register bit, of each lane bit) of B."""
+        e = max(1, 32 // BITS[self.b])
+        reg = [(1 << i, 0) for i in range(log2(e))] + _steps(4 * e, self.k, column=False)
+        return tuple(reg), ((e, 0), (2 * e, 0), (0, 1), (0, 2), (0, 4))
+
+    @cached_property
+    def c_bases(self) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
+        """((row, column) of each register bit, of each lane bit) of C and D."""
+        return ((0, 1),) + ((8, 0),) * (self.m == 16), ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
+
+    @property
+    def a_type(self) -> str:
+        """LLVM type of one register of A or B."""
+        return {"f16": "<2 x half>", "f64": "double"}.get(self.a, "i32")
+
+    @property
+    def c_type(self) -> str:
+        """LLVM type of one register of C or D."""
+        return {"f16": "<2 x half>", "f32": "float", "f64": "double", "s32": "i32"}[self.acc]
+
+    @property
+    def elements_per_reg(self) -> int:
+        """Elements of A or B in one register of `a_type`."""
+        return max(1, 32 // BITS[self.a])
+
+
+def _steps(first: int, extent: int, column: bool) -> list[tuple[int, int]]:
+    out = []
+    while first < extent:
+        out.append((0, first) if column else (first, 0))
+        first *= 2
+    return out
+
+
+def _table() -> tuple[MmaAtom, ...]:
+    """All atoms; for each type, the preferred (largest) shape first."""
+    rows: list[MmaAtom] = []
+
+    def add(min_sm: int, m: int, k: int, a: str, b: str, acc: str, suffix: str) -> None:
+        rows.append(MmaAtom(m, 8, k, a, b, acc, f"mma.m{m}n8k{k}.row.col.{suffix}", min_sm))
+    for acc in ("f32", "f16"):
+        add(80, 16, 16, "f16", "f16", acc, f"{acc}.{acc}")
+        add(75, 16, 8, "f16", "f16", acc, f"{acc}.{acc}")
+    add(80, 16, 16, "bf16", "bf16", "f32", "bf16")
+    add(80, 16, 8, "bf16", "bf16", "f32", "bf16")
+    add(80, 16, 8, "tf32", "tf32", "f32", "tf32")
+    add(80, 16, 4, "tf32", "tf32", "f32", "tf32")
+    for k in (16, 8, 4):
+        add(90, 16, k, "f64", "f64", "f64", "f64")
+    add(80, 8, 4, "f64", "f64", "f64", "f64")
+    for a in ("s8", "u8"):
+        for b in ("s8", "u8"):
+            suffix = a if a == b else f"{a}.{b}"
+            add(80, 16, 32, a, b, "s32", suffix)
+            add(80, 16, 16, a, b, "s32", suffix)
+            add(75, 8, 16, a, b, "s32", suffix)
+    for acc in ("f32", "f16"):
+        for a in ("e4m3", "e5m2"):
+            for b in ("e4m3", "e5m2"):
+                for k in (32, 16):
+                    add(89, 16, k, a, b, acc, f"{acc}.{a}.{b}.{acc}")
+    return tuple(rows)
+
+
+ATOMS: tuple[MmaAtom, ...] = _table()
+
+
+def choose_atom(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int,
+                signed_a: bool = True, signed_b: bool = True) -> MmaAtom | None:
+    """The instruction for a tile product (m x k) x (k x n), or None: multiply and add by ordinary arithmetic.
+
+    target: an SM number, or anything with `.sm`. a, b, acc: element types as the IR prints them (f16, bf16, tf32, f32,
+    f64, i8, f8E4M3FN, f8E5M2; acc also i32). None when no type fits on this target or the tile is smaller than every
+    atom. 8-bit floats on an SM without their own instruction give the f16 atom with `widen` = "f16": the conversion
+    loses nothing."""
+    sm = target if isinstance(target, int) else target.sm
+    return _choose(sm, a, b, acc, m, n, k, signed_a, signed_b)
+
+
+@lru_cache(maxsize=1024)
+def _choose(sm: int, a: str, b: str, acc: str, m: int, n: int, k: int, signed_a: bool, signed_b: bool) -> MmaAtom | None:
+    if a == b == "i8" and acc == "i32":
+        ptx_a, ptx_b, ptx_acc = "s8" if signed_a else "u8", "s8" if signed_b else "u8", "s32"
+    elif a in TYPE_NAMES and b in TYPE_NAMES and acc in TYPE_NAMES:
+        ptx_a, ptx_b, ptx_acc = TYPE_NAMES[a], TYPE_NAMES[b], TYPE_NAMES[acc]
+    else:
+        return None
+    for atom in ATOMS:
+        if ((atom.a, atom.b, atom.acc) == (ptx_a, ptx_b, ptx_acc) and atom.min_sm <= sm
+                and atom.m <= m and atom.n <= n and atom.k <= k):
+            return atom
+    if BITS[ptx_a] == BITS[ptx_b] == 8 and ptx_acc != "s32":
+        wide = _choose(sm, "f16", "f16", acc, m, n, k, True, True)
+        if wide is not None:
+            return MmaAtom(wide.m, wide.n, wide.k, wide.a, wide.b, wide.acc, wide.intrinsic, wide.min_sm, widen="f16")
+    return None
+
+
+def split_warps(m: int, n: int, atom_m: int, atom_n: int, warp_bits: int) -> tuple[int, int]:
+    """How many of `warp_bits` go to the m and n dimensions so that each warp's part is near square: it then reads
+    the least of A and B. Bits that neither dimension has room for are left out (those warps repeat the work)."""
+    wm = wn = 0
+    for _ in range(warp_bits):
+        rest_m, rest_n = m >> wm, n >> wn
+        can_m, can_n = rest_m > atom_m, rest_n > atom_n
+        if can_m and (rest_m >= rest_n or not can_n):
+            wm += 1
+        elif can_n:
+            wn += 1
+    return wm, wn
+
+
+@lru_cache(maxsize=1024)
+def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
+                batch: int = 0) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
+    """Layouts of A (m, k), B (k, n) and C (m, n) for a tile product by `atom`; with `batch` > 0, of (batch, ...) tiles.
+
+    Warps go over the batch first, then over m and n. Registers run through an atom, then along n (C), k (A, B), then
+    the other dimension, then the batch, so that atom number i of C is the i-th run of 4 (or 2) registers."""
+    warp_bits = log2(num_warps)
+    batch_bits = log2(batch) if batch else 0
+    warp_batch = min(warp_bits, batch_bits)
+    wm, wn = split_warps(m, n, atom.m, atom.n, warp_bits - warp_batch)
+    idle = warp_bits - warp_batch - wm - wn
+    lead = () if not batch else (batch,)
+
+    def layout(rows: int, cols: int, atom_bases, atom_rows: int, atom_cols: int, warp_rows: int | None,
+               warp_cols: int | None, columns_first: bool) -> LinearLayout:
+        def flat(pair: tuple[int, int]) -> int:
+            return pair[0] * cols + pair[1]
+        reg = [flat(p) for p in atom_bases[0]]
+        lane = tuple(flat(p) for p in atom_bases[1])
+        row_step, col_step = atom_rows, atom_cols
+        warp = [rows * cols << batch_bits - warp_batch + i for i in range(warp_batch)]
+        # m's warp bits before n's; the operand without a dimension holds copies (base 0) over its warps
+        for i in range(wm):
+            warp.append(0 if warp_rows is None else (row_step << i) * cols)
+        for i in range(wn):
+            warp.append(0 if warp_cols is None else col_step << i)
+        warp += [0] * idle
+        row_step <<= warp_rows or 0
+        col_step <<= warp_cols or 0
+        along_cols = [1 << i for i in range(log2(col_step), log2(cols))]
+        along_rows = [cols << i for i in range(log2(row_step), log2(rows))]
+        reg += along_cols + along_rows if columns_first else along_rows + along_cols
+        reg += [rows * cols << i for i in range(batch_bits - warp_batch)]
+        return LinearLayout((*lead, rows, cols), tuple(reg), lane, tuple(warp))
+
+    return (layout(m, k, atom.a_bases, atom.m, atom.k, wm, None, True),
+            layout(k, n, atom.b_bases, atom.k, atom.n, None, wn, False),
+            layout(m, n, atom.c_bases, atom.m, atom.n, wm, wn, True))
