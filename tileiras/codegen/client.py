@@ -1,0 +1,189 @@
+"""Who owns the code-generation process: starts it, keeps it, restarts it, and reads its death as a diagnostic.
+
+One worker a process is enough: what runs beside it is Python. It is started by `start()` (the command line
+does so before it imports anything else) or by the first request, survives until exit, and is never shared
+across a fork.
+"""
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from tileiras.codegen import toolchain
+from tileiras.codegen.worker import read_message, write_message
+from tileiras.errors import CompileError
+
+DEFAULT_TIMEOUT = 600.0
+"""Seconds that LLVM may take on one module."""
+
+_BOOTSTRAP = ("import sys; sys.path[:0] = sys.argv[2:]; "
+              "from tileiras.codegen.worker import main; main(sys.argv[1])")
+_LOG_TAIL = 4000
+
+
+class _Worker:
+    """One child process with its two pipes and the file that its stderr goes to."""
+
+    def __init__(self) -> None:
+        llvmlite = toolchain.find_python_package("llvmlite")
+        if llvmlite is None:
+            raise CompileError("llvmlite is not installed")
+        if not sys.executable:
+            raise CompileError("cannot start the code generator: sys.executable is not set")
+        package_root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        paths = [os.path.dirname(llvmlite)]
+        if package_root not in paths:
+            paths.append(package_root)
+        argv = [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, toolchain.find_libdevice() or "", *paths]
+        self.log = _anonymous_file()
+        child_in, self.to_child = os.pipe()
+        self.from_child, child_out = os.pipe()
+        try:
+            self.pid = _spawn(argv, child_in, child_out, self.log)
+        except OSError as error:
+            os.close(self.to_child)
+            os.close(self.from_child)
+            os.close(self.log)
+            raise CompileError(f"cannot start the code generator: {error}") from error
+        finally:
+            os.close(child_in)
+            os.close(child_out)
+
+    def ask(self, message: tuple[Any, ...], timeout: float) -> tuple[Any, ...]:
+        """One request and its reply. Raises CompileError when the process dies or takes too long."""
+        try:
+            write_message(self.to_child, message)
+        except OSError:
+            raise CompileError(self._death()) from None
+        deadline = time.monotonic() + timeout
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self.close(kill=True)
+                raise CompileError(f"LLVM did not finish within {timeout:g} seconds")
+            if select.select([self.from_child], [], [], left)[0]:
+                break
+        reply = read_message(self.from_child)
+        if reply is None:
+            raise CompileError(self._death())
+        return reply
+
+    def _death(self) -> str:
+        """Why the process ended, in LLVM's words where it left any."""
+        try:
+            status = os.waitpid(self.pid, 0)[1]
+        except OSError:
+            status = 0
+        size = os.fstat(self.log).st_size
+        log = os.pread(self.log, _LOG_TAIL, max(0, size - _LOG_TAIL)).decode(errors="replace")
+        self.close(kill=False)
+        for line in log.splitlines():
+            if line.startswith("LLVM ERROR: "):
+                detail = log[log.index(line) + len("LLVM ERROR: "):].split("\nPLEASE submit")[0].strip()
+                return f"LLVM can't compile this module: {detail}"
+        how = f"signal {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else (
+            f"exit status {os.WEXITSTATUS(status)}")
+        detail = f": {log.strip().splitlines()[-1]}" if log.strip() else ""
+        return f"the code generator ended with {how}{detail}"
+
+    def close(self, *, kill: bool, reap: bool = True) -> None:
+        for fd in (self.to_child, self.from_child, self.log):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+        if kill:
+            try:
+                os.kill(self.pid, signal.SIGKILL)
+                if reap:
+                    os.waitpid(self.pid, 0)
+            except OSError:
+                pass
+
+    def forget(self) -> None:
+        """Close this process's copies of the pipes, leaving the worker to the parent that owns it."""
+        self.close(kill=False)
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("tileiras-llvm", os.MFD_CLOEXEC)
+    import tempfile
+    fd, path = tempfile.mkstemp(prefix="tileiras-llvm")
+    os.unlink(path)
+    return fd
+
+
+def _spawn(argv: list[str], stdin: int, stdout: int, stderr: int) -> int:
+    actions = [(os.POSIX_SPAWN_DUP2, stdin, 0), (os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)]
+    return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions)
+
+
+_lock = threading.Lock()
+_worker: _Worker | None = None
+
+
+def _current() -> _Worker:
+    global _worker
+    if _worker is None:
+        _worker = _Worker()
+    return _worker
+
+
+def start(cpu: str, features: str, opt_level: int) -> None:
+    """Start the worker if there is none and let it warm up for a target, without waiting for it."""
+    with _lock:
+        if _worker is not None:
+            return
+        try:
+            write_message(_current().to_child, ("warm", cpu, features, opt_level))
+        except OSError:
+            pass  # the first request reports it
+
+
+def emit_ptx(llvm_ir: str, *, cpu: str, features: str, opt_level: int, cc: int, verify: bool = False,
+             keep_llvm: bool = False, timeout: float = DEFAULT_TIMEOUT) -> tuple[str, str, dict[str, float]]:
+    """PTX, optimized LLVM text (empty unless asked for) and seconds by phase.
+
+    Raises CompileError with LLVM's text when it can't compile the module.
+    """
+    global _worker
+    with _lock:
+        try:
+            reply = _current().ask(("ptx", llvm_ir, cpu, features, opt_level, cc, verify, keep_llvm), timeout)
+        except BaseException:  # dead, or in the middle of a reply
+            worker, _worker = _worker, None
+            if worker is not None:
+                worker.close(kill=True)
+            raise
+    if reply[0] != "ok":
+        raise CompileError(f"LLVM: {reply[1]}")
+    return reply[1], reply[2], reply[3]
+
+
+def stop() -> None:
+    """End the worker; the next request starts another."""
+    global _worker
+    with _lock:
+        worker, _worker = _worker, None
+    if worker is not None:
+        worker.close(kill=True)
+
+
+def _after_fork_in_child() -> None:
+    global _worker, _lock
+    _lock = threading.Lock()
+    worker, _worker = _worker, None
+    if worker is not None:
+        worker.forget()
+
+
+atexit.register(stop)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,69 @@
+"""The way from LLVM IR text to a cubin: gate, LLVM, PTX fix-ups, ptxas."""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tileiras.codegen import client
+from tileiras.codegen.ptx_fixup import empty_ptx, fix_ptx
+from tileiras.codegen.resources import Entry, entries_of_ptx, with_resources
+from tileiras.driver.targets import Target, find_target
+
+TimingSink = Callable[[str, float], None]
+"""Called with a phase's name and its seconds."""
+
+
+@dataclass(frozen=True)
+class CodegenResult:
+    """`ptx` as ptxas got it, the `cubin`, its `entries` with resources, ptxas' `report` and `warnings`;
+    `optimized_llvm` is empty unless it was asked for."""
+
+    ptx: str
+    cubin: bytes
+    entries: tuple[Entry, ...]
+    report: str = ""
+    warnings: tuple[str, ...] = ()
+    optimized_llvm: str = ""
+
+
+def compile_llvm_to_ptx(llvm_ir: str, target: Target | str, opt_level: int = 3, *, verify: bool = False,
+                        timing: TimingSink | None = None) -> str:
+    """PTX for `target`, ready for ptxas. Raises CompileError."""
+    return _to_ptx(llvm_ir, find_target(target), opt_level, verify, False, timing)[0]
+
+
+def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llvm: bool,
+            timing: TimingSink | None) -> tuple[str, str]:
+    if "define " not in llvm_ir:
+        return empty_ptx(target.ptx), llvm_ir
+    ptx, optimized, phases = client.emit_ptx(
+        llvm_ir, cpu=target.llvm_cpu, features=target.llvm_features, opt_level=opt_level, cc=target.cc,
+        verify=verify, keep_llvm=keep_llvm)
+    if timing is not None:
+        for phase, seconds in phases.items():
+            timing(phase, seconds)
+    return fix_ptx(ptx), optimized
+
+
+def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, lineinfo: bool = False,
+                 device_debug: bool = False, sanitize: str | None = None, verify: bool = False,
+                 keep_llvm: bool = False, ptxas_flags: tuple[str, ...] = (),
+                 timing: TimingSink | None = None) -> CodegenResult:
+    """A cubin of an LLVM module (text) whose kernels have the calling convention `ptx_kernel`.
+
+    `lineinfo` keeps source lines, `device_debug` full debug information (needs `opt_level` 0), `sanitize` is
+    None or "memcheck". Raises CompileError with LLVM's or ptxas' words.
+    """
+    from tileiras.codegen import ptxas
+
+    target = find_target(target)
+    ptx, optimized = _to_ptx(llvm_ir, target, opt_level, verify, keep_llvm, timing)
+    flags = ptxas.arguments(target.ptx, opt_level, lineinfo=lineinfo, device_debug=device_debug,
+                            sanitize=sanitize, extra=ptxas_flags)
+    start = time.perf_counter()
+    assembled = ptxas.assemble(ptx, flags)
+    if timing is not None:
+        timing("ptxas", time.perf_counter() - start)
+    entries = with_resources(entries_of_ptx(ptx), assembled.report)
+    return CodegenResult(ptx, assembled.cubin, entries, assembled.report, assembled.warnings, optimized)

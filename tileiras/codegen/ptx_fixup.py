@@ -1,0 +1,72 @@
+"""What must be rewritten in LLVM's PTX so that a tile launcher can run it.
+
+A frontend launches with block (1,1,1) and the tile grid; the driver recognises such kernels by marks that LLVM 22
+doesn't print. Of this
+
+    .version 9.0                            .version 9.2
+    .target sm_90a                          .target sm_90a
+    .address_size 64                        .address_size 64
+                                            .visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];
+    .visible .entry k(          becomes     .visible .entry k(
+        .param .u64 k_param_0,                  .param .u64 k_param_0,
+        .param .align 64 .b8 k_param_1[128]     .hidden .param .align 64 .b8 k_param_1[128]
+    )                                       )
+    .reqntid 128                            .reqntid 128
+    {                                       .minnctapersm 1
+                                            .language 7
+                                            {
+
+A 64-byte-aligned 128-byte parameter is always a tensor map that the launcher builds, hence hidden.
+"""
+from __future__ import annotations
+
+import re
+
+from tileiras.errors import CompileError
+
+PTX_VERSION = "9.2"
+"""The first PTX ISA that has `.language`."""
+TILE_LANGUAGE = ".language 7"
+LAUNCH_METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
+
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+_TENSOR_MAP = re.compile(r"^\s*\.param\s+\.align\s+64\s+\.b8\s+[\w$]+\[128\]")
+
+
+def fix_ptx(ptx: str) -> str:
+    """LLVM's PTX with the launch contract's header and entry directives.
+
+    Raises CompileError for an entry whose thread count isn't fixed by `.reqntid`.
+    """
+    out: list[str] = []
+    entry: str | None = None
+    has_threads = has_minimum = False
+    for line in ptx.split("\n"):
+        if entry is None:
+            if line.startswith(".version"):
+                line = f".version {PTX_VERSION}"
+            elif line.startswith(".address_size"):
+                out += [line, "", LAUNCH_METADATA]
+                continue
+            elif ".entry" in line and not line.startswith("\t") and (match := _ENTRY.search(line)):
+                entry, has_threads, has_minimum = match.group(1), False, False
+        elif line.startswith("{"):
+            if not has_threads:
+                raise CompileError(f"kernel '{entry}' has no fixed thread count")
+            if not has_minimum:
+                out.append(".minnctapersm 1")
+            out.append(TILE_LANGUAGE)
+            entry = None
+        elif line.startswith(".reqntid"):
+            has_threads = True
+        elif line.startswith(".minnctapersm"):
+            has_minimum = True
+        elif _TENSOR_MAP.match(line):
+            line = "\t.hidden " + line.lstrip()
+        out.append(line)
+    return "\n".join(out)
+
+
+def empty_ptx(ptx_target: str) -> str:
+    """The PTX of a module without kernels."""
+    return f".version {PTX_VERSION}\n.target {ptx_target}\n.address_size 64\n\n{LAUNCH_METADATA}\n"

@@ -1,0 +1,76 @@
+"""How ptxas is run: PTX text in, cubin and report out."""
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+
+from tileiras.codegen import toolchain
+from tileiras.errors import CompileError
+
+DEFAULT_TIMEOUT = 1800.0
+"""Seconds that ptxas may take on one module."""
+
+_SANITIZER_FLAGS = {"memcheck": ("-sanitize=memcheck", "-g-tmem-access-check")}
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A cubin, ptxas' resource report (`-v`), and what it warned about."""
+
+    cubin: bytes
+    report: str
+    warnings: tuple[str, ...]
+
+
+def arguments(ptx_target: str, opt_level: int, *, lineinfo: bool = False, device_debug: bool = False,
+              sanitize: str | None = None, extra: tuple[str, ...] = ()) -> list[str]:
+    """ptxas' options for a compilation, without its input and output."""
+    flags = [f"-arch={ptx_target}", f"-O{opt_level}", "-v"]
+    if device_debug:
+        flags.append("-g")
+    elif lineinfo:
+        flags.append("-lineinfo")
+    if sanitize:
+        flags += _SANITIZER_FLAGS[sanitize]
+    flags += extra
+    return flags
+
+
+def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT) -> Assembled:
+    """Run ptxas on a text. Raises CompileError with ptxas' own words when it refuses."""
+    import subprocess
+
+    ptxas = toolchain.find_tool("ptxas")
+    if ptxas is None:
+        raise CompileError("cannot find ptxas; install nvidia-cuda-nvcc, or put it on PATH or under CUDA_HOME")
+    with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
+        cubin_path = os.path.join(folder, "out.cubin")
+        command = [ptxas, *flags, "-o", cubin_path, "-"]
+        try:
+            done = subprocess.run(command, input=ptx.encode(), capture_output=True, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired:
+            raise CompileError(f"ptxas did not finish within {timeout:g} seconds") from None
+        except OSError as error:
+            raise CompileError(f"cannot run {ptxas}: {error}") from error
+        report = done.stderr.decode(errors="replace")
+        if done.returncode != 0:
+            raise CompileError(_explain(done.returncode, report + done.stdout.decode(errors="replace")))
+        try:
+            with open(cubin_path, "rb") as file:
+                cubin = file.read()
+        except OSError:
+            raise CompileError(f"ptxas wrote no cubin\n{report}") from None
+    warnings = tuple(line for line in report.splitlines() if "warning" in line)
+    return Assembled(cubin, report, warnings)
+
+
+def _explain(returncode: int, text: str) -> str:
+    if returncode < 0:
+        import signal
+        return f"ptxas ended with {signal.Signals(-returncode).name}\n{text}".rstrip()
+    lines = [line for line in text.splitlines() if not line.startswith("ptxas info") and line.strip()]
+    message = "ptxas failed\n" + "\n".join(lines)
+    if "Unsupported .version" in text or ".language" in text:
+        message += "\nthis ptxas is too old for tile kernels; version 13.2 or newer is needed"
+    return message

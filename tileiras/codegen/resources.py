@@ -1,0 +1,114 @@
+"""What a compiled kernel needs: its signature from the PTX, its resources from ptxas' report."""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(?")
+_PARAM = re.compile(r"^\s*(\.hidden\s+)?\.param\s+(.*?)\s*([\w$]+)(?:\[(\d+)\])?,?\s*$")
+_THREADS = re.compile(r"^\s*\.(?:reqntid|maxntid)\s+([\d, ]+)")
+_PROPERTIES = re.compile(r"Function properties for ([\w$]+)")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_COMPILING = re.compile(r"Compiling entry function '([\w$]+)'")
+_USED = re.compile(r"Used (\d+) registers")
+_BARRIERS = re.compile(r"used (\d+) barriers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_TYPE_BYTES = re.compile(r"\.[bsuf](\d+)\b")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One kernel parameter: its PTX type (".u64"), bytes, and whether the launcher fills it ("hidden")."""
+
+    type: str
+    bytes: int
+    pointer: bool = False
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kernel of a cubin. Sizes are bytes a thread (stack, spills) or a CTA (shared)."""
+
+    name: str
+    params: tuple[Parameter, ...]
+    threads: int
+    shared_bytes: int = 0
+    registers: int = 0
+    stack_bytes: int = 0
+    spill_stores: int = 0
+    spill_loads: int = 0
+    barriers: int = 0
+
+    @property
+    def param_bytes(self) -> int:
+        """The parameter buffer's size, each parameter at its natural alignment."""
+        offset = 0
+        for param in self.params:
+            align = min(param.bytes, 8) if not param.hidden else 64
+            offset = -(-offset // align) * align + param.bytes
+        return offset
+
+
+def _parameter(match: re.Match[str]) -> Parameter:
+    hidden, kind, _, count = match.groups()
+    size = _TYPE_BYTES.search(kind)
+    element = int(size.group(1)) // 8 if size else 1
+    total = max(1, element) * int(count or 1)
+    return Parameter(size.group(0) if size else kind.split()[0], total, ".ptr" in kind, bool(hidden))
+
+
+def entries_of_ptx(ptx: str) -> list[Entry]:
+    """The entries of a PTX text in order, without their resources."""
+    entries: list[Entry] = []
+    name: str | None = None
+    params: list[Parameter] = []
+    threads = 1
+    for line in ptx.split("\n"):
+        if name is None:
+            match = _ENTRY.search(line) if ".entry" in line else None
+            if match:
+                name, params, threads = match.group(1), [], 1
+            continue
+        if line.startswith("{"):
+            entries.append(Entry(name, tuple(params), threads))
+            name = None
+            continue
+        if match := _PARAM.match(line):
+            params.append(_parameter(match))
+        elif match := _THREADS.match(line):
+            threads = 1
+            for extent in match.group(1).split(","):
+                threads *= int(extent)
+    return entries
+
+
+def with_resources(entries: list[Entry], report: str) -> tuple[Entry, ...]:
+    """`entries` with what `ptxas -v` reported of each (its stderr)."""
+    found: dict[str, dict[str, int]] = {}
+    current = ""
+    frame_of = ""
+    for line in report.splitlines():
+        if match := _COMPILING.search(line):
+            current = match.group(1)
+        elif match := _PROPERTIES.search(line):
+            frame_of = match.group(1)
+        elif match := _FRAME.search(line):
+            stack, stores, loads = map(int, match.groups())
+            found.setdefault(frame_of, {}).update(stack_bytes=stack, spill_stores=stores, spill_loads=loads)
+        elif match := _USED.search(line):
+            used = found.setdefault(current, {})
+            used["registers"] = int(match.group(1))
+            for key, pattern in (("barriers", _BARRIERS), ("shared_bytes", _SHARED)):
+                if extra := pattern.search(line):
+                    used[key] = int(extra.group(1))
+    return tuple(Entry(e.name, e.params, e.threads, **found.get(e.name, {})) for e in entries)
+
+
+_SASS_LINE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", re.MULTILINE)
+
+
+def count_sass_instructions(sass: str, include_padding: bool = False) -> int:
+    """Instructions in an `nvdisasm` listing; the NOPs that pad a function's end don't count unless asked."""
+    names = _SASS_LINE.findall(sass)
+    return len(names) if include_padding else sum(1 for name in names if name != "NOP")
