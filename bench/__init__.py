@@ -1,0 +1,1 @@
+"""What is measured, with its reference beside it: `make demo` and `make bench`."""
