@@ -152,8 +152,8 @@ AtomicCas = shared_op("atomic_cas", "ptr compare source mask? token?", "result r
 CreateMemToken = shared_op("create_mem_token", "", "result", pure=True)
 JoinMemToken = shared_op("join_mem_token", "tokens*", "result", pure=True)
 GetGlobal = shared_op("get_global", "", "result", "symbol", pure=True)
-Global = shared_op("global", attrs="sym_name value alignment? constant?")      # value: DenseTileAttr; type in `type`
-Alloca = shared_op("alloca", "", "result", "num_elem alignment?")
+Global = shared_op("global", attrs="sym_name type value alignment? constant?")     # value: DenseTileAttr of a tensor type
+Alloca = shared_op("alloca", "", "result", "num_elem alignment? global?")
 
 # Collectives. dot: result = lhs x rhs + acc; rank 2 or 3 (leading batch). reduce, scan: N sources of one shape, N
 # results; the body's block has 2N scalar arguments and ends in scf.yield of N; `identities`: ArrayAttr of N scalars.
