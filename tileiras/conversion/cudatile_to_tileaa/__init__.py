@@ -5,9 +5,9 @@
 
 Legal afterwards: builtin.module, arith, math, scf and nv_tileaa ops; nothing of cuda_tile is left, and no op of shape
 queries (`get_dim_sizes`, `get_index_space`): those are arithmetic. Argument i of a func is parameter i of the entry.
-Attributes of the new ops: `dim`, `latency`, `num_elem`, `alignment` are IntegerAttr, `permutation` an i32
-DenseArrayBase, `reverse` an i1 IntegerAttr, enumerations StringAttr, `identities` an ArrayAttr of scalars, `symbol` a
-SymbolRefAttr. Source: notes on parts 03 and 04 of the specification; public `Ops.td` for what an op means.
+Attributes of the new ops: `dim`, `latency`, `num_elem`, `alignment` are IntegerAttr, `permutation` an
+ArrayAttr of IntAttr, `reverse` an i1 IntegerAttr, enumerations StringAttr, `identities` an ArrayAttr of scalars,
+`symbol` a SymbolRefAttr. Source: notes on parts 03 and 04 of the specification; public `Ops.td` for what an op means.
 """
 from __future__ import annotations
 

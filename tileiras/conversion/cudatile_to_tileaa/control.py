@@ -2,7 +2,8 @@
 
     for ... { ...; continue %x }                  ->   scf.for ... { ...; scf.yield %x }
     for ... { if %c { continue %x }; ... }        ->   scf.for ... { scf.if %c { nv_tileaa.continue %x }; ... }
-    loop { if %c { break %x }; continue %y }      ->   nv_tileaa.loop { scf.if %c { nv_tileaa.break %x }; nv_tileaa.continue %y }
+    loop { if %c { break %x }; continue %y }      ->   nv_tileaa.loop { scf.if %c { nv_tileaa.break %x };
+                                                                        nv_tileaa.continue %y }
 """
 from __future__ import annotations
 

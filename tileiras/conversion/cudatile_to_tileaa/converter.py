@@ -73,7 +73,7 @@ class Converter:
 
     def replace(self, old: Operation, cls: type[TileOp], operands: Sequence[SSAValue],
                 attrs: Mapping[str, Attribute] | None = None) -> None:
-        """Emit the op that stands for `old`: the old operands mapped by the caller, the old results' types converted."""
+        """Emit the op that stands for `old`: operands mapped by the caller, result types converted."""
         new = self.emit(cls, operands, [convert_type(r.type) for r in old.results], attrs)
         for a, b in zip(old.results, new.results):
             self.values[a] = b

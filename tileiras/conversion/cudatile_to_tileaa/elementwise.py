@@ -16,7 +16,7 @@ from tileiras.dialects.base import TileOp
 OVERFLOW = {"no_signed_wrap": "nsw", "no_unsigned_wrap": "nuw", "no_wrap": "nsw_nuw"}
 """Public overflow mnemonics as arith's; "none" carries no attribute."""
 
-# --- ops with nothing but operands, and those whose attributes map one to one ------------------------------------------
+# --- ops with nothing but operands, and those whose attributes map one to one -------------------------------------
 
 PLAIN: dict[str, type[TileOp]] = {
     "absf": arith.Absf, "absi": arith.Absi, "andi": arith.Andi, "atan2": arith.Atan2, "bitcast": arith.Bitcast,
@@ -84,7 +84,7 @@ for _table, _function in ((PLAIN, lower_plain), (FLOAT, lower_float), (MIN_MAX_F
     for _mnemonic in _table:
         LOWERINGS[f"cuda_tile.{_mnemonic}"] = _function
 
-# --- division, comparison, conversion between integers and floats ------------------------------------------------------
+# --- division, comparison, conversion between integers and floats -------------------------------------------------
 
 DIVISION: dict[tuple[str, str], type[TileOp]] = {
     ("signed", "zero"): arith.Divsi, ("signed", "negative_inf"): arith.FloorDivsi,

@@ -58,7 +58,7 @@ def lower_permute(cv: Converter, op: Any) -> None:
     if tuple(permutation) == tuple(range(len(permutation))):
         cv.bind(op.results[0], cv.get(op.operands[0]))
         return
-    cv.replace(op, aa.Permute, cv.get_all(op.operands), {"permutation": op.permutation})
+    cv.replace(op, aa.Permute, cv.get_all(op.operands), {"permutation": ints(permutation)})
 
 
 @lowers("cat")

@@ -73,7 +73,7 @@ def lower_atomic_red_view(cv: Converter, op: Any) -> None:
 
 
 def extent(cv: Converter, memref: SSAValue, dim: int, width: int) -> SSAValue:
-    """Extent `dim` of a memref as an integer of `width` bits: a constant, or the operand that the memref was made from."""
+    """Extent `dim` of a memref as an integer of `width` bits: a constant, or an operand of its `make_memref`."""
     memref_type, maker = memref.type, memref.owner
     assert isinstance(memref_type, aa.MemRefType) and isinstance(maker, aa.MakeMemref)
     shape = [n.data for n in memref_type.shape]
@@ -112,7 +112,7 @@ def lower_get_index_space_shape(cv: Converter, op: Any) -> None:
 
 
 def tiles(cv: Converter, memref: SSAValue, dim: int, step: int, width: int) -> SSAValue:
-    """ceil(extent / step) of a dynamic extent; extents are non-negative and below 2^(bits - 1), so the sum can't wrap."""
+    """ceil(extent / step) of a dynamic extent; extents are in [0, 2^(bits - 1)), so the sum can't wrap."""
     maker = memref.owner
     assert isinstance(maker, aa.MakeMemref)
     shape = [n.data for n in memref.type.shape]  # type: ignore[attr-defined]
