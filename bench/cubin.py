@@ -5,13 +5,12 @@ Read with `cuobjdump -res-usage` and `nvdisasm -c`, so that any compiler's cubin
 from __future__ import annotations
 
 import dataclasses
-import functools
 import pathlib
 import re
-import shutil
 import subprocess
-import sysconfig
 import tempfile
+
+from tileiras.codegen.toolchain import find_tool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,12 +27,9 @@ class KernelFacts:
     opcodes: dict[str, int]
 
 
-@functools.cache
 def tool(name: str) -> str:
-    """A tool of the CUDA toolkit: of the wheels in this environment, or on PATH."""
-    for path in sorted(pathlib.Path(sysconfig.get_paths()["purelib"]).glob(f"nvidia/*/bin/{name}")):
-        return str(path)
-    if found := shutil.which(name):
+    """A tool of the CUDA toolkit, found as the compiler finds ptxas."""
+    if found := find_tool(name):
         return found
     raise SystemExit(f"{name} isn't there: pip install nvidia-cuda-{name}")
 

@@ -86,7 +86,8 @@ def run_step(step: Step, compiled: dict[tuple[int, int], Any]) -> dict[str, Any]
         compiled[step.level, step.sm] = module
         facts: dict[str, Any] = {"ok": bool(module.cubin)}
         for entry in module.entries[:1]:
-            facts |= {"registers": entry.registers, "spills": entry.spills, "shared": entry.shared_bytes}
+            facts |= {"registers": entry.registers, "spills": entry.spill_stores + entry.spill_loads,
+                      "shared": entry.shared_bytes}
         return facts
     module = compiled.get((step.level, step.sm)) or runner.compile_case(step.case, f"sm_{step.sm}", step.level)
     verdict = runner.simulate_case(step.case, module)
