@@ -1,0 +1,57 @@
+"""tileiras: an open optimizing assembler for CUDA Tile IR. Tile IR bytecode in, a CUDA cubin out.
+
+    import tileiras
+    module = tileiras.compile(bytecode, gpu_name="sm_90")
+    module.cubin, module.ptx, module.entries
+    print(module.ir("nv_tileas"))
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tileiras.errors import BytecodeError, CompileError, ConfigError, InputError, TileirasError, UsageError
+from tileiras.version import __version__
+
+if TYPE_CHECKING:
+    from tileiras.codegen.resources import Entry, Parameter
+    from tileiras.compiler import CompiledModule
+
+__all__ = [
+    "BytecodeError", "CompileError", "CompiledModule", "ConfigError", "Entry", "InputError", "Parameter",
+    "TileirasError", "UsageError", "__version__", "compile",
+]
+
+_HOMES = {"CompiledModule": "tileiras.compiler", "Entry": "tileiras.codegen.resources",
+          "Parameter": "tileiras.codegen.resources"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        from importlib import import_module
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def compile(bytecode: bytes, gpu_name: str = "sm_90", opt_level: int = 3, *, lineinfo: bool = False,
+            device_debug: bool = False, sanitize: str | None = None, emit: str = "cubin",
+            verify_each: bool = False) -> CompiledModule:
+    """Compile Tile IR bytecode for one GPU ("sm_75" to "sm_121").
+
+    `opt_level` is 0 to 3; `lineinfo` keeps source lines; `device_debug` keeps full debug information and needs
+    level 0; `sanitize` is None or "memcheck"; `emit` is "cubin", "ptx" or "llvm" (where to stop); `verify_each`
+    verifies the module after every pass.
+
+    Raises ConfigError (a target, level or option that doesn't exist), BytecodeError (not Tile IR bytecode, or
+    malformed), CompileError (can't be compiled); all are TileirasError.
+    """
+    from tileiras.compiler import compile_module
+    from tileiras.driver.options import CompileOptions
+    from tileiras.driver.targets import find_target
+
+    options = CompileOptions(find_target(gpu_name), opt_level, lineinfo, device_debug, sanitize, emit,
+                             verify_each=verify_each)
+    options.validate()
+    if emit in ("cubin", "ptx"):
+        from tileiras.codegen import client
+        client.start(options.target.llvm_cpu, options.target.llvm_features, opt_level)
+    return compile_module(bytecode, options)

@@ -46,6 +46,11 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
     return fix_ptx(ptx), optimized
 
 
+def optimize_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3) -> str:
+    """The module as LLVM IR text after LLVM's optimizations, libdevice included. Raises CompileError."""
+    return _to_ptx(llvm_ir, find_target(target), opt_level, False, True, None)[1]
+
+
 def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, lineinfo: bool = False,
                  device_debug: bool = False, sanitize: str | None = None, verify: bool = False,
                  keep_llvm: bool = False, ptxas_flags: tuple[str, ...] = (),

@@ -1,0 +1,129 @@
+"""How one bytecode module becomes one compiled module: read, lower, generate code."""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tileiras.driver.options import DIALECT_STAGES, CompileOptions, StageReached
+from tileiras.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tileiras.codegen.resources import Entry
+
+STAGES = (*DIALECT_STAGES, "llvm", "llvm-optimized", "ptx")
+"""What `CompiledModule.ir` prints, from the input down."""
+
+
+@dataclass(frozen=True)
+class CompiledModule:
+    """A compiled program.
+
+    `cubin` goes to `cuLibraryLoadData`; `ptx` and `llvm` are the texts on the way; `entries` gives every kernel's
+    parameters, threads, shared bytes, registers and spills. What wasn't asked for (`emit`) is empty.
+    """
+
+    cubin: bytes = b""
+    ptx: str = ""
+    llvm: str = ""
+    entries: tuple[Entry, ...] = ()
+    gpu_name: str = ""
+    warnings: tuple[str, ...] = ()
+    _bytecode: bytes = field(default=b"", repr=False)
+    _options: CompileOptions | None = field(default=None, repr=False)
+
+    def ir(self, stage: str) -> str:
+        """The program as text at a stage of `STAGES`. A stage that wasn't kept is made again."""
+        if stage == "ptx" and self.ptx:
+            return self.ptx
+        if stage == "llvm" and self.llvm:
+            return self.llvm
+        if stage not in STAGES:
+            raise ConfigError(f"unknown stage '{stage}'; known: {', '.join(STAGES)}")
+        assert self._options is not None
+        options = CompileOptions(self._options.target, self._options.opt_level, self._options.lineinfo,
+                                 self._options.device_debug, self._options.sanitize)
+        if stage in DIALECT_STAGES:
+            return stage_text(self._bytecode, options, stage)
+        llvm = self.llvm or lower(self._bytecode, options)
+        if stage == "llvm":
+            return llvm
+        from tileiras.codegen import compile_llvm_to_ptx
+        from tileiras.codegen.compile import optimize_llvm
+        if stage == "llvm-optimized":
+            return optimize_llvm(llvm, options.target, options.opt_level)
+        return compile_llvm_to_ptx(llvm, options.target, options.opt_level)
+
+
+def _timed(options: CompileOptions, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    start = time.perf_counter()
+    result = function(*arguments)
+    if options.timing is not None:
+        options.timing(name, time.perf_counter() - start)
+    return result
+
+
+def read_module(bytecode: bytes, options: CompileOptions) -> Any:
+    """The cuda_tile module of a bytecode file. Raises BytecodeError."""
+    from tileiras.bytecode import read
+
+    return _timed(options, "read-bytecode", read, bytecode)
+
+
+def lower(bytecode: bytes, options: CompileOptions) -> str:
+    """LLVM IR text of a bytecode module. Raises BytecodeError, CompileError, and StageReached if `on_stage` does."""
+    module = read_module(bytecode, options)
+    options.reached("cuda_tile", module)
+    from tileiras.pipeline import lower_to_llvm
+
+    return lower_to_llvm(module, options)
+
+
+def stage_text(bytecode: bytes, options: CompileOptions, stage: str) -> str:
+    """The module printed where it first is in the dialect `stage`; nothing below that runs."""
+    found: list[str] = []
+
+    def stop(reached: str, module: Any) -> None:
+        if reached == stage:
+            found.append(module_text(module))
+            raise StageReached
+
+    options.on_stage = stop
+    try:
+        lower(bytecode, options)
+    except StageReached:
+        return found[0]
+    raise ConfigError(f"the pipeline never reaches '{stage}'")
+
+
+def module_text(module: Any) -> str:
+    """A module as MLIR text, cuda_tile in its own syntax."""
+    return f"{module}\n"
+
+
+def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:
+    """Compile one bytecode module under `options` (validated here), as far down as `options.emit` says.
+
+    Raises ConfigError, BytecodeError, CompileError.
+    """
+    bytecode = bytes(bytecode)
+    options.validate()
+    name = options.target.name
+    if options.emit in DIALECT_STAGES:
+        raise ConfigError(f"'{options.emit}' is no compiled module; `CompiledModule.ir` and `--emit` print it")
+    llvm = lower(bytecode, options)
+    if options.emit == "llvm":
+        return CompiledModule(llvm=llvm, gpu_name=name, _bytecode=bytecode, _options=options)
+    from tileiras.codegen.compile import compile_llvm, compile_llvm_to_ptx
+
+    if options.emit == "ptx":
+        ptx = compile_llvm_to_ptx(llvm, options.target, options.opt_level, verify=options.verify_each,
+                                  timing=options.timing)
+        from tileiras.codegen.resources import entries_of_ptx
+        return CompiledModule(ptx=ptx, llvm=llvm, entries=tuple(entries_of_ptx(ptx)), gpu_name=name,
+                              _bytecode=bytecode, _options=options)
+    result = compile_llvm(llvm, options.target, options.opt_level, lineinfo=options.lineinfo,
+                          device_debug=options.device_debug, sanitize=options.sanitize,
+                          verify=options.verify_each, timing=options.timing)
+    return CompiledModule(result.cubin, result.ptx, llvm, result.entries, name, result.warnings, bytecode, options)
