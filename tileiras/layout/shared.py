@@ -1,7 +1,27 @@
-"""Layouts of buffers in shared memory: which byte offset an element has, as a matrix over F2."""
+"""Layouts of buffers in shared memory: at which offset an element lies, as a matrix over F2.
+
+Shared memory has 32 banks of 4 bytes; a warp's access is one wavefront when no bank is asked for two different
+words (8-byte accesses go by half warps, 16-byte ones by quarter warps). A row-major buffer of f16 rows of 64 has
+all rows in the same banks, so reading a column of 16-byte pieces takes eight wavefronts. XORing bits of the row
+into the piece's number spreads a column over all banks and keeps the 16 bytes together:
+
+    SharedLayout.swizzled((8, 64), 2): element (r, c) lies at r*64 + (c ^ (r % 8) * 8)
+
+`between` goes the other way: given who writes and who reads, it chooses offsets that both can use without conflicts.
+"""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from tileiras.layout.f2 import annihilator, apply, complement, coordinates, independent, intersection, parity, solve
+from tileiras.layout.linear import LANE_BITS, LinearLayout, dim_bits, log2
+
+VECTOR_BYTES = 16
+"""The widest access of one thread."""
+LINE_BITS = 7
+"""log2 of the 128 bytes that the banks give in one wavefront."""
 
 
 @dataclass(frozen=True)
@@ -11,3 +31,181 @@ class SharedLayout:
 
     shape: tuple[int, ...]
     bases: tuple[int, ...]
+
+    @staticmethod
+    def row_major(shape: Sequence[int]) -> SharedLayout:
+        """Elements in order of their flat index."""
+        return SharedLayout(tuple(shape), tuple(1 << i for i in range(sum(b for _, b in dim_bits(shape)))))
+
+    @staticmethod
+    def swizzled(shape: Sequence[int], elem_bytes: int, order: Sequence[int] | None = None) -> SharedLayout:
+        """Rows along the fastest dimension in pieces of 16 bytes, the piece's number XORed with the row's.
+
+        order: dimensions, fastest first (default: the last first). Any eight neighbouring rows (along the second
+        fastest dimension) have the same piece in eight different places modulo 128 bytes, which is what `ldmatrix`
+        and 16-byte accesses along either dimension need. Byte offset bits 7, 8, 9 are XORed into bits 4, 5, 6, as far
+        as a row is long enough."""
+        order = tuple(range(len(shape) - 1, -1, -1)) if order is None else tuple(order)
+        fields = dim_bits(shape)
+        bases = [0] * sum(bits for _, bits in fields)
+        size = log2(elem_bytes)
+        row_bits = fields[order[0]][1] + size if order else 0
+        pieces = max(0, min(row_bits - 4, 3))
+        at = 0
+        for d in order:
+            low, bits = fields[d]
+            for i in range(bits):
+                byte_bit = at + size
+                swizzle = 1 << at - 3 if LINE_BITS <= byte_bit < LINE_BITS + pieces else 0
+                bases[low + i] = 1 << at | swizzle
+                at += 1
+        return SharedLayout(tuple(shape), tuple(bases))
+
+    def offset(self, flat: int) -> int:
+        """The element offset of a flat index."""
+        return apply(self.bases, flat)
+
+    @cached_property
+    def extent(self) -> int:
+        """How many elements the buffer spans."""
+        top = 0
+        for basis in self.bases:
+            top |= basis
+        return 1 << top.bit_length()
+
+    def __str__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        return f"shape = [{shape}], offset = [{', '.join(map(str, self.bases))}]"
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a warp's threads read or write a buffer: each thread `vec` elements at a time.
+
+    groups: (registers, offset, round) of each access: the registers' elements lie at consecutive offsets from the
+    thread's own offset XOR `offset`. The thread's own offset is the XOR of `lane` and `warp` bases of its set bits.
+    slots[r]: where register r's element is in the sequence of all groups' elements (copies share a slot).
+    round, lane_round, warp_round: which round of a conversion the access belongs to, linear alike: it takes part in
+    round c if `round` XOR the thread's round == c; all zero when there is one round."""
+
+    vec: int
+    groups: tuple[tuple[tuple[int, ...], int, int], ...]
+    lane: tuple[int, ...]
+    warp: tuple[int, ...]
+    slots: tuple[int, ...]
+    lane_round: tuple[int, ...] = ()
+    warp_round: tuple[int, ...] = ()
+
+    @property
+    def is_predicated(self) -> bool:
+        """Whether it depends on the thread which accesses belong to a round."""
+        return any(self.lane_round) or any(self.warp_round)
+
+
+@lru_cache(maxsize=2048)
+def access(layout: LinearLayout, shared: SharedLayout, elem_bytes: int, rounds: tuple[int, ...] = (),
+           max_bytes: int = VECTOR_BYTES) -> Access:
+    """The widest accesses by which `layout`'s threads touch each of their elements in `shared` once.
+
+    rounds: masks over the flat index; the parities of the masked index are the number of the element's round."""
+    top = shared.extent.bit_length() - 1
+    offset_mask = (1 << top) - 1
+
+    def place(flat: int) -> int:
+        # the round's number rides above the offset, so that one linear map carries both
+        return shared.offset(flat) | sum(parity(flat & m) << top + i for i, m in enumerate(rounds))
+    reg = [place(b) for b in layout.reg]
+    lane = [place(b) for b in layout.lane]
+    warp = [place(b) for b in layout.warp]
+    steps: list[int] = []
+    for bit in range(max(0, log2(max_bytes) - log2(elem_bytes))):
+        if bit >= top or any(b >> bit & 1 for b in lane + warp):
+            break
+        found = solve(reg, [1 << bit])[0]
+        if found is None:
+            break
+        steps.append(found)
+    low = (1 << len(steps)) - 1
+    starts: list[tuple[int, int]] = [(0, 0)]
+    chosen: list[int] = [1 << i for i in range(len(steps))]
+    for i, b in enumerate(reg):
+        if independent([b], chosen):
+            chosen.append(b)
+            start = (1 << i ^ apply(steps, b & low), b & ~low)
+            starts += [(r ^ start[0], p ^ start[1]) for r, p in starts]
+    groups = tuple((tuple(r ^ apply(steps, i) for i in range(low + 1)), p & offset_mask, p >> top) for r, p in starts)
+    slot_of = {p ^ i: n * (low + 1) + i for n, (_, p) in enumerate(starts) for i in range(low + 1)}
+    slots = tuple(slot_of[apply(reg, r)] for r in range(layout.num_regs))
+    return Access(low + 1, groups, tuple(b & offset_mask for b in lane), tuple(b & offset_mask for b in warp), slots,
+                  tuple(b >> top for b in lane), tuple(b >> top for b in warp))
+
+
+def vector_width(layout: LinearLayout, shared: SharedLayout, elem_bytes: int) -> int:
+    """How many elements (a power of two, 16 bytes at most) a thread moves by one access."""
+    return access(layout, shared, elem_bytes).vec
+
+
+def bank_conflicts(layout: LinearLayout, shared: SharedLayout, elem_bytes: int, width: int | None = None) -> int:
+    """Wavefronts beyond the one that each group of lanes needs at least, at worst over the accesses of warp 0.
+
+    width: elements an access (default: the widest possible)."""
+    plan = access(layout, shared, elem_bytes, (), VECTOR_BYTES if width is None else width * elem_bytes)
+    step = plan.vec * elem_bytes
+    lanes = min(32, 128 // max(4, step))
+    worst = 1
+    for _, start, _ in plan.groups:
+        for first in range(0, 32, lanes):
+            words: dict[int, set[int]] = {}
+            for lane in range(first, first + lanes):
+                byte = (apply(plan.lane, lane) ^ start) * elem_bytes
+                for word in range(byte // 4, (byte + step + 3) // 4):
+                    words.setdefault(word % 32, set()).add(word)
+            worst = max(worst, *(len(w) for w in words.values()))
+    return worst - 1
+
+
+def _active(layout: LinearLayout, vec: int, elem_bytes: int) -> tuple[int, ...]:
+    """Bases of the lanes that share a wavefront when each moves 2**vec elements."""
+    return layout.lane[:LANE_BITS - max(0, vec + log2(elem_bytes) - 2)]
+
+
+@lru_cache(maxsize=1024)
+def between(writer: LinearLayout, reader: LinearLayout, elem_bytes: int, rounds: tuple[int, ...] = ()) -> SharedLayout:
+    """Offsets for a buffer that `writer` fills and `reader` reads, wide and without bank conflicts where possible.
+
+    The index space gets a basis in four parts: vector (registers that run together for the reader, and for the writer
+    as far as they agree), bank, segment (which 128-byte line), and with `rounds` (see `access`) one direction a mask,
+    to which no offset belongs. Two lanes conflict when their difference has no bank part but a segment part; so the
+    segment directions must avoid the span of either side's lanes. Where both sides' spans leave no room, sums of one
+    direction of each do: e + f is in neither."""
+    n = log2(writer.size)
+    units = [1 << i for i in range(n)]
+    inside = annihilator(rounds, n) if rounds else units
+
+    def within(vectors: Sequence[int]) -> list[int]:
+        return intersection(vectors, inside) if rounds else independent(vectors)
+    size = log2(elem_bytes)
+    widest = log2(VECTOR_BYTES) - size
+    word = max(0, 2 - size)
+    reader_regs = [b for b in within(reader.reg) if b]
+    writer_regs = [b for b in within(writer.reg) if b]
+    both = intersection(reader_regs, writer_regs)
+    # each side's lanes must not step inside a vector, or its accesses are not whole
+    common = independent([b for b in reader_regs if not independent([b], both)] + both)[:widest]
+    vector = independent(common + reader_regs)[:widest]
+    write_vec, read_vec = len(common), len(vector)
+    avoid_w = within([*_active(writer, write_vec, elem_bytes), *vector[:max(word, write_vec)]])
+    avoid_r = within([*_active(reader, read_vec, elem_bytes), *vector])
+    shared_part = intersection(avoid_w, avoid_r)
+    only_w = independent(avoid_w, shared_part)
+    only_r = independent(avoid_r, shared_part)
+    outside = [*writer.warp, *reader.warp, *writer_regs, *reader_regs, *inside]
+    outside = independent([b for b in outside if not independent([b], inside)], avoid_w + avoid_r + vector)
+    mixed = [e ^ f for e, f in zip(only_w, only_r)]
+    wanted = max(0, len(inside) - (LINE_BITS - size))
+    segment = independent(outside + mixed + only_w + only_r + inside, vector)[:min(wanted, len(inside) - len(vector))]
+    bank = independent([*within(writer.lane), *within(reader.lane), *inside], vector + segment)
+    basis = vector + bank + segment
+    found = coordinates(basis + complement(basis, n), n)
+    kept = (1 << len(basis)) - 1
+    return SharedLayout(writer.shape, tuple(c & kept for c in found))
