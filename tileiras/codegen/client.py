@@ -167,13 +167,13 @@ def emit_ptx(llvm_ir: str, *, cpu: str, features: str, opt_level: int, cc: int, 
     return reply[1], reply[2], reply[3]
 
 
-def stop() -> None:
-    """End the worker; the next request starts another."""
+def stop(reap: bool = True) -> None:
+    """End the worker; the next request starts another. `reap` waits until it is gone."""
     global _worker
     with _lock:
         worker, _worker = _worker, None
     if worker is not None:
-        worker.close(kill=True)
+        worker.close(kill=True, reap=reap)
 
 
 def _after_fork_in_child() -> None:
