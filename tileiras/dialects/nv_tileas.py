@@ -95,10 +95,13 @@ class AllocTensor(TileOp):
 
 
 class StoreShared(TileOp):
-    """Write a tensor's registers to a buffer of the same shape."""
+    """Write a tensor's registers to a buffer of the same shape.
+
+    With `slice` (dim, index, count): only the `index`-th of `count` equal parts along `dim`; the buffer has that part's shape."""
 
     name = "nv_tileas.store_shared"
     OPERANDS = "source buffer"
+    ATTRS = "slice?"
 
 
 class LoadShared(TileOp):

@@ -42,6 +42,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I8, I32, Builder
 from tileiras.dialects import llvm, nv_tileaa
+from tileiras.dialects.element import element_bytes as element_bytes
 from tileiras.dialects.llvm import integer, ptr, vec
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.errors import CompileError
@@ -77,27 +78,20 @@ def storage_type(t: Attribute) -> Attribute:
     return found
 
 
-def element_bytes(t: Attribute) -> int:
-    """Bytes an element takes in memory (i1: one)."""
-    s = storage_type(t)
-    if isinstance(s, IntegerType):
-        return max(1, s.width.data // 8)
-    if isinstance(s, llvm.PtrType):
-        return 8
-    return {Float16Type: 2, BFloat16Type: 2, Float32Type: 4, Float64Type: 8}[type(s)]
-
-
 class Lowering:
-    """One function's lowering. `b` is the builder; `options.target` the SM's facts; `axis` the axis analysis of the
-    nv_tileas function (divisibility and constants by value)."""
+    """One function's lowering. `b` is the builder, `target` the SM's facts; `loops` and `joins` are the enclosing loops'
+    and ifs' targets, `views` what the memref and view values stand for."""
 
-    def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str, axis: Any) -> None:
+    def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str) -> None:
         self.b = builder
         self.target = target
         self.num_warps = num_warps
         self.kernel = kernel
-        self.axis = axis
         self.offsets: dict[Operation, int] = {}
+        self.loops: list[Any] = []
+        self.joins: list[Any] = []
+        self.views: dict[SSAValue, Any] = {}
+        self.extra_globals: list[Operation] = []
         self.reads_pending = False
         self.writes_pending = False
         self.shared_base: SSAValue | None = None
@@ -281,6 +275,10 @@ class Lowering:
         if self.writes_pending:
             self.barrier()
         self.reads_pending = True
+
+    def shared_unknown(self) -> None:
+        """Control flow merges here: accesses of either kind to shared memory may be pending."""
+        self.reads_pending = self.writes_pending = bool(self.offsets)
 
     # --- the walk -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,161 @@
+"""One machine access to global memory: plain or predicated, of 1 to 16 bytes, with its ordering.
+
+A plain weak access is an LLVM load or store of a small vector. A predicated or ordered one is inline PTX over
+untyped words, because LLVM has no predicated access and drops some orderings:
+
+    @%p ld.global.v4.b32 {%r0, %r1, %r2, %r3}, [%rd];     the results tied to their values where %p is false
+"""
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute, SSAValue
+
+from tileiras.conversion.tileas_to_llvm.builder import I1, I8, I16, I32, I64, width_of
+from tileiras.conversion.tileas_to_llvm.core import Lowering
+from tileiras.dialects.llvm import PtrType, vec
+
+SCOPES = {"tl_blk": "cta", "device": "gpu", "sys": "sys"}
+
+
+def ordering(semantic: str, scope: str | None) -> str:
+    """The PTX qualifiers of an access's ordering: "" when weak."""
+    return "" if semantic == "weak" else f".{semantic}.{SCOPES[scope or 'sys']}"
+
+
+def memory_type(t: Attribute) -> Attribute:
+    """An element's type in memory: i1 takes a byte, pointers are 64-bit integers."""
+    if t == I1:
+        return I8
+    return I64 if isinstance(t, PtrType) else t
+
+
+def to_memory(low: Lowering, x: SSAValue) -> SSAValue:
+    if isinstance(x.type, PtrType):
+        return low.b.cast("ptrtoint", x, I64)
+    return low.b.cast("zext", x, I8) if x.type == I1 else x
+
+
+def from_memory(low: Lowering, x: SSAValue, t: Attribute) -> SSAValue:
+    if isinstance(t, PtrType):
+        return low.b.cast("inttoptr", x, t)
+    return low.b.icmp("ne", x, low.b.bits(0, I8)) if t == I1 else x
+
+
+def words_of(total_bytes: int) -> tuple[int, IntegerType, str]:
+    """(number of words, their type, constraint letter) for an access of 1, 2, 4, 8 or 16 bytes."""
+    if total_bytes >= 4:
+        return total_bytes // 4, I32, "r"
+    return 1, I16, "h"
+
+
+def _suffix(total_bytes: int) -> str:
+    if total_bytes >= 4:
+        n = total_bytes // 4
+        return (f".v{n}" if n > 1 else "") + ".b32"
+    return f".b{total_bytes * 8}"
+
+
+def to_words(low: Lowering, values: list[SSAValue], total_bytes: int) -> list[SSAValue]:
+    """Pack memory-typed elements into the words that an access moves."""
+    b = low.b
+    n, word, _ = words_of(total_bytes)
+    if total_bytes == 1:
+        return [b.cast("zext", values[0], I16)]
+    if len(values) == n and width_of(values[0].type) == word.width.data:
+        return [b.cast("bitcast", v, word) for v in values]
+    packed = b.pack(values) if len(values) > 1 else values[0]
+    if n == 1:
+        return [b.cast("bitcast", packed, word)]
+    return b.unpack(b.cast("bitcast", packed, vec(n, word)))
+
+
+def from_words(low: Lowering, words: list[SSAValue], count: int, t: Attribute, total_bytes: int) -> list[SSAValue]:
+    """The inverse of `to_words`: `count` elements of memory type `t`."""
+    b = low.b
+    if total_bytes == 1:
+        return [b.cast("bitcast", b.cast("trunc", words[0], I8), t)]
+    if len(words) == count and width_of(words[0].type) == width_of(t):
+        return [b.cast("bitcast", w, t) for w in words]
+    packed = b.pack(words) if len(words) > 1 else words[0]
+    if count == 1:
+        return [b.cast("bitcast", packed, t)]
+    return b.unpack(b.cast("bitcast", packed, vec(count, t)))
+
+
+def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAValue | None, other: list[SSAValue] | None,
+         order: str = "") -> list[SSAValue]:
+    """`count` elements of type `t` from p, aligned to their size together. Where `predicate` is false: `other` (default 0)."""
+    b = low.b
+    m = memory_type(t)
+    size = width_of(m) // 8 * count
+    known = b.known(predicate) if predicate is not None else 1
+    if known == 0:
+        return other if other is not None else [b.bits(0, t) for _ in range(count)]
+    if known is not None and not order:
+        if count == 1:
+            return [from_memory(low, b.load(m, p, size), t)]
+        return [from_memory(low, x, t) for x in b.unpack(b.load(vec(count, m), p, size))]
+    n, word, letter = words_of(size)
+    outputs = ", ".join(f"${i}" for i in range(n))
+    target = f"{{{outputs}}}" if n > 1 else outputs
+    text = f"ld{order}.global{_suffix(size)} {target}, [${n}];"
+    constraints = [f"={letter}"] * n + ["l"]
+    args = [p]
+    if known is None:
+        assert predicate is not None
+        text = f"@${n + 1} {text}"
+        constraints.append("b")
+        args.append(predicate)
+        constraints += [str(i) for i in range(n)]
+        if other is None:
+            args += [b.bits(0, word)] * n
+        else:
+            args += to_words(low, [to_memory(low, x) for x in other], size)
+    constraints.append("~{memory}")     # not to be moved over a store that may alias
+    words = b.asm(text, ",".join(constraints), [word] * n, args)
+    return [from_memory(low, x, t) for x in from_words(low, words, count, m, size)]
+
+
+def store(low: Lowering, p: SSAValue, values: list[SSAValue], predicate: SSAValue | None, order: str = "") -> None:
+    """Store elements side by side at p, aligned to their size together, where `predicate` holds."""
+    b = low.b
+    values = [to_memory(low, x) for x in values]
+    size = width_of(values[0].type) // 8 * len(values)
+    known = b.known(predicate) if predicate is not None else 1
+    if known == 0:
+        return
+    if known is not None and not order:
+        b.store(values[0] if len(values) == 1 else b.pack(values), p, size)
+        return
+    n, _, letter = words_of(size)
+    words = ", ".join(f"${i + 1}" for i in range(n))
+    source = f"{{{words}}}" if n > 1 else words
+    text = f"st{order}.global{_suffix(size)} [$0], {source};"
+    constraints = ["l"] + [letter] * n
+    args = [p, *to_words(low, values, size)]
+    if known is None:
+        assert predicate is not None
+        text = f"@${n + 1} {text}"
+        constraints.append("b")
+        args.append(predicate)
+    b.asm(text, ",".join([*constraints, "~{memory}"]), [], args)
+
+
+def padding_bits(padding: str, t: Attribute, element: Attribute) -> int:
+    """The bit pattern of a padding value in storage type `t`; `element` is the tile's element type."""
+    from tileiras.dialects.element import element_name
+    if padding in ("", "zero"):
+        return 0
+    name = element_name(element)
+    exponent, mantissa = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "tf32": (8, 23), "f64": (11, 52), "f8E5M2": (5, 2),
+                          "f8E4M3FN": (4, 3)}.get(name, (0, 0))
+    sign = 1 << exponent + mantissa
+    infinity = (1 << exponent) - 1 << mantissa
+    if name == "f8E4M3FN":          # no infinities: all ones is NaN
+        infinity = 0x7E
+        nan = 0x7F
+    else:
+        nan = infinity | 1 << max(mantissa - 1, 0)
+    return {"neg_zero": sign, "nan": nan, "pos_inf": infinity, "neg_inf": infinity | sign}[padding]
+
+

@@ -1,0 +1,154 @@
+"""Structured control to a control-flow graph: for, if, loop and early exits; carried tiles are block arguments, one vector each.
+
+    scf.for %i = %lo to %hi step %s iter_args(%x = %x0) { ... scf.yield %y }
+->  br head(%lo, %x0)
+    head(%i, %x): cond_br %i < %hi, body, exit
+    body: ... br head(%i + %s, %y)
+    exit: (results are head's arguments)
+
+Conditions are uniform over the block, so every block of the graph is entered by all threads or none, and barriers may
+stand anywhere. Tokens carry nothing and are dropped from carried values.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
+from tileiras.dialects import nv_tileaa
+
+
+@dataclass
+class LoopTargets:
+    """Where `continue` and `break` of an enclosing loop go. `induction`: the for's next value is appended by continue."""
+
+    head: Block
+    exit: Block
+    induction: tuple[SSAValue, SSAValue] | None
+
+
+def carried(values: Sequence[SSAValue]) -> list[SSAValue]:
+    """The values that exist at run time: tokens don't."""
+    return [v for v in values if not isinstance(v.type, nv_tileaa.MemTokenType)]
+
+
+def _types(low: Lowering, values: Sequence[SSAValue]) -> list:
+    return [low.lowered_type(v.type) for v in values]
+
+
+@lowers("scf.for")
+def lower_for(low: Lowering, op: Operation) -> None:
+    b = low.b
+    lower, upper, step = (low.scalar(v) for v in op.operands[:3])
+    inits = carried(op.operands[3:])
+    body = op.regions[0].block
+    args = carried(body.args[1:])
+    types = _types(low, args)
+    head = b.new_block([lower.type, *types])
+    inside, leave = b.new_block(), b.new_block(types)
+    b.br(head, [lower, *[low.vec(v) for v in inits]])
+    b.at(head)
+    low.enter()
+    predicate = "ult" if "unsigned_cmp" in op.properties else "slt"
+    b.cond_br(b.icmp(predicate, head.args[0], upper), inside, leave, [], list(head.args[1:]))
+    b.at(inside)
+    low.set(body.args[0], head.args[0])
+    for arg, value in zip(args, head.args[1:]):
+        low.set(arg, value)
+    low.loops.append(LoopTargets(head, leave, (head.args[0], step)))
+    low.shared_unknown()
+    low.lower_block(body)
+    low.loops.pop()
+    low.leave()
+    b.at(leave)
+    low.shared_unknown()
+    for result, value in zip(carried(op.results), leave.args):
+        low.set(result, value)
+
+
+@lowers("nv_tileas.loop")
+def lower_loop(low: Lowering, op: Operation) -> None:
+    b = low.b
+    inits = carried(op.operands)
+    body = op.regions[0].block
+    args = carried(body.args)
+    head = b.new_block(_types(low, args))
+    results = carried(op.results)
+    leave = b.new_block(_types(low, results))
+    b.br(head, [low.vec(v) for v in inits])
+    b.at(head)
+    low.enter()
+    for arg, value in zip(args, head.args):
+        low.set(arg, value)
+    low.loops.append(LoopTargets(head, leave, None))
+    low.shared_unknown()
+    low.lower_block(body)
+    low.loops.pop()
+    low.leave()
+    b.at(leave)
+    low.shared_unknown()
+    for result, value in zip(results, leave.args):
+        low.set(result, value)
+
+
+@lowers("scf.if")
+def lower_if(low: Lowering, op: Operation) -> None:
+    b = low.b
+    results = carried(op.results)
+    then, other = b.new_block(), b.new_block()
+    join = b.new_block(_types(low, results))
+    b.cond_br(low.scalar(op.operands[0]), then, other)
+    low.joins.append(join)
+    before = (low.reads_pending, low.writes_pending)
+    after = []
+    for target, region in zip((then, other), op.regions):
+        b.at(target)
+        low.reads_pending, low.writes_pending = before
+        low.enter()
+        if region.blocks:
+            low.lower_block(region.block)
+        else:
+            b.br(join)
+        low.leave()
+        after.append((low.reads_pending, low.writes_pending))
+    low.joins.pop()
+    b.at(join)
+    low.reads_pending, low.writes_pending = (any(x) for x in zip(*after))
+    for result, value in zip(results, join.args):
+        low.set(result, value)
+
+
+@lowers("scf.yield")
+def lower_yield(low: Lowering, op: Operation) -> None:
+    parent = op.parent_op()
+    assert parent is not None
+    values = [low.vec(v) for v in carried(op.operands)]
+    if parent.name == "scf.if":
+        low.b.br(low.joins[-1], values)
+    else:
+        _next_iteration(low, values)
+
+
+def _next_iteration(low: Lowering, values: list[SSAValue]) -> None:
+    target = low.loops[-1]
+    if target.induction is not None:
+        i, step = target.induction
+        values = [low.b.add(i, step), *values]
+    low.b.br(target.head, values)
+
+
+@lowers("nv_tileas.continue")
+def lower_continue(low: Lowering, op: Operation) -> None:
+    _next_iteration(low, [low.vec(v) for v in carried(op.operands)])
+
+
+@lowers("nv_tileas.break")
+def lower_break(low: Lowering, op: Operation) -> None:
+    low.b.br(low.loops[-1].exit, [low.vec(v) for v in carried(op.operands)])
+
+
+@lowers("nv_tileas.return")
+def lower_return(low: Lowering, op: Operation) -> None:
+    low.b.ret()

@@ -1,0 +1,108 @@
+"""The function boundary: parameters, launch attributes, shared memory; grid queries and ops without code."""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Block, Operation, Region
+
+from tileiras.conversion.tileas_to_llvm import handlers
+from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
+from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.shared_memory import SharedPlan, plan_shared_memory
+from tileiras.dialects import llvm, nv_tileaa
+from tileiras.errors import CompileError
+
+handlers.load()
+
+SHARED_ALIGNMENT = 128
+
+
+def convert(module: ModuleOp, target: Any, options: Any = None) -> ModuleOp:
+    """Lower every nv_tileas function and global of the module to the llvm dialect. Returns a new module."""
+    out: list[Operation] = []
+    for op in module.body.block.ops:
+        if op.name == "nv_tileas.global":
+            out.append(_global(op))
+        elif op.name == "nv_tileas.func":
+            out += lower_function(op, target, options)
+    return ModuleOp(out)
+
+
+def lower_function(func: Operation, target: Any, options: Any) -> list[Operation]:
+    """The llvm.func of an nv_tileas.func, after the globals it needs."""
+    name = func.properties["sym_name"].data  # type: ignore[attr-defined]
+    num_warps = func.properties["num_warps"].data  # type: ignore[attr-defined]
+    old = func.regions[0].block
+    entry = Block(arg_types=[storage_type(a.type) for a in old.args])
+    region = Region(entry)
+    builder = Builder(entry)
+    low = Lowering(builder, target, num_warps, name)
+    globals_: list[Operation] = []
+    plan: SharedPlan = plan_shared_memory(func, target)
+    if plan.size > target.max_static_smem:
+        raise CompileError(f"entry '{name}' needs {plan.size} bytes of shared memory, {target.name} has {target.max_static_smem}")
+    low.offsets = plan.offsets
+    if plan.size:
+        symbol = f"global_smem_{name}"
+        globals_.append(llvm.Global.create(properties={
+            "sym_name": StringAttr(symbol), "size": IntAttr(plan.size), "alignment": IntAttr(SHARED_ALIGNMENT),
+            "space": IntAttr(llvm.SHARED), "linkage": StringAttr("internal")}))
+        low.shared_base = builder.address_of(symbol, llvm.SHARED)
+    for a, new in zip(old.args, entry.args):
+        low.set(a, new)
+    low.lower_block(old)
+    globals_ += low.extra_globals
+    launch = {"nvvm.reqntid": StringAttr(str(32 * num_warps)), "nvvm.minctasm": StringAttr("1")}
+    arg_attrs = ArrayAttr([StringAttr("align 1" if isinstance(a.type, nv_tileaa.PtrType) else "") for a in old.args])
+    properties: dict[str, Attribute] = {"sym_name": StringAttr(name), "kernel": UnitAttr(),
+                                        "launch": DictionaryAttr(launch), "arg_attrs": arg_attrs}
+    return [*globals_, llvm.Func.create(properties=properties, regions=[region])]
+
+
+def _global(op: Operation) -> Operation:
+    data = op.properties["value"].data.data  # type: ignore[attr-defined]
+    alignment = op.properties.get("alignment")
+    return llvm.Global.create(properties={
+        "sym_name": op.properties["sym_name"], "size": IntAttr(len(data) // 2), "linkage": StringAttr("internal"),
+        "alignment": IntAttr(max(16, getattr(alignment, "data", 0) if isinstance(alignment, IntAttr) else 16)),
+        "space": IntAttr(llvm.GLOBAL), "init": StringAttr(data)})
+
+
+@lowers("nv_tileas.get_program_id")
+def get_program_id(low: Lowering, op: Operation) -> None:
+    sreg = low.target.tile_block_sreg
+    for result, axis in zip(op.results, "xyz"):
+        if result.uses.get_length() if hasattr(result.uses, "get_length") else list(result.uses):
+            low.set(result, low.b.call(f"llvm.nvvm.read.ptx.sreg.{sreg}.{axis}", I32, []))
+        else:
+            low.set(result, low.b.i32(0))
+
+
+@lowers("nv_tileas.get_num_programs")
+def get_num_programs(low: Lowering, op: Operation) -> None:
+    sreg = "n" + low.target.tile_block_sreg
+    for result, axis in zip(op.results, "xyz"):
+        low.set(result, low.b.call(f"llvm.nvvm.read.ptx.sreg.{sreg}.{axis}", I32, []))
+
+
+@lowers("nv_tileas.create_mem_token", "nv_tileas.join_mem_token")
+def no_code(low: Lowering, op: Operation) -> None:
+    """Tokens order; they hold nothing."""
+
+
+@lowers("nv_tileas.assume")
+def assume(low: Lowering, op: Operation) -> None:
+    """The fact was used before; the value passes through."""
+    source, result = op.operands[0], op.results[0]
+    if source in low.views:
+        low.views[result] = low.views[source]
+    elif low.is_tensor(source):
+        low.set(result, low.vec(source))
+    else:
+        low.set(result, low.scalar(source))
+
+
+@lowers("nv_tileas.barrier")
+def barrier(low: Lowering, op: Operation) -> None:
+    low.barrier()

@@ -1,0 +1,272 @@
+"""Loads and stores of tiles in global memory, through views and through pointers.
+
+A view access computes one address a thread: base + (tile's start) + (thread's place), and adds each register's
+constant offset, so that machine accesses use immediate offsets. Registers side by side along the memory's contiguous
+dimension go in one access of `vector` elements. Bounds are checked only in the dimensions that `check` names.
+Where several threads hold the same element, one of them stores.
+"""
+from __future__ import annotations
+
+from functools import reduce
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.conversion.tileas_to_llvm import access
+from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
+from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.views import TiledView, as_type, index_type
+from tileiras.dialects.element import element_bytes
+from tileiras.layout.linear import LinearLayout
+
+
+def _text(op: Operation, name: str) -> str | None:
+    attr = op.properties.get(name)
+    if attr is None:
+        return None
+    return getattr(attr, "data", None) or getattr(attr, "value", None)
+
+
+def order_of(op: Operation) -> str:
+    return access.ordering(_text(op, "mem_semantic") or "weak", _text(op, "mem_scope"))
+
+
+class ViewAddress:
+    """Addresses and predicates of one access to a tile through a view."""
+
+    def __init__(self, low: Lowering, view: TiledView, coords: list[SSAValue], layout: LinearLayout, check: list[bool],
+                 sparse_index: list[SSAValue] | None = None) -> None:
+        self.low, self.view, self.layout, self.check = low, view, layout, check
+        b = low.b
+        self.size = element_bytes(view.type.memref.element_type)
+        extents = [view.memref.extents[d] for d in view.dim_map]
+        strides = [view.memref.strides[d] for d in view.dim_map]
+        self.sparse = next((i for i, d in enumerate(view.dim_map) if d == view.sparse_dim), None)
+        self.sparse_index = sparse_index
+        self.t = index_type(low, [*coords, *(e for e, c in zip(extents, check) if c)])
+        places = low.coordinates(layout)
+        self.first: list[SSAValue] = []         # coordinate of this thread's register 0 in the array, by tile dimension
+        p = view.memref.base
+        uniform, local = b.i64(0), b.i64(0)
+        for i, (coord, stride) in enumerate(zip(coords, strides)):
+            if i == self.sparse:
+                self.first.append(b.bits(0, self.t))
+                continue
+            start = b.mul(as_type(low, coord, self.t), b.bits(view.steps[i], self.t))
+            self.first.append(b.add(start, as_type(low, places[i], self.t, signed=False)))
+            scale = as_type(low, stride, I64)
+            uniform = b.add(uniform, b.mul(as_type(low, start, I64), scale))
+            local = b.add(local, self._scaled(places[i], stride, view.tile_shape[i]))
+        p = b.gep(p, b.mul(uniform, b.i64(self.size)))
+        self.p = b.gep(p, b.mul(local, b.i64(self.size)))
+        self.strides, self.extents = strides, extents
+        self._bounds: dict[tuple[int, int], SSAValue] = {}
+        self._steps: dict[tuple[int, int], SSAValue] = {}
+
+    def _scaled(self, place: SSAValue, stride: int | SSAValue, extent: int) -> SSAValue:
+        """place * stride as i64; in 32 bits where that can't overflow."""
+        b = self.low.b
+        if isinstance(stride, int) and extent * stride * self.size < 2**31:
+            return b.cast("zext", b.mul(place, b.i32(stride)), I64)
+        return b.mul(b.cast("zext", place, I64), as_type(self.low, stride, I64))
+
+    def pointer(self, reg: int) -> SSAValue:
+        """Where register `reg`'s element lies."""
+        b = self.low.b
+        constant, p = 0, self.p
+        for i, r in enumerate(self.layout.coords(self.layout.reg_indices[reg])):
+            if i == self.sparse:
+                assert self.sparse_index is not None
+                index = as_type(self.low, self.sparse_index[reg], I64)
+                p = b.gep(p, b.mul(b.mul(index, as_type(self.low, self.strides[i], I64)), b.i64(self.size)))
+                continue
+            if r == 0:
+                continue
+            stride = self.strides[i]
+            if isinstance(stride, int):
+                constant += r * stride * self.size
+                continue
+            key = (i, r)
+            if key not in self._steps:
+                self._steps[key] = b.mul(as_type(self.low, stride, I64), b.i64(r * self.size))
+            p = b.gep(p, self._steps[key])
+        return b.gep(p, constant)
+
+    def predicate(self, reg: int) -> SSAValue | None:
+        """Whether register `reg`'s element lies in the array; None: always."""
+        b = self.low.b
+        out = None
+        for i, r in enumerate(self.layout.coords(self.layout.reg_indices[reg])):
+            if not self.check[i]:
+                continue
+            if i == self.sparse:
+                assert self.sparse_index is not None
+                inside = b.icmp("ult", as_type(self.low, self.sparse_index[reg], self.t), as_type(self.low, self.extents[i], self.t))
+            else:
+                key = (i, r)
+                if key not in self._bounds:
+                    # the layout's bits are disjoint from the register's, so adding is or-ing
+                    self._bounds[key] = b.icmp("ult", b.add(self.first[i], b.bits(r, self.t)),
+                                               as_type(self.low, self.extents[i], self.t))
+                inside = self._bounds[key]
+            out = inside if out is None else b.and_(out, inside)
+        return out
+
+
+def _flags(op: Operation, rank: int) -> list[bool]:
+    attr = op.properties.get("check")
+    return [bool(a.data) for a in attr.data] if attr is not None else [True] * rank  # type: ignore[attr-defined]
+
+
+def _width(op: Operation) -> int:
+    attr = op.properties.get("vector")
+    return attr.data if attr is not None else 1  # type: ignore[attr-defined]
+
+
+def _both(low: Lowering, *predicates: SSAValue | None) -> SSAValue | None:
+    given = [p for p in predicates if p is not None]
+    return reduce(low.b.and_, given) if given else None
+
+
+def groups(low: Lowering, layout: LinearLayout, width: int) -> list[list[int]]:
+    """Registers in runs of `width`, without those that copy a lower register."""
+    owned = set(low.owned_regs(layout))
+    return [list(range(r, r + width)) for r in range(0, layout.num_regs, width) if r in owned]
+
+
+def spread(low: Lowering, layout: LinearLayout, values: dict[int, SSAValue]) -> list[SSAValue]:
+    """All registers from the owned ones: copies repeat them."""
+    by_index = {layout.reg_indices[r]: v for r, v in values.items()}
+    return [by_index[i] for i in layout.reg_indices]
+
+
+def view_address(low: Lowering, op: Operation, tensor: SSAValue) -> ViewAddress:
+    view: TiledView = low.views[op.view]  # type: ignore[attr-defined]
+    coords = list(op.coords)  # type: ignore[attr-defined]
+    layout = low.layout(tensor)
+    sparse = None
+    if view.sparse_dim >= 0:
+        sparse = sparse_indices(low, view, coords, layout)
+    scalars = [low.b.i32(0) if low.is_tensor(c) else low.scalar(c) for c in coords]
+    return ViewAddress(low, view, scalars, layout, _flags(op, len(view.tile_shape)), sparse)
+
+
+def sparse_indices(low: Lowering, view: TiledView, coords: list[SSAValue], layout: LinearLayout) -> list[SSAValue]:
+    """For each register of the tile, its index along the gathered dimension. The index tile has the tile's layout with
+    every other dimension dropped, so each thread holds the indices it needs."""
+    where = next(i for i, d in enumerate(view.dim_map) if d == view.sparse_dim)
+    index = coords[where]
+    have = low.layout(index)
+    regs = low.regs(index)
+    by_index = dict(zip(have.reg_indices, regs))
+    return [by_index[layout.coords(f)[where]] for f in layout.reg_indices]
+
+
+@lowers("nv_tileas.tiled_load")
+def tiled_load(low: Lowering, op: Operation) -> None:
+    result = op.results[0]
+    layout = low.layout(result)
+    address = view_address(low, op, result)
+    element = low.element(result)
+    t = storage_type(element)
+    width = _width(op)
+    bits = access.padding_bits(low.views[op.view].padding, t, element)  # type: ignore[attr-defined]
+    other = [low.b.bits(bits, t)] * width
+    order = order_of(op)
+    values: dict[int, SSAValue] = {}
+    for group in groups(low, layout, width):
+        loaded = access.load(low, address.pointer(group[0]), width, t, address.predicate(group[0]), other, order)
+        values.update(zip(group, loaded))
+    low.set(result, spread(low, layout, values))
+
+
+@lowers("nv_tileas.tiled_store")
+def tiled_store(low: Lowering, op: Operation) -> None:
+    source = op.source  # type: ignore[attr-defined]
+    layout = low.layout(source)
+    address = view_address(low, op, source)
+    width = _width(op)
+    owner = low.owner_predicate(layout)
+    regs = low.regs(source)
+    order = order_of(op)
+    for group in groups(low, layout, width):
+        predicate = _both(low, owner, address.predicate(group[0]))
+        access.store(low, address.pointer(group[0]), [regs[r] for r in group], predicate, order)
+
+
+@lowers("nv_tileas.load")
+def load(low: Lowering, op: Operation) -> None:
+    result = op.results[0]
+    t = storage_type(low.element(result))
+    pointers = low.regs(op.ptr)  # type: ignore[attr-defined]
+    mask, other = op.mask, op.other  # type: ignore[attr-defined]
+    order = order_of(op)
+    masks = _regs_or_repeat(low, mask, len(pointers))
+    others = _regs_or_repeat(low, other, len(pointers))
+    if not low.is_tensor(result):
+        low.set(result, access.load(low, pointers[0], 1, t, masks[0] if masks else None, others, order)[0])
+        return
+    layout = low.layout(result)
+    width = _width(op)
+    values: dict[int, SSAValue] = {}
+    for group in groups(low, layout, width):
+        first = group[0]
+        loaded = access.load(low, pointers[first], width, t, masks[first] if masks else None,
+                             [others[r] for r in group] if others else None, order)
+        values.update(zip(group, loaded))
+    low.set(result, spread(low, layout, values))
+
+
+def _regs_or_repeat(low: Lowering, v: SSAValue | None, n: int) -> list[SSAValue] | None:
+    """A tensor's registers, a scalar n times, or None."""
+    if v is None:
+        return None
+    return low.regs(v) if low.is_tensor(v) else [low.scalar(v)] * n
+
+
+@lowers("nv_tileas.store")
+def store(low: Lowering, op: Operation) -> None:
+    b = low.b
+    pointers = low.regs(op.ptr)  # type: ignore[attr-defined]
+    values = _regs_or_repeat(low, op.source, len(pointers)) or []  # type: ignore[attr-defined]
+    masks = _regs_or_repeat(low, op.mask, len(pointers))  # type: ignore[attr-defined]
+    order = order_of(op)
+    if not low.is_tensor(op.ptr):  # type: ignore[attr-defined]
+        first = b.icmp("eq", low.tid, b.i32(0))
+        access.store(low, pointers[0], values[:1], _both(low, first, masks[0] if masks else None), order)
+        return
+    layout = low.layout(op.ptr)  # type: ignore[attr-defined]
+    owner = low.owner_predicate(layout)
+    for group in groups(low, layout, _width(op)):
+        predicate = _both(low, owner, masks[group[0]] if masks else None)
+        access.store(low, pointers[group[0]], [values[r] for r in group], predicate, order)
+
+
+@lowers("nv_tileas.get_global")
+def get_global(low: Lowering, op: Operation) -> None:
+    symbol = op.properties["symbol"]
+    name = getattr(symbol, "data", None) or symbol.root_reference.data  # type: ignore[attr-defined]
+    low.set(op.results[0], low.b.address_of(name, 1))
+
+
+@lowers("nv_tileas.addptr")
+def addptr(low: Lowering, op: Operation) -> None:
+    """Offsets count elements of the pointee and are sign-extended."""
+    b = low.b
+    p, offset = op.operands
+    pointee = low.element(p).pointee  # type: ignore[attr-defined]
+    size = element_bytes(pointee)
+    if not low.is_tensor(op.results[0]):
+        x = b.cast("sext", low.scalar(offset), I64) if width_of(low.scalar(offset).type) < 64 else low.scalar(offset)
+        low.set(op.results[0], b.gep(low.scalar(p), b.mul(x, b.i64(size))))
+        return
+    n = low.layout(op.results[0]).num_regs
+    pointers = _regs_or_repeat(low, p, n) or []
+    offsets = _regs_or_repeat(low, offset, n) or []
+    out = []
+    for base, x in zip(pointers, offsets):
+        if width_of(x.type) < 64:
+            x = b.cast("sext", x, I64)
+        out.append(b.gep(base, b.mul(x, b.i64(size))))
+    low.set(op.results[0], out)
+
+

@@ -1,0 +1,36 @@
+"""How many bits and bytes a tile's element takes in memory."""
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float4E2M1FNType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float8E8M0FNUType,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatTF32Type,
+    IntegerType,
+)
+from xdsl.ir import Attribute
+
+_BYTES: dict[type, int] = {
+    Float16Type: 2, BFloat16Type: 2, Float32Type: 4, FloatTF32Type: 4, Float64Type: 8,
+    Float8E4M3FNType: 1, Float8E5M2Type: 1, Float8E8M0FNUType: 1, Float4E2M1FNType: 1}
+
+NAMES: dict[type, str] = {
+    Float16Type: "f16", BFloat16Type: "bf16", Float32Type: "f32", FloatTF32Type: "tf32", Float64Type: "f64",
+    Float8E4M3FNType: "f8E4M3FN", Float8E5M2Type: "f8E5M2", Float8E8M0FNUType: "f8E8M0FNU", Float4E2M1FNType: "f4E2M1FN"}
+
+
+def element_bytes(t: Attribute) -> int:
+    """Bytes of an element in memory and in shared-memory buffers: i1, i4 and f4 take one, pointers eight."""
+    if isinstance(t, IntegerType):
+        return max(1, t.width.data // 8)
+    return _BYTES.get(type(t), 8)
+
+
+def element_name(t: Attribute) -> str:
+    """The IR's short name of an element type: i8, f16, f8E4M3FN, ..."""
+    return f"i{t.width.data}" if isinstance(t, IntegerType) else NAMES.get(type(t), "ptr")

@@ -1,0 +1,71 @@
+"""The passes from cuda_tile to LLVM IR text: one list, in order.
+
+`lower_to_llvm(module, options)` runs it. Each entry is (name, level it leaves, the pass); `--print-ir-after=NAME`,
+`--emit=LEVEL`, `--verify-each` and `--pass-timing` act between entries.
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One entry: `function` is "module:name", called with (ir, target, options) and returning the ir to go on with.
+    `level`: the dialect that the IR is in afterwards. `min_opt`: the lowest optimization level that runs it."""
+
+    name: str
+    level: str
+    function: str
+    min_opt: int = 0
+
+    def resolve(self) -> Callable[..., Any]:
+        module, name = self.function.split(":")
+        return getattr(import_module(module), name)
+
+
+PIPELINE: tuple[Pass, ...] = (
+    Pass("convert-cudatile-to-tileaa", "nv_tileaa", "tileiras.conversion.cudatile_to_tileaa:convert"),
+    Pass("canonicalize", "nv_tileaa", "tileiras.transforms.canonicalize:run", 1),
+    Pass("cse", "nv_tileaa", "tileiras.transforms.cse:run", 1),
+    Pass("dce", "nv_tileaa", "tileiras.transforms.dce:run", 0),
+    Pass("convert-tileaa-to-tileas", "nv_tileas", "tileiras.conversion.tileaa_to_tileas.convert:convert"),
+    Pass("order-memory", "nv_tileas", "tileiras.transforms.order_memory:run"),
+    Pass("convert-tileas-to-llvm", "llvm", "tileiras.conversion.tileas_to_llvm.func:convert"),
+)
+
+LEVELS = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm")
+
+
+def run(module: Any, target: Any, options: Any = None, stop_at: str | None = None,
+        after: Callable[[str, Any], None] | None = None) -> Any:
+    """Run the pipeline and return the IR; `stop_at`: the last level wanted. `after(name, ir)` is called after each pass."""
+    opt_level = getattr(options, "opt_level", 3)
+    timing = getattr(options, "timing", None)
+    verify = getattr(options, "verify_each", False)
+    ir = module
+    for entry in PIPELINE:
+        if entry.min_opt > opt_level:
+            continue
+        if stop_at is not None and LEVELS.index(entry.level) > LEVELS.index(stop_at):
+            break
+        function = entry.resolve()
+        start = time.perf_counter()
+        ir = function(ir, target, options)
+        if timing is not None:
+            timing.append((entry.name, time.perf_counter() - start))
+        if verify:
+            ir.verify()
+        if after is not None:
+            after(entry.name, ir)
+    return ir
+
+
+def lower_to_llvm(module: Any, options: Any) -> str:
+    """cuda_tile module to LLVM IR text, for `options.target` at `options.opt_level`."""
+    from tileiras.codegen.llvm_text import print_module
+    after = getattr(options, "after_pass", None)
+    return print_module(run(module, options.target, options, after=after))
