@@ -1,0 +1,29 @@
+"""Which bytecode versions there are."""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Version(NamedTuple):
+    """A bytecode version; compares as a tuple, prints as `13.1`."""
+
+    major: int
+    minor: int
+    tag: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}" + (f".{self.tag}" if self.tag else "")
+
+    @classmethod
+    def parse(cls, text: str) -> Version:
+        """`13.1` or `13.1.0`; raises ValueError on anything else."""
+        return cls(*(int(part) for part in text.split(".")))
+
+
+V13_1 = Version(13, 1)
+V13_2 = Version(13, 2)
+V13_3 = Version(13, 3)
+V13_4 = Version(13, 4)
+
+SUPPORTED_VERSIONS: tuple[Version, ...] = (V13_1, V13_2, V13_3, V13_4)
+CURRENT_VERSION = SUPPORTED_VERSIONS[-1]
