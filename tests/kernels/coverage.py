@@ -28,7 +28,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tests.kernels import runner
@@ -123,10 +123,10 @@ def work(pipe: multiprocessing.connection.Connection) -> None:
 class Worker:
     """A process that runs one case at a time, and can be replaced when it hangs."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: Callable[[Any], None]) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=work, args=(theirs,), daemon=False)
+        self.process = context.Process(target=body, args=(theirs,), daemon=False)
         self.process.start()
         theirs.close()
         self.steps: list[Step] = []
@@ -147,17 +147,19 @@ class Worker:
         self.pipe.close()
 
 
-def execute(plan: list[list[Step]], jobs: int, timeout: float) -> Iterator[tuple[Step, dict[str, Any]]]:
-    """Run lists of steps, one list a case, and give results as they come."""
+def execute(plan: list[list[Step]], jobs: int, timeout: float, warm_up: float = 20.0,
+            body: Callable[[Any], None] = work) -> Iterator[tuple[Step, dict[str, Any]]]:
+    """Run lists of steps, one list a case, and give results as they come. `timeout` is for one step, in seconds; the
+    first step of a list may take `warm_up` more, for imports and export."""
     queue = collections.deque(plan)
-    workers = [Worker() for _ in range(min(jobs, len(plan)))]
+    workers = [Worker(body) for _ in range(min(jobs, len(plan)))]
     busy: list[Worker] = []
     idle = list(workers)
     try:
         while queue or busy:
             while queue and idle:
                 worker = idle.pop()
-                worker.give(queue.popleft(), timeout + 20)      # the first step pays imports and export
+                worker.give(queue.popleft(), timeout + warm_up)
                 busy.append(worker)
             multiprocessing.connection.wait([w.pipe for w in busy], timeout=1.0)
             for worker in list(busy):
@@ -184,7 +186,7 @@ def execute(plan: list[list[Step]], jobs: int, timeout: float) -> Iterator[tuple
                         yield worker.steps[worker.next], {"status": FAIL, "error": dead}
                         if rest := worker.steps[worker.next + 1:]:
                             queue.appendleft(rest)
-                    idle.append(Worker())
+                    idle.append(Worker(body))
     finally:
         for worker in idle:
             worker.stop()
