@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.ir import Operation, Region, SSAValue
 
+from tileiras.dialects.base import OPERAND_SEGMENTS
 from tileiras.interp.errors import InterpreterError
 from tileiras.interp.memory import Allocation
 from tileiras.interp.registry import MEANINGS
@@ -121,7 +122,7 @@ class Program:
             meaning = MEANINGS.get(op.name)
             if meaning is None:
                 raise InterpreterError("this op has no meaning to the interpreter")
-            arguments = tuple(self._argument(getattr(op, f.name)) for f in op.operand_fields)   # type: ignore[attr-defined]
+            arguments = tuple(self._argument(v) for v in operand_groups(op))
             return Step(op, meaning.prepare(op), arguments, tuple(self.slot(r) for r in op.results),
                         all(isinstance(a, int) for a in arguments), meaning.block, meaning.elementwise,
                         meaning.meets_others(op))
@@ -132,6 +133,21 @@ class Program:
         if value is None:
             return None
         return self.slot(value) if isinstance(value, SSAValue) else tuple(self.slot(v) for v in value)
+
+
+def operand_groups(op: Any) -> list[SSAValue | None | tuple[SSAValue, ...]]:
+    """An op's operands by declared group: a value, None or a tuple of values for each."""
+    values, groups = list(op.operands), op.operand_fields
+    variable = sum(1 for f in groups if f.many)
+    if variable > 1:
+        sizes = list(op.properties[OPERAND_SEGMENTS].get_values())
+    else:
+        sizes = [len(values) - len(groups) + 1 if f.many else 1 for f in groups]
+    out: list[SSAValue | None | tuple[SSAValue, ...]] = []
+    for f, size in zip(groups, sizes):
+        part, values = values[:size], values[size:]
+        out.append(tuple(part) if f.many == "*" else part[0] if part else None)
+    return out
 
 
 TERMINATORS = ("yield", "continue", "break", "return")
