@@ -125,11 +125,11 @@ def choose_atom(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int,
                 signed_a: bool = True, signed_b: bool = True) -> MmaAtom | None:
     """The instruction for a tile product (m x k) x (k x n), or None: multiply and add by ordinary arithmetic.
 
-    target: an SM number, or anything with `.sm`. a, b, acc: element types as the IR prints them (f16, bf16, tf32, f32,
+    target: a compute capability times ten, or anything with `.cc`. a, b, acc: element types as the IR prints them (f16, bf16, tf32, f32,
     f64, i8, f8E4M3FN, f8E5M2; acc also i32). None when no type fits on this target or the tile is smaller than every
     atom. 8-bit floats on an SM without their own instruction give the f16 atom with `widen` = "f16": the conversion
     loses nothing."""
-    sm = target if isinstance(target, int) else target.sm
+    sm = target if isinstance(target, int) else target.cc
     return _choose(sm, a, b, acc, m, n, k, signed_a, signed_b)
 
 

@@ -43,20 +43,21 @@ class SharedLayout:
 
         order: dimensions, fastest first (default: the last first). Any eight neighbouring rows (along the second
         fastest dimension) have the same piece in eight different places modulo 128 bytes, which is what `ldmatrix`
-        and 16-byte accesses along either dimension need. Byte offset bits 7, 8, 9 are XORed into bits 4, 5, 6, as far
-        as a row is long enough."""
+        and 16-byte accesses along either dimension need. The lowest three bits of the row (of the line of 128 bytes,
+        where rows are shorter) are XORed into byte offset bits 4, 5, 6, as far as a row is long enough."""
         order = tuple(range(len(shape) - 1, -1, -1)) if order is None else tuple(order)
         fields = dim_bits(shape)
         bases = [0] * sum(bits for _, bits in fields)
         size = log2(elem_bytes)
         row_bits = fields[order[0]][1] + size if order else 0
         pieces = max(0, min(row_bits - 4, 3))
+        first = max(LINE_BITS, row_bits)
         at = 0
         for d in order:
             low, bits = fields[d]
             for i in range(bits):
-                byte_bit = at + size
-                swizzle = 1 << at - 3 if LINE_BITS <= byte_bit < LINE_BITS + pieces else 0
+                piece = at + size - first
+                swizzle = 1 << 4 + piece - size if 0 <= piece < pieces else 0
                 bases[low + i] = 1 << at | swizzle
                 at += 1
         return SharedLayout(tuple(shape), tuple(bases))
@@ -146,22 +147,25 @@ def vector_width(layout: LinearLayout, shared: SharedLayout, elem_bytes: int) ->
 
 
 def bank_conflicts(layout: LinearLayout, shared: SharedLayout, elem_bytes: int, width: int | None = None) -> int:
-    """Wavefronts beyond the one that each group of lanes needs at least, at worst over the accesses of warp 0.
+    """How many more wavefronts an access takes than its bytes need, for each group of lanes that are served together.
 
     width: elements an access (default: the widest possible)."""
-    plan = access(layout, shared, elem_bytes, (), VECTOR_BYTES if width is None else width * elem_bytes)
+    return _conflicts(access(layout, shared, elem_bytes, (), VECTOR_BYTES if width is None else width * elem_bytes),
+                      elem_bytes)
+
+
+def _conflicts(plan: Access, elem_bytes: int) -> int:
+    # offsets are linear, so the first warp's first access stands for all
     step = plan.vec * elem_bytes
-    lanes = min(32, 128 // max(4, step))
-    worst = 1
-    for _, start, _ in plan.groups:
-        for first in range(0, 32, lanes):
-            words: dict[int, set[int]] = {}
-            for lane in range(first, first + lanes):
-                byte = (apply(plan.lane, lane) ^ start) * elem_bytes
-                for word in range(byte // 4, (byte + step + 3) // 4):
-                    words.setdefault(word % 32, set()).add(word)
-            worst = max(worst, *(len(w) for w in words.values()))
-    return worst - 1
+    served = max(0, LANE_BITS - max(0, log2(step) - 2))
+    offsets = [0]
+    for basis in plan.lane[:served]:
+        offsets += [x ^ basis for x in offsets]
+    words: dict[int, set[int]] = {}
+    for offset in offsets:
+        word = offset * elem_bytes // 4
+        words.setdefault(word % 32, set()).add(word)
+    return max(len(w) for w in words.values()) - 1
 
 
 def _active(layout: LinearLayout, vec: int, elem_bytes: int) -> tuple[int, ...]:
@@ -173,37 +177,62 @@ def _active(layout: LinearLayout, vec: int, elem_bytes: int) -> tuple[int, ...]:
 def between(writer: LinearLayout, reader: LinearLayout, elem_bytes: int, rounds: tuple[int, ...] = ()) -> SharedLayout:
     """Offsets for a buffer that `writer` fills and `reader` reads, wide and without bank conflicts where possible.
 
-    The index space gets a basis in four parts: vector (registers that run together for the reader, and for the writer
-    as far as they agree), bank, segment (which 128-byte line), and with `rounds` (see `access`) one direction a mask,
-    to which no offset belongs. Two lanes conflict when their difference has no bank part but a segment part; so the
-    segment directions must avoid the span of either side's lanes. Where both sides' spans leave no room, sums of one
-    direction of each do: e + f is in neither."""
+    What runs together in memory can be what both sides hold in consecutive registers, and further what either side
+    does: the cheapest of the three is taken."""
     n = log2(writer.size)
-    units = [1 << i for i in range(n)]
-    inside = annihilator(rounds, n) if rounds else units
+    inside = annihilator(rounds, n) if rounds else [1 << i for i in range(n)]
 
     def within(vectors: Sequence[int]) -> list[int]:
         return intersection(vectors, inside) if rounds else independent(vectors)
-    size = log2(elem_bytes)
-    widest = log2(VECTOR_BYTES) - size
-    word = max(0, 2 - size)
-    reader_regs = [b for b in within(reader.reg) if b]
-    writer_regs = [b for b in within(writer.reg) if b]
+    widest = log2(VECTOR_BYTES) - log2(elem_bytes)
+    reader_regs, writer_regs = within(reader.reg), within(writer.reg)
     both = intersection(reader_regs, writer_regs)
-    # each side's lanes must not step inside a vector, or its accesses are not whole
     common = independent([b for b in reader_regs if not independent([b], both)] + both)[:widest]
-    vector = independent(common + reader_regs)[:widest]
-    write_vec, read_vec = len(common), len(vector)
-    avoid_w = within([*_active(writer, write_vec, elem_bytes), *vector[:max(word, write_vec)]])
-    avoid_r = within([*_active(reader, read_vec, elem_bytes), *vector])
+    wide = {tuple(independent(common + more)[:widest]): None for more in (reader_regs, writer_regs, [])}
+    best: tuple[int, SharedLayout] | None = None
+    for vector in wide:
+        shared = _place(writer, reader, elem_bytes, inside, list(vector))
+        cost = sum(_cost(access(side, shared, elem_bytes, rounds), elem_bytes) for side in (writer, reader))
+        if best is None or cost < best[0]:
+            best = cost, shared
+    assert best is not None
+    return best[1]
+
+
+def _cost(plan: Access, elem_bytes: int) -> int:
+    """Wavefronts of all of a warp's accesses, and one more each for issuing it."""
+    at_once = max(1, plan.vec * elem_bytes // 4)
+    return len(plan.groups) * (at_once * (1 + _conflicts(plan, elem_bytes)) + 1)
+
+
+def _place(writer: LinearLayout, reader: LinearLayout, elem_bytes: int, inside: list[int],
+           vector: list[int]) -> SharedLayout:
+    """Offsets within the subspace `inside` (the rest has none), with the directions `vector` lowest.
+
+    The index space gets a basis in three parts: vector, bank, and segment (which 128-byte line). Two lanes conflict
+    when their difference has no bank part but a segment part, so the segment directions must avoid the span of
+    either side's lanes. Where both sides' spans leave no room, sums of a direction of each do: e + f is in neither."""
+    n = log2(writer.size)
+    size = log2(elem_bytes)
+    whole = len(inside) == n
+
+    def within(vectors: Sequence[int]) -> list[int]:
+        return independent(vectors) if whole else intersection(vectors, inside)
+
+    def avoid(side: LinearLayout) -> list[int]:
+        regs = within(side.reg)
+        run = 0
+        while run < len(vector) and not independent([vector[run]], regs):
+            run += 1
+        return within([*_active(side, run, elem_bytes), *vector[:max(run, 2 - size, 0)]])
+    avoid_w, avoid_r = avoid(writer), avoid(reader)
     shared_part = intersection(avoid_w, avoid_r)
-    only_w = independent(avoid_w, shared_part)
-    only_r = independent(avoid_r, shared_part)
-    outside = [*writer.warp, *reader.warp, *writer_regs, *reader_regs, *inside]
-    outside = independent([b for b in outside if not independent([b], inside)], avoid_w + avoid_r + vector)
+    only_w, only_r = independent(avoid_w, shared_part), independent(avoid_r, shared_part)
+    outside = [b for b in (*writer.warp, *reader.warp, *writer.reg, *reader.reg) if not independent([b], inside)]
+    outside = independent(outside + inside, avoid_w + avoid_r + vector)
     mixed = [e ^ f for e, f in zip(only_w, only_r)]
-    wanted = max(0, len(inside) - (LINE_BITS - size))
-    segment = independent(outside + mixed + only_w + only_r + inside, vector)[:min(wanted, len(inside) - len(vector))]
+    count = min(max(0, len(inside) - (LINE_BITS - size)), len(inside) - len(vector))
+    segment = independent(outside + mixed + only_w + only_r + inside, vector)[:count]
     bank = independent([*within(writer.lane), *within(reader.lane), *inside], vector + segment)
     basis = vector + bank + segment
     found = coordinates(basis + complement(basis, n), n)
