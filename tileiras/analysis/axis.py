@@ -1,5 +1,8 @@
 """What is known of a function's integers and pointers: divisibility, bounds, contiguity, constancy.
 
+The facts come from assumptions, constants, arithmetic, ranges, loop bounds and grid limits (axis_rules.py).
+Loop-carried values start as what enters the loop and are weakened by what comes around until nothing changes; bounds
+that move are dropped at once, and after MAX_SWEEPS whatever still changes is unknown. Every sweep is one linear walk.
 
     axis = AxisAnalysis(func)
     axis.divisor(%ptr)       16: bytes for a pointer, elements for an integer; a power of two

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, i32
@@ -145,10 +146,10 @@ class TileOp(Operation):
         properties: dict[str, Attribute] = {k: v for k, v in attrs.items() if v is not None} if attrs else {}
         flat, sizes = _flatten(operands)
         if _needs_segments(cls.operand_fields):
-            properties[OPERAND_SEGMENTS] = DenseArrayBase.from_list(i32, sizes)
+            properties[OPERAND_SEGMENTS] = _segments(tuple(sizes))
         flat_types, type_sizes = _flatten(result_types)
         if _needs_segments(cls.result_fields):
-            properties[RESULT_SEGMENTS] = DenseArrayBase.from_list(i32, type_sizes)
+            properties[RESULT_SEGMENTS] = _segments(tuple(type_sizes))
         return cls.create(operands=flat, result_types=flat_types, properties=properties, regions=regions)
 
     def verify_(self) -> None:
@@ -164,6 +165,11 @@ class TileOp(Operation):
 
     def verify_op(self) -> None:
         """What the declaration can't say. Raises VerifyException."""
+
+
+@lru_cache(maxsize=256)
+def _segments(sizes: tuple[int, ...]) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i32, sizes)
 
 
 def _flatten(groups: Sequence[Any]) -> tuple[list[Any], list[int]]:

@@ -5,6 +5,7 @@
 """
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, NoneAttr, TensorType
@@ -84,6 +85,7 @@ def lower_insert(cv: Converter, op: Any) -> None:
     cv.replace(op, aa.Insert, cv.get_all(op.operands))
 
 
+@lru_cache(maxsize=256)
 def fact(predicate: Any) -> aa.AssumeAttr | None:
     """A cuda_tile assume predicate as nv_tileaa's."""
     if isinstance(predicate, DivByAttr):

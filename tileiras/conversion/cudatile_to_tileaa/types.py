@@ -39,6 +39,11 @@ def int_attr(value: int) -> IntAttr:
 
 
 def ints(values: Iterable[int]) -> ArrayAttr[IntAttr]:
+    return _int_array(tuple(values))
+
+
+@lru_cache(maxsize=1024)
+def _int_array(values: tuple[int, ...]) -> ArrayAttr[IntAttr]:
     return ArrayAttr([int_attr(v) for v in values])
 
 
