@@ -2,12 +2,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tileiras.driver.options import DIALECT_STAGES, CompileOptions, StageReached
-from tileiras.errors import ConfigError
+from tileiras.driver.options import DIALECT_STAGES, CompileOptions
+from tileiras.errors import CompileError, ConfigError
 
 if TYPE_CHECKING:
     from tileiras.codegen.resources import Entry
@@ -56,45 +55,43 @@ class CompiledModule:
         return compile_llvm_to_ptx(llvm, options.target, options.opt_level)
 
 
-def _timed(options: CompileOptions, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    start = time.perf_counter()
-    result = function(*arguments)
-    if options.timing is not None:
-        options.timing(name, time.perf_counter() - start)
-    return result
-
-
 def read_module(bytecode: bytes, options: CompileOptions) -> Any:
     """The cuda_tile module of a bytecode file. Raises BytecodeError."""
     from tileiras.bytecode import read
 
-    return _timed(options, "read-bytecode", read, bytecode)
+    start = time.perf_counter()
+    module = read(bytecode)
+    options.record("read-bytecode", time.perf_counter() - start)
+    options.after_pass("read-bytecode", module)
+    return module
+
+
+def _import_verify_exception() -> type[Exception]:
+    from xdsl.utils.exceptions import VerifyException
+    return VerifyException
 
 
 def lower(bytecode: bytes, options: CompileOptions) -> str:
-    """LLVM IR text of a bytecode module. Raises BytecodeError, CompileError, and StageReached if `on_stage` does."""
+    """LLVM IR text of a bytecode module. Raises BytecodeError, CompileError."""
     module = read_module(bytecode, options)
-    options.reached("cuda_tile", module)
     from tileiras.pipeline import lower_to_llvm
 
-    return lower_to_llvm(module, options)
+    try:
+        return lower_to_llvm(module, options)
+    except _import_verify_exception() as error:
+        raise CompileError(f"a pass left an invalid module: {error}") from error
 
 
 def stage_text(bytecode: bytes, options: CompileOptions, stage: str) -> str:
-    """The module printed where it first is in the dialect `stage`; nothing below that runs."""
-    found: list[str] = []
-
-    def stop(reached: str, module: Any) -> None:
-        if reached == stage:
-            found.append(module_text(module))
-            raise StageReached
-
-    options.on_stage = stop
-    try:
-        lower(bytecode, options)
-    except StageReached:
-        return found[0]
-    raise ConfigError(f"the pipeline never reaches '{stage}'")
+    """The module as text where it last is in the dialect `stage`; nothing below that runs."""
+    module = read_module(bytecode, options)
+    if stage != DIALECT_STAGES[0]:
+        from tileiras.pipeline import run
+        try:
+            module = run(module, options.target, options, stop_at=stage, after=options.after_pass)
+        except _import_verify_exception() as error:
+            raise CompileError(f"a pass left an invalid module: {error}") from error
+    return module_text(module)
 
 
 def module_text(module: Any) -> str:
@@ -119,11 +116,11 @@ def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:
 
     if options.emit == "ptx":
         ptx = compile_llvm_to_ptx(llvm, options.target, options.opt_level, verify=options.verify_each,
-                                  timing=options.timing)
+                                  timing=options.record)
         from tileiras.codegen.resources import entries_of_ptx
         return CompiledModule(ptx=ptx, llvm=llvm, entries=tuple(entries_of_ptx(ptx)), gpu_name=name,
                               _bytecode=bytecode, _options=options)
     result = compile_llvm(llvm, options.target, options.opt_level, lineinfo=options.lineinfo,
                           device_debug=options.device_debug, sanitize=options.sanitize,
-                          verify=options.verify_each, timing=options.timing)
+                          verify=options.verify_each, timing=options.record)
     return CompiledModule(result.cubin, result.ptx, llvm, result.entries, name, result.warnings, bytecode, options)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tileiras.codegen import client
+from tileiras.codegen import client, gate
 from tileiras.codegen.ptx_fixup import empty_ptx, fix_ptx
 from tileiras.codegen.resources import Entry, entries_of_ptx, with_resources
 from tileiras.driver.targets import Target, find_target
@@ -37,6 +37,7 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
             timing: TimingSink | None) -> tuple[str, str]:
     if "define " not in llvm_ir:
         return empty_ptx(target.ptx), llvm_ir
+    gate.check(llvm_ir, target)
     ptx, optimized, phases = client.emit_ptx(
         llvm_ir, cpu=target.llvm_cpu, features=target.llvm_features, opt_level=opt_level, cc=target.cc,
         verify=verify, keep_llvm=keep_llvm)

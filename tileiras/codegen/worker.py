@@ -123,9 +123,9 @@ def write_message(fd: int, message: tuple[Any, ...]) -> None:
 
 def main(libdevice_path: str, read_fd: int = 0, write_fd: int = 1) -> None:
     """Serve requests until the input ends."""
-    import _signal
+    import signal
 
-    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # an interrupt is the client's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the client's to handle
     backend: Backend | None = None
     failure = ""
     try:
@@ -137,7 +137,8 @@ def main(libdevice_path: str, read_fd: int = 0, write_fd: int = 1) -> None:
         if kind == "warm":
             if backend is not None:
                 try:
-                    backend.ptx(_WARM_UP, *arguments, 0, False, False)
+                    cpu, features, opt_level = arguments
+                    backend.ptx(_WARM_UP, cpu, features, opt_level, 0, False, False)
                     if libdevice_path:
                         backend.load_libdevice()
                 except Exception as error:  # the request that needs it will say so

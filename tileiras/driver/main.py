@@ -92,15 +92,13 @@ def _compile(line: CommandLine) -> int:
     check_magic(bytecode)
     if not gpu_name:
         raise ConfigError("no GPU target; use --gpu-name=sm_XX")
-    timings: list[tuple[str, float]] = []
-    options = _options(line, timings)
+    options = _options(line)
     options.validate()
-    text = emit != "cubin"
-    output = line.text("output-file", STDOUT if text else DEFAULT_OUTPUT)
+    output = line.text("output-file", DEFAULT_OUTPUT if emit == "cubin" else STDOUT)
     write_output(output, _produce(bytecode, options))
     _write_remarks(line)
-    if timings:
-        _print_timings(timings)
+    if options.timing is not None:
+        _print_timings(options.timing)
     return 0
 
 
@@ -124,7 +122,7 @@ def check_magic(bytecode: bytes) -> None:
         raise BytecodeError(f"input does not correspond to Tile IR bytecode{hint}")
 
 
-def _options(line: CommandLine, timings: list[tuple[str, float]]) -> CompileOptions:
+def _options(line: CommandLine) -> CompileOptions:
     from tileiras.driver.options import ALL_PASSES, CompileOptions
     from tileiras.driver.targets import find_target
 
@@ -137,8 +135,7 @@ def _options(line: CommandLine, timings: list[tuple[str, float]]) -> CompileOpti
         lineinfo=line.flag("lineinfo"), device_debug=line.flag("device-debug"),
         sanitize=line.text("sanitize") or None, emit=line.text("emit", "cubin"), print_after=print_after,
         verify_each=line.flag("verify-each"),
-        timing=(lambda phase, seconds: timings.append((phase, seconds))) if line.flag("pass-timing") else None,
-        print_sink=lambda text: _say(text))
+        timing=[] if line.flag("pass-timing") else None, print_sink=_say)
 
 
 def _produce(bytecode: bytes, options: CompileOptions) -> bytes:
@@ -189,10 +186,10 @@ def _report_internal(error: Exception) -> None:
 def _say(text: str) -> None:
     try:
         sys.stderr.write(text if text.endswith("\n") else f"{text}\n")
-    except (OSError, ValueError):
-        pass  # nobody listens
     except UnicodeEncodeError:
         sys.stderr.write(text.encode("ascii", "backslashreplace").decode() + "\n")
+    except (OSError, ValueError):
+        pass  # nobody listens
 
 
 def _silence_stdout() -> None:

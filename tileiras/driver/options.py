@@ -1,18 +1,16 @@
-"""What one compilation was asked for, and how passes are run under those wishes.
+"""What one compilation was asked for.
 
-The pipeline is handed a `CompileOptions` and runs each of its passes through `run_pass`, which does what the
-user asked for around a pass (time it, verify after it, print after it), and calls `reached` where the module
-has come down to a new dialect. So no pass knows about printing or timing.
+The pipeline is handed a `CompileOptions`; it reads the target and the level, appends to `timing`, and calls
+`after_pass` after each pass, which prints the module where the user asked for that.
 """
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tileiras.driver.targets import Target, find_target
-from tileiras.errors import CompileError, ConfigError, TileirasError
+from tileiras.errors import ConfigError
 
 EMIT_KINDS = ("cubin", "ptx", "llvm", "cuda_tile", "nv_tileaa", "nv_tileas")
 """What `--emit` takes: how far down the pipeline goes, and what is written."""
@@ -23,17 +21,12 @@ SANITIZERS = ("memcheck",)
 ALL_PASSES = "*"
 
 
-class StageReached(Exception):
-    """Ends a pipeline early: the module is at the stage that was asked for."""
-
-
 @dataclass
 class CompileOptions:
     """One compilation's wishes.
 
-    `print_after` names passes to print the module after (`("*",)`: all). `timing` is called with a phase's name
-    and its seconds, `print_sink` with text for the user, `on_stage` with a dialect's name and the module that
-    has reached it.
+    `print_after` names passes to print the module after (`("*",)`: all) and `print_sink` is what prints. `timing`,
+    where there is one, collects (pass or phase, seconds).
     """
 
     target: Target
@@ -44,9 +37,8 @@ class CompileOptions:
     emit: str = "cubin"
     print_after: tuple[str, ...] = ()
     verify_each: bool = False
-    timing: Callable[[str, float], None] | None = None
+    timing: list[tuple[str, float]] | None = None
     print_sink: Callable[[str], None] | None = None
-    on_stage: Callable[[str, Any], None] | None = None
 
     def validate(self) -> None:
         """Raise ConfigError for a combination that doesn't exist, in the documented order."""
@@ -61,34 +53,11 @@ class CompileOptions:
         if self.emit not in EMIT_KINDS:
             raise ConfigError(f"unknown output kind '{self.emit}'; known: {', '.join(EMIT_KINDS)}")
 
-    def run_pass(self, name: str, function: Callable[[Any], Any], module: Any) -> Any:
-        """`function(module)` as the pass `name`; the module it returns, or `module` if it works in place."""
-        start = time.perf_counter()
-        result = function(module)
+    def after_pass(self, name: str, module: Any) -> None:
+        """What the pipeline calls when the pass `name` has left `module`."""
+        if self.print_sink is not None and (name in self.print_after or ALL_PASSES in self.print_after):
+            self.print_sink(f"// *** IR dump after {name} ***\n{module}\n")
+
+    def record(self, phase: str, seconds: float) -> None:
         if self.timing is not None:
-            self.timing(name, time.perf_counter() - start)
-        if result is None:
-            result = module
-        if self.verify_each:
-            self._verify(name, result)
-        if self.print_after and self.print_sink is not None and (
-                name in self.print_after or ALL_PASSES in self.print_after):
-            self.print_sink(f"// *** IR dump after {name} ***\n{result}\n")
-        return result
-
-    def reached(self, stage: str, module: Any) -> None:
-        """Say that `module` is now in the dialect `stage`. May raise StageReached; let it pass."""
-        if self.on_stage is not None:
-            self.on_stage(stage, module)
-
-    @staticmethod
-    def _verify(name: str, module: Any) -> None:
-        verify = getattr(module, "verify", None)
-        if verify is None:
-            return
-        try:
-            verify()
-        except TileirasError:
-            raise
-        except Exception as error:
-            raise CompileError(f"the module is invalid after pass '{name}': {error}") from error
+            self.timing.append((phase, seconds))
