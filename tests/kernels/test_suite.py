@@ -1,0 +1,52 @@
+"""A fixed cross-section of the kernel suite, which touches every op on every type: interpreted, compiled at -O0 and
+-O3, simulated, and compared with NumPy. `make coverage` runs the whole suite on all SMs."""
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels import runner
+from tests.kernels.coverage import LEVELS, SIMULATED, SMS
+from tests.kernels.cross_section import CROSS_SECTION, THREE_KERNELS, features_of
+
+OTHERS = tuple(sm for sm in SMS if sm not in SIMULATED)
+
+
+def test_the_cross_section_touches_every_op_on_every_type() -> None:
+    here = {feature for name in CROSS_SECTION for feature in features_of(name)}
+    missing = {feature: name for name in runner.cases() for feature in features_of(name) if feature not in here}
+    assert not missing, "choose anew with `python -m tests.kernels.cross_section`"
+
+
+@pytest.mark.parametrize("name", CROSS_SECTION)
+def test_interpreted(name: str) -> None:
+    verdict = runner.interpret_case(name)
+    assert verdict.ok, verdict.detail
+
+
+# Each case runs on both SMs that are simulated, at one level on the one and at the other level on the other, in turn.
+@pytest.mark.parametrize("index, name", enumerate(CROSS_SECTION))
+def test_compiled_and_simulated(index: int, name: str) -> None:
+    for level, sm in zip(LEVELS, SIMULATED if index % 2 else SIMULATED[::-1]):
+        compiled = runner.compile_case(name, f"sm_{sm}", level, verify_each=True)
+        verdict = runner.simulate_case(name, compiled)
+        assert verdict.ok, f"-O{level} sm_{sm}: {verdict.detail}"
+
+
+# And ptxas takes it for one of the others.
+@pytest.mark.parametrize("index, name", enumerate(CROSS_SECTION))
+def test_assembled(index: int, name: str) -> None:
+    assert runner.compile_case(name, f"sm_{OTHERS[index % len(OTHERS)]}", LEVELS[index % 2]).cubin
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("sm", SMS)
+@pytest.mark.parametrize("name", THREE_KERNELS)
+def test_the_three_kernels_on_every_sm(name: str, sm: int, level: int) -> None:
+    compiled = runner.compile_case(name, f"sm_{sm}", level)
+    entry, = compiled.entries
+    assert compiled.cubin[:4] == b"\x7fELF"
+    if level:
+        assert (entry.spill_stores, entry.spill_loads) == (0, 0)
+    if sm in SIMULATED:
+        verdict = runner.simulate_case(name, compiled)
+        assert verdict.ok, verdict.detail
