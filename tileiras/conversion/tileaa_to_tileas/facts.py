@@ -55,23 +55,14 @@ def view_facts(op: Operation, view: SSAValue, axis) -> ViewFacts:
     width = 1
     if contiguous is not None:
         alignment = axis.divisor(base) if axis is not None and base is not None else size
-        width = min(MAX_ACCESS_BYTES, alignment & -alignment if alignment else MAX_ACCESS_BYTES) // size
+        width = max(1, min(MAX_ACCESS_BYTES, alignment & -alignment if alignment else MAX_ACCESS_BYTES) // size)
         for i, d in enumerate(dim_map):
             if i != contiguous:
                 width = gcd(width, stride_divisor[d])
-        if kind != "gather_scatter":
-            width = gcd(width, steps[contiguous])
-        else:
-            width = 1 if not _index_is_tile_multiple(op, view, contiguous) else width
+        width = gcd(width, steps[contiguous])
         if check[contiguous]:
             width = gcd(width, extent_divisor[dim_map[contiguous]])
-        width = max(1, width)
     return ViewFacts(contiguous, width, check)
-
-
-def _index_is_tile_multiple(op: Operation, view: SSAValue, dim: int) -> bool:
-    """A gather-scatter view's dense dimensions are addressed in tiles."""
-    return True
 
 
 def _descriptor(view: SSAValue) -> tuple[SSAValue | None, list[SSAValue], list[SSAValue]]:

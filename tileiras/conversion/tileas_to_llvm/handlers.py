@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-MODULES = ("control", "memory", "views", "shape", "convert", "reduce", "dot", "elementwise_int", "elementwise_float", "math",
+MODULES = ("control", "memory", "atomics", "views", "shape", "convert", "reduce", "dot", "elementwise", "elementwise_int", "elementwise_float", "math",
            "casts", "constants")
 
 

@@ -1,0 +1,189 @@
+"""Atomic read-modify-writes, compare-and-swap and reductions in global memory, as inline PTX.
+
+LLVM drops the ordering and the scope of every `atomicrmw`, so each row of this table becomes
+
+    atom{.sem}{.scope}.global.<op>.<type> %old, [%p], %x;      (`red` where the old value isn't wanted)
+
+predicated on the mask and, where several threads hold an element, on one of them; the others get the old value through
+shared memory. An access by a scalar pointer is made by one thread for the block.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tileiras.conversion.tileas_to_llvm.access import SCOPES
+from tileiras.conversion.tileas_to_llvm.builder import I16, I32, I64, width_of
+from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.memory import ViewAddress, _both, _regs_or_repeat, _text, view_address
+from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
+from tileiras.dialects.nv_tileas import layout_of
+from tileiras.errors import CompileError
+
+# rmw mode -> (PTX op, type prefix); the width is the element's
+MODES: dict[str, tuple[str, str]] = {
+    "and": ("and", "b"), "or": ("or", "b"), "xor": ("xor", "b"), "add": ("add", "u"), "addf": ("add", "f"),
+    "max": ("max", "s"), "min": ("min", "s"), "umax": ("max", "u"), "umin": ("min", "u"), "xchg": ("exch", "b")}
+
+
+def ptx_type(mode: str, t: Attribute) -> str:
+    """The PTX spelling of an atomic's operation and type: "add.f32", "min.s64", "add.noftz.f16"."""
+    op, prefix = MODES[mode]
+    if isinstance(t, Float16Type):
+        return f"{op}.noftz.f16" if op == "add" else f"{op}.b16"
+    if isinstance(t, BFloat16Type):
+        return f"{op}.noftz.bf16" if op == "add" else f"{op}.b16"
+    return f"{op}.{prefix}{width_of(t)}"
+
+
+def carrier(t: Attribute) -> tuple[IntegerType, str]:
+    """The register type that carries an element through inline PTX, and its constraint letter."""
+    width = width_of(t)
+    return {16: (I16, "h"), 32: (I32, "r"), 64: (I64, "l")}[width]
+
+
+def qualifiers(op: Operation) -> tuple[str, str]:
+    """(semantic, PTX scope) of an atomic op."""
+    return _text(op, "mem_semantic") or "relaxed", SCOPES[_text(op, "mem_scope") or "sys"]
+
+
+def rmw(low: Lowering, p: SSAValue, x: SSAValue, mode: str, semantic: str, scope: str, predicate: SSAValue | None,
+        wanted: bool) -> SSAValue | None:
+    """One atomic read-modify-write; the old value if wanted (zero where the predicate is false)."""
+    b = low.b
+    t = x.type
+    if isinstance(t, BFloat16Type) and not low.target.has_atom_bf16:
+        raise CompileError(f"atomic addition of bf16 needs sm_90 or newer, the target is {low.target.name}")
+    word, letter = carrier(t)
+    value = b.cast("bitcast", x, word)
+    reduce = not wanted and semantic in ("relaxed", "release") and mode != "xchg"
+    args = [p, value]
+    if reduce:
+        text, constraints, results = f"red.{semantic}.{scope}.global.{ptx_type(mode, t)} [$0], $1;", ["l", letter], []
+    else:
+        text = f"atom.{semantic}.{scope}.global.{ptx_type(mode, t)} $0, [$1], $2;"
+        constraints, results = [f"={letter}", "l", letter], [word]
+    if predicate is not None:
+        text = f"@${len(constraints)} {text}"
+        constraints.append("b")
+        args.append(predicate)
+        if results:
+            constraints.append("0")
+            args.append(b.bits(0, word))
+    out = b.asm(text, ",".join([*constraints, "~{memory}"]), results, args)
+    return b.cast("bitcast", out[0], t) if wanted and out else None
+
+
+def cas(low: Lowering, p: SSAValue, compare: SSAValue, x: SSAValue, semantic: str, scope: str,
+        predicate: SSAValue | None) -> SSAValue:
+    """One compare-and-swap (bitwise); the old value, zero where the predicate is false."""
+    b = low.b
+    t = x.type
+    word, letter = carrier(t)
+    text = f"atom.{semantic}.{scope}.global.cas.b{width_of(t)} $0, [$1], $2, $3;"
+    constraints = [f"={letter}", "l", letter, letter]
+    args = [p, b.cast("bitcast", compare, word), b.cast("bitcast", x, word)]
+    if predicate is not None:
+        text = f"@$4 {text}"
+        constraints += ["b", "0"]
+        args += [predicate, b.bits(0, word)]
+    return b.cast("bitcast", b.asm(text, ",".join([*constraints, "~{memory}"]), [word], args)[0], t)
+
+
+@scratch("nv_tileas.atomic_rmw", "nv_tileas.atomic_cas")
+def old_value_bytes(op: Operation, target: Any) -> int:
+    """Scratch to hand old values to the threads that didn't make the access: a slot an element."""
+    result = op.results[0]
+    if not list(result.uses):
+        return 0
+    size = width_of(storage_type(getattr(result.type, "element_type", result.type))) // 8
+    if not hasattr(result.type, "encoding"):
+        return size
+    layout = layout_of(result)
+    return 0 if all(mask >> len(layout.reg) == 0 for mask in layout.copies) else size * layout.size
+
+
+def _access(low: Lowering, op: Operation, one: Any) -> None:
+    """Run `one(pointer, register index, predicate)` for each element this thread is to access, and share the results."""
+    b = low.b
+    result = op.results[0]
+    wanted = bool(list(result.uses))
+    pointers = low.regs(op.ptr) if low.is_tensor(op.ptr) else [low.scalar(op.ptr)]  # type: ignore[attr-defined]
+    masks = _regs_or_repeat(low, op.mask, len(pointers))  # type: ignore[attr-defined]
+    t = storage_type(low.element(result))
+    if not low.is_tensor(result):
+        first = b.icmp("eq", low.tid, b.i32(0))
+        old = one(pointers[0], 0, _both(low, first, masks[0] if masks else None))
+        if not wanted:
+            low.set(result, b.poison(t))
+            return
+        where = low.shared_ptr(op)
+        low.before_shared_write()
+        _store_if(low, first, old, where)
+        low.before_shared_read()
+        low.set(result, b.load(t, where, width_of(t) // 8))
+        return
+    layout = low.layout(result)
+    owner = low.owner_predicate(layout)
+    values: dict[int, SSAValue] = {}
+    for r in low.owned_regs(layout):
+        values[layout.reg_indices[r]] = one(pointers[r], r, _both(low, owner, masks[r] if masks else None))
+    if not wanted:
+        low.set(result, [b.poison(t)] * layout.num_regs)
+        return
+    if op in low.offsets and owner is not None:
+        size = width_of(t) // 8
+        flat = low.flat_index(layout)
+        base = low.shared_ptr(op)
+
+        def slot(index: int) -> SSAValue:
+            return b.gep(base, b.mul(b.xor(flat, b.i32(index)), b.i32(size)))
+        low.before_shared_write()
+        for index, old in values.items():
+            _store_if(low, owner, old, slot(index))
+        low.before_shared_read()
+        values = {index: b.load(t, slot(index), size) for index in values}
+    low.set(result, [values[i] for i in layout.reg_indices])
+
+
+def _store_if(low: Lowering, predicate: SSAValue, x: SSAValue, p: SSAValue) -> None:
+    """Store to shared memory where the predicate holds."""
+    word, letter = carrier(x.type)
+    low.b.asm(f"@$2 st.shared.b{width_of(x.type)} [$0], $1;", f"r,{letter},b,~{{memory}}", [],
+              [low.b.cast("ptrtoint", p, I32), low.b.cast("bitcast", x, word), predicate])
+
+
+@lowers("nv_tileas.atomic_rmw")
+def atomic_rmw(low: Lowering, op: Operation) -> None:
+    semantic, scope = qualifiers(op)
+    mode = _text(op, "rmw_mode") or ""
+    wanted = bool(list(op.results[0].uses))
+    n = low.layout(op.results[0]).num_regs if low.is_tensor(op.results[0]) else 1
+    values = _regs_or_repeat(low, op.source, n) or []  # type: ignore[attr-defined]
+    _access(low, op, lambda p, r, predicate: rmw(low, p, values[r], mode, semantic, scope, predicate, wanted))
+
+
+@lowers("nv_tileas.atomic_cas")
+def atomic_cas(low: Lowering, op: Operation) -> None:
+    semantic, scope = qualifiers(op)
+    n = low.layout(op.results[0]).num_regs if low.is_tensor(op.results[0]) else 1
+    compare = _regs_or_repeat(low, op.compare, n) or []  # type: ignore[attr-defined]
+    values = _regs_or_repeat(low, op.source, n) or []  # type: ignore[attr-defined]
+    _access(low, op, lambda p, r, predicate: cas(low, p, compare[r], values[r], semantic, scope, predicate))
+
+
+@lowers("nv_tileas.tiled_atomic_rmw")
+def tiled_atomic_rmw(low: Lowering, op: Operation) -> None:
+    semantic, scope = qualifiers(op)
+    mode = _text(op, "rmw_mode") or ""
+    source = op.source  # type: ignore[attr-defined]
+    layout = low.layout(source)
+    address: ViewAddress = view_address(low, op, source)
+    owner = low.owner_predicate(layout)
+    regs = low.regs(source)
+    for r in low.owned_regs(layout):
+        rmw(low, address.pointer(r), regs[r], mode, semantic, scope, _both(low, owner, address.predicate(r)), False)
+
+
