@@ -44,7 +44,7 @@ def cost_of(name: str) -> float:
 
 
 def choose() -> list[str]:
-    """A cover of all features, taking again and again the case that adds the most for its cost; in the suite's order."""
+    """A cover of all features: again and again the case that adds the most for its cost. In the suite's order."""
     features = {name: frozenset(features_of(name)) for name in runner.cases()}
     costs = {name: cost_of(name) for name in features}
     todo = set().union(*features.values())

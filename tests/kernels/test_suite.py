@@ -24,7 +24,7 @@ def test_interpreted(name: str) -> None:
 
 
 # Each case runs on both SMs that are simulated, at one level on the one and at the other level on the other, in turn.
-@pytest.mark.parametrize("index, name", enumerate(CROSS_SECTION))
+@pytest.mark.parametrize("index, name", list(enumerate(CROSS_SECTION)))
 def test_compiled_and_simulated(index: int, name: str) -> None:
     for level, sm in zip(LEVELS, SIMULATED if index % 2 else SIMULATED[::-1]):
         compiled = runner.compile_case(name, f"sm_{sm}", level, verify_each=True)
@@ -33,7 +33,7 @@ def test_compiled_and_simulated(index: int, name: str) -> None:
 
 
 # And ptxas takes it for one of the others.
-@pytest.mark.parametrize("index, name", enumerate(CROSS_SECTION))
+@pytest.mark.parametrize("index, name", list(enumerate(CROSS_SECTION)))
 def test_assembled(index: int, name: str) -> None:
     assert runner.compile_case(name, f"sm_{OTHERS[index % len(OTHERS)]}", LEVELS[index % 2]).cubin
 
