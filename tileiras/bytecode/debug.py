@@ -53,7 +53,8 @@ class DebugReader:
                 self._read_index(payload)
             except IndexError:
                 raise BytecodeError("failed to parse debug section: unexpected end of data") from None
-        self.items: list[Attribute | None] = [None] * len(self.raw)
+        self._items: list[Attribute | None] = [None] * len(self.raw)
+        self.locations: list[Attribute | None] = [UNKNOWN] + [None] * len(self.raw)
         self._unfolded = [0] * len(self.raw)
         self._open: set[int] = set()
 
@@ -80,10 +81,11 @@ class DebugReader:
         return self.starts[function_index - RESERVED]
 
     def location(self, index: int) -> Attribute:
-        """The location of an attribute index."""
+        """The location of an attribute index; kept in `locations` for who looks there first."""
         found = self.get(index)
         if not isinstance(found, _LOCATIONS):
             raise BytecodeError("failed to read operation location.")
+        self.locations[index] = found
         return found
 
     def get(self, index: int) -> Attribute:
@@ -91,9 +93,9 @@ class DebugReader:
         if index < RESERVED:
             return UNKNOWN
         index -= RESERVED
-        if index >= len(self.items):
-            raise BytecodeError(f"debug info index {index} out of bounds (size={len(self.items)})")
-        found = self.items[index]
+        if index >= len(self._items):
+            raise BytecodeError(f"debug info index {index} out of bounds (size={len(self._items)})")
+        found = self._items[index]
         if found is None:
             if index in self._open:
                 raise BytecodeError(f"debug info attribute {index} refers to itself")
@@ -105,7 +107,7 @@ class DebugReader:
             except IndexError:
                 raise BytecodeError(f"debug info attribute {index} is cut short") from None
             self._open.discard(index)
-            self.items[index] = found
+            self._items[index] = found
         return found
 
     def _parse(self, index: int, data: bytes) -> Attribute:

@@ -179,7 +179,7 @@ class ModuleReader:
         new = object.__new__
         size = len(data)
         known = self.next_location is not None
-        indices, debug_items, get_location = self.debug.indices, self.debug.items, self.debug.location
+        indices, seen_locations, get_location = self.debug.indices, self.debug.locations, self.debug.location
         previous: Any = None
         remaining = count
         while pos < size if remaining is None else remaining > 0:
@@ -198,7 +198,7 @@ class ModuleReader:
                     raise malformed(self.body_offset + start, "failed to read operation location.")
                 di = indices[self.next_location]
                 self.next_location += 1
-                location = (debug_items[di - 1] if 0 < di <= len(debug_items) else None) or get_location(di)
+                location = (seen_locations[di] if di < len(seen_locations) else None) or get_location(di)
             else:
                 location = UNKNOWN
 
