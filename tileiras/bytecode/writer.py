@@ -111,6 +111,7 @@ class ModuleWriter:
         return bytes(out)
 
     def _function(self, out: bytearray, op: Entry) -> None:
+        self.debug_runs.append([self.debug.add(op.location)])
         append_varint(out, self.strings.add_text(_text(op, "sym_name")))
         signature = op.properties.get("function_type")
         if not isinstance(signature, FunctionType):
@@ -118,7 +119,6 @@ class ModuleWriter:
         append_varint(out, self.types.add(signature))
         hints = op.properties.get("optimization_hints")
         out.append(_KERNEL | (0 if hints is None else _HAS_HINTS))
-        self.debug_runs.append([self.debug.add(op.location)])
         append_varint(out, len(self.debug_runs))
         if hints is not None:
             self.tagged(out, hints)
