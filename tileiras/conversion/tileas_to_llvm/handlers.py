@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-MODULES = ("control", "memory", "atomics", "views", "shape", "convert", "reduce", "dot", "elementwise", "elementwise_int", "elementwise_float", "math",
-           "casts", "constants")
+MODULES = (
+    "control", "memory", "atomics", "effects", "views", "shape", "convert", "reduce", "dot", "elementwise",
+    "elementwise_int", "elementwise_float", "math", "casts", "constants")
 
 
 def load() -> None:
