@@ -27,7 +27,8 @@ def test_integer_arithmetic_wraps(op: Any, function: Any, dtype: Any) -> None:
     assert apply(op, [x, y], overflow=NONE).tolist() == function(x, y).tolist()
 
 
-@pytest.mark.parametrize("op, function", [(ops.AndI, np.bitwise_and), (ops.OrI, np.bitwise_or), (ops.XOrI, np.bitwise_xor)])
+@pytest.mark.parametrize("op, function", [(ops.AndI, np.bitwise_and), (ops.OrI, np.bitwise_or),
+                                          (ops.XOrI, np.bitwise_xor)])
 def test_bitwise(op: Any, function: Any) -> None:
     assert apply(op, [X, Y]).tolist() == function(X, Y).tolist()
     a, b = np.array([True, True, False, False]), np.array([True, False, True, False])
@@ -76,10 +77,9 @@ def test_shifts() -> None:
     ("greater_than", np.greater), ("greater_than_or_equal", np.greater_equal)])
 def test_comparisons(predicate: str, function: Any) -> None:
     p = attrs.ComparisonPredicateAttr(predicate)
-    result = ("i1", (8,))
-    assert apply(ops.CmpI, [X, Y], result, comparison_predicate=p, signedness=SIGNED).tolist() == function(X, Y).tolist()
-    a, b = X.view(np.uint8), Y.view(np.uint8)
-    assert apply(ops.CmpI, [X, Y], result, comparison_predicate=p, signedness=UNSIGNED).tolist() == function(a, b).tolist()
+    for signedness, a, b in ((SIGNED, X, Y), (UNSIGNED, X.view(np.uint8), Y.view(np.uint8))):
+        got = apply(ops.CmpI, [X, Y], ("i1", (8,)), comparison_predicate=p, signedness=signedness)
+        assert got.tolist() == function(a, b).tolist()
     f, g = np.array([1, 2, np.nan, -0.0], np.float32), np.array([2, 2, 1, 0.0], np.float32)
     nan = np.array([False, False, True, False])
     for ordering, want in (("ordered", function(f, g) & ~nan), ("unordered", function(f, g) | nan)):
@@ -91,8 +91,8 @@ def test_comparisons(predicate: str, function: Any) -> None:
 def test_one_bit_numbers_are_minus_one_when_signed() -> None:
     a, b = np.array([True, True, False, False]), np.array([True, False, True, False])
     less = attrs.ComparisonPredicateAttr("less_than")
-    assert apply(ops.CmpI, [a, b], comparison_predicate=less, signedness=SIGNED).tolist() == [False, True, False, False]
-    assert apply(ops.CmpI, [a, b], comparison_predicate=less, signedness=UNSIGNED).tolist() == [False, False, True, False]
+    for signedness, want in ((SIGNED, [False, True, False, False]), (UNSIGNED, [False, False, True, False])):
+        assert apply(ops.CmpI, [a, b], comparison_predicate=less, signedness=signedness).tolist() == want
     assert apply(ops.MaxI, [a, b], signedness=SIGNED).tolist() == [True, False, False, False]
     assert apply(ops.AddI, [a, b], overflow=NONE).tolist() == [False, True, True, False]
     assert apply(ops.IToF, [a], ("f32", (4,)), signedness=SIGNED, rounding_mode=NEAREST).tolist() == [-1, -1, 0, 0]
@@ -135,8 +135,8 @@ def test_directed_rounding_of_sums() -> None:
 
 
 @pytest.mark.parametrize("op, function", [
-    (ops.Exp2, np.exp2), (ops.Log, np.log), (ops.Log2, np.log2), (ops.Sin, np.sin), (ops.Cos, np.cos), (ops.Tan, np.tan),
-    (ops.SinH, np.sinh), (ops.CosH, np.cosh), (ops.Rsqrt, lambda v: 1 / np.sqrt(v))])
+    (ops.Exp2, np.exp2), (ops.Log, np.log), (ops.Log2, np.log2), (ops.Sin, np.sin), (ops.Cos, np.cos),
+    (ops.Tan, np.tan), (ops.SinH, np.sinh), (ops.CosH, np.cosh), (ops.Rsqrt, lambda v: 1 / np.sqrt(v))])
 @pytest.mark.parametrize("dtype", (np.float16, ml_dtypes.bfloat16, np.float32, np.float64))
 def test_maths_is_correctly_rounded(op: Any, function: Any, dtype: Any) -> None:
     x = (RNG.random(16) * 5 + 0.1).astype(dtype)

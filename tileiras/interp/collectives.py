@@ -1,12 +1,12 @@
 """What reduce and scan mean.
 
-A body is a function of scalars. Where it is a straight line of elementwise ops, which is nearly always, it runs on whole
-slices at once; else element by element.
+A body is a function of scalars. Where it is a straight line of elementwise ops, which is nearly always, it runs on
+whole slices at once; else element by element.
 
-reduce: the language leaves the order open; here halves are folded onto each other, and the identity takes part at the end.
-The body gets (element, accumulator) pairs. scan: a left fold from the identity along the dimension, from its far end if
-reversed; the body gets (accumulator, element) pairs, which is what the original does, though the definition's text names them
-the other way round.
+reduce: the language leaves the order open; here halves are folded onto each other, and the identity takes part at the
+end. The body gets (element, accumulator) pairs. scan: a left fold from the identity along the dimension, from its far
+end if reversed; the body gets (accumulator, element) pairs, which is what the original does, though the definition's
+text names them the other way round.
 """
 from __future__ import annotations
 

@@ -139,6 +139,6 @@ def _moderate(a: F64Array, exponent: NDArray[Any]) -> NDArray[np.bool_]:
     return (a == 0) | ((exponent > -900) & (exponent < 960))
 
 
-def _tidy(result: F64Array, error: F64Array, finite_operands: NDArray[np.bool_]) -> tuple[F64Array] | Any:
+def _tidy(result: Any, error: Any, finite_operands: Any) -> F64Array:
     error = np.where(np.isfinite(result), error, 0.0)
     return np.where(np.isinf(result) & finite_operands, -np.sign(result), error)

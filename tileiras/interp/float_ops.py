@@ -1,4 +1,4 @@
-"""What the floating-point ops mean: arithmetic with rounding modes and flush-to-zero, the maths library, comparisons."""
+"""What the floating-point ops mean: arithmetic with rounding modes and flush-to-zero, maths, comparisons."""
 from __future__ import annotations
 
 from typing import Any

@@ -70,7 +70,7 @@ def fused_multiply_add(fmt: FloatFormat, mode: str, ftz: bool) -> Callable[..., 
 
 
 def extremum(name: str, propagate_nan: bool, ftz: bool) -> Callable[[Any, Any], Any]:
-    """The function maximum or minimum (`name`) of two arrays: +0 above -0, NaN as asked, subnormals flushed if asked."""
+    """The function maximum or minimum (`name`): +0 above -0, NaN as asked, subnormals flushed if asked."""
     greatest = name == "maximum"
 
     def compute(x: Any, y: Any) -> Any:

@@ -53,7 +53,8 @@ def mulhii(op: Any) -> Run:
 @meaning("divi", elementwise=True)
 def divi(op: Any) -> Run:
     fmt, signedness, rounding = int_format(first_operand_type(op)), enum(op.signedness), enum(op.rounding, "zero")
-    if rounding not in ("zero", "positive_inf", "negative_inf") or (rounding, signedness) == ("negative_inf", "unsigned"):
+    allowed = ("zero", "positive_inf", "negative_inf") if signedness == "signed" else ("zero", "positive_inf")
+    if rounding not in allowed:
         raise InterpreterError(f"rounding mode {rounding} doesn't apply to {signedness} division")
     return lambda x, y: integers.divide(x, y, fmt, signedness, rounding)
 
@@ -87,4 +88,5 @@ def cmpi(op: Any) -> Run:
 def extremum(op: Any) -> Run:
     fmt, signedness = int_format(first_operand_type(op)), enum(op.signedness)
     pick = np.maximum if _kind(op) == "maxi" else np.minimum
-    return lambda x, y: integers.wrap(pick(integers.valued(x, fmt, signedness), integers.valued(y, fmt, signedness)), fmt)
+    return lambda x, y: integers.wrap(pick(integers.valued(x, fmt, signedness),
+                                           integers.valued(y, fmt, signedness)), fmt)

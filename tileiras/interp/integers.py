@@ -98,4 +98,4 @@ def shift_right(x: Any, y: Any, fmt: IntFormat, signedness: str) -> Any:
     most = fmt.bits - 1
     step = np.minimum(n, n.dtype.type(most)).astype(a.dtype)
     result = a >> step
-    return wrap(np.where(n > most, result >> a.dtype.type(1 if most else 1), result), fmt)
+    return wrap(np.where(n > most, result >> a.dtype.type(1), result), fmt)

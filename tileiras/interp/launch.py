@@ -1,8 +1,8 @@
 """How a kernel is launched in the interpreter: its arguments, its globals, and the order in which its blocks run.
 
-Blocks run one after another. Where a block meets others (atomics, loads that aren't weak) it may be set aside: after many such
-places in a row, so that a block that spins on what another has yet to store lets that one get on; with a random order, at any
-of them. A launch in which all blocks spin and nothing in memory changes is reported, not endured.
+Blocks run one after another. Where a block meets others (atomics, loads that aren't weak) it may be set aside: after
+many such places in a row, so that a block that spins on what another has yet to store lets that one get on; with a
+random order, at any of them. A launch in which all blocks spin and nothing in memory changes is reported, not endured.
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the matrix products mean: exact-as-float64 products and sums, rounded once to the accumulator's type.
 
-The language leaves the order and the width of the sums open; f64 accumulation is as close to the exact result as it is cheap.
+The language leaves the order and the width of the sums open; f64 accumulation is close to the exact result.
 """
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def mmai(op: Any) -> Run:
 
     def run(lhs: Any, rhs: Any, acc: Any) -> Any:
         # Products of 8-bit numbers: their sums stay far below 2**53, so float64 holds them exactly.
-        product = np.matmul(_wide(integers.valued(lhs, lhs_format, left)), _wide(integers.valued(rhs, rhs_format, right)))
+        a, b = integers.valued(lhs, lhs_format, left), integers.valued(rhs, rhs_format, right)
+        product = np.matmul(_wide(a), _wide(b))
         return integers.wrap(product.astype(np.int64) + acc, fmt)
     return run

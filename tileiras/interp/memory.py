@@ -1,8 +1,8 @@
 """The flat 64-bit memory that a kernel sees: allocations at spaced addresses, loads and stores by address.
 
 Every launch array becomes an allocation at an address divisible by 256 (arrays that overlap on the host keep their
-distance and share one); unallocated gaps around it catch accesses that leave it. Bytes are the arrays' own, so stores are
-seen by the caller at once.
+distance and share one); unallocated gaps around it catch accesses that leave it. Bytes are the arrays' own, so stores
+are seen by the caller at once.
 """
 from __future__ import annotations
 

@@ -90,8 +90,8 @@ def make_tile_view(op: Any) -> Run:
     type_ = first_result_type(op)
     padding = type_.padding_value.value if type_.padding_value is not None else None      # type: ignore[attr-defined]
     if isinstance(type_, GatherScatterViewType):
-        identity = tuple(range(len(type_.tile_shape)))
-        return lambda tensor: TileView(tensor, type_.tile_shape, (1,) * len(identity), identity, padding, type_.sparse_dim)
+        shape, sparse, identity = type_.tile_shape, type_.sparse_dim, tuple(range(len(type_.tile_shape)))
+        return lambda tensor: TileView(tensor, shape, (1,) * len(shape), identity, padding, sparse)
     if isinstance(type_, StridedViewType):
         return lambda tensor: TileView(tensor, type_.tile_shape, type_.traversal_strides, type_.dim_map, padding)
     assert isinstance(type_, PartitionViewType)

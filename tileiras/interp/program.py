@@ -2,9 +2,9 @@
 
     %2 = addi %0, %1      ->  Step(run=<add>, arguments=(0, 1), results=(2,))
 
-Regions become lists of steps run by the structured ops that own them (control.py, collectives.py). One block's execution is a
-generator: it yields wherever other blocks may have to run for it to get on (atomics, loads that aren't weak), so
-that launch.py can interleave blocks.
+Regions become lists of steps run by the structured ops that own them (control.py, collectives.py). One block's
+execution is a generator: it yields wherever other blocks may have to run for it to get on (atomics, loads that aren't
+weak), so that launch.py can interleave blocks.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tileiras.interp.registry import MEANINGS
 if TYPE_CHECKING:
     from tileiras.interp.launch import Launch
 
-Argument = int | None | tuple[int, ...]
+Argument = int | tuple[int, ...] | None
 Frame = list[Any]
 
 
@@ -135,7 +135,7 @@ class Program:
         return self.slot(value) if isinstance(value, SSAValue) else tuple(self.slot(v) for v in value)
 
 
-def operand_groups(op: Any) -> list[SSAValue | None | tuple[SSAValue, ...]]:
+def operand_groups(op: Any) -> list[SSAValue | tuple[SSAValue, ...] | None]:
     """An op's operands by declared group: a value, None or a tuple of values for each."""
     values, groups = list(op.operands), op.operand_fields
     variable = sum(1 for f in groups if f.many)
@@ -143,7 +143,7 @@ def operand_groups(op: Any) -> list[SSAValue | None | tuple[SSAValue, ...]]:
         sizes = list(op.properties[OPERAND_SEGMENTS].get_values())
     else:
         sizes = [len(values) - len(groups) + 1 if f.many else 1 for f in groups]
-    out: list[SSAValue | None | tuple[SSAValue, ...]] = []
+    out: list[SSAValue | tuple[SSAValue, ...] | None] = []
     for f, size in zip(groups, sizes):
         part, values = values[:size], values[size:]
         out.append(tuple(part) if f.many == "*" else part[0] if part else None)

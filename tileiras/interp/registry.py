@@ -5,9 +5,9 @@
         fmt = result_format(op)
         return lambda lhs, rhs: integers.wrap(lhs + rhs, fmt)     # at every execution: NumPy arrays in and out
 
-The running function gets one argument for each operand group that the op declares: a value, None where an optional operand is
-missing, a tuple for a variadic one. With `block=True` the running block comes first (memory, grid, block index). It returns
-the op's first result, or a tuple of all; tokens carry no value and may be left out at the end.
+The running function gets one argument for each operand group that the op declares: a value, None where an optional
+operand is missing, a tuple for a variadic one. With `block=True` the running block comes first (memory, grid, block
+index). It returns the op's first result, or a tuple of all; tokens carry no value and may be left out at the end.
 
 Values: a tile is a NumPy array of its shape (formats.py), views are those of views.py, tokens are None.
 """
@@ -28,8 +28,8 @@ Run = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Meaning:
-    """prepare: from the op to its running function. elementwise: it may run on many elements of scalar tiles at once, as
-    reductions do. block: it wants the running block. meets_others: other blocks may have to run for it to get on."""
+    """prepare: from the op to its running function. elementwise: it may run on many elements of scalar tiles at once,
+    as reductions do. block: it wants the running block. meets_others: other blocks may have to run for it to get on."""
 
     prepare: Callable[[Any], Run]
     elementwise: bool
