@@ -1,0 +1,191 @@
+"""Lower integer arithmetic, comparison and selection.
+
+Where LLVM leaves a result undefined that the GPU defines harmlessly, it is defined here: a shift by the width or more
+gives what PTX gives (zero, or the sign), and a division by zero gives some number. The language leaves both undefined,
+but a tile's lanes outside an array may hold anything, and LLVM would be free to drop the code around them.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tileiras.conversion.tileas_to_llvm.builder import width_of
+from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
+from tileiras.conversion.tileas_to_llvm.elementwise import like, overloaded, suffix, text, whole
+from tileiras.dialects.llvm import integer
+
+_FLAGS = {"nsw": "nsw", "nuw": "nuw", "nsw_nuw": "nuw nsw"}
+_BINARY = {"arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul", "arith.andi": "and", "arith.ori": "or",
+           "arith.xori": "xor"}
+_MINMAX = {"arith.maxsi": "llvm.smax", "arith.maxui": "llvm.umax", "arith.minsi": "llvm.smin",
+           "arith.minui": "llvm.umin"}
+
+
+@whole(*_BINARY)
+def binary(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    return low.b.binary(_BINARY[op.name], x, y, _FLAGS.get(text(op, "overflow"), ""))
+
+
+@whole(*_MINMAX)
+def minmax(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    return overloaded(low.b, _MINMAX[op.name], [x, y])
+
+
+@whole("arith.negi")
+def negate(low: Lowering, op: Any, x: SSAValue) -> SSAValue:
+    return low.b.binary("sub", low.b.bits(0, x.type), x, _FLAGS.get(text(op, "overflow"), ""))
+
+
+@whole("math.absi")
+def absolute(low: Lowering, op: Any, x: SSAValue) -> SSAValue:
+    return low.b.call(f"llvm.abs.{suffix(x.type)}", x.type, [x, low.b.false()])
+
+
+@whole("arith.cmpi")
+def compare(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    return low.b.icmp(text(op, "predicate"), x, y)
+
+
+@lowers("arith.select")
+def select(low: Lowering, op: Any) -> None:
+    c, x, y = (low.vec(v) for v in op.operands)
+    low.set(op.results[0], low.b.select(c, x, y))
+
+
+@whole("arith.mulhiui")
+def multiply_high(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    b = low.b
+    w = width_of(x.type)
+    if w == 1:
+        return b.bits(0, x.type)
+    wide = like(x, integer(2 * w))
+    product = b.binary("mul", b.cast("zext", x, wide), b.cast("zext", y, wide), "nuw")
+    return b.cast("trunc", b.lshr(product, w), like(x, integer(w)))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Shifts
+
+
+def _shift(low: Lowering, mnemonic: str, x: SSAValue, y: SSAValue, flags: str = "") -> SSAValue:
+    b = low.b
+    w = width_of(x.type)
+    known = b.known(y)
+    if known is not None and known < w:
+        return b.binary(mnemonic, x, y, flags)
+    if mnemonic == "ashr":
+        last = b.bits(w - 1, y.type)
+        return b.binary(mnemonic, x, last if known is not None else overloaded(b, "llvm.umin", [y, last]))
+    zero = b.bits(0, x.type)
+    if known is not None:
+        return zero
+    inside = b.icmp("ult", y, b.bits(w, y.type)) if w > 1 else b.icmp("eq", y, zero)
+    return b.select(inside, b.binary(mnemonic, x, y, flags), zero)
+
+
+@whole("arith.shli")
+def shift_left(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    return _shift(low, "shl", x, y, _FLAGS.get(text(op, "overflow"), ""))
+
+
+@whole("arith.shrui")
+def shift_right_unsigned(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    return _shift(low, "lshr", x, y)
+
+
+@whole("arith.shrsi")
+def shift_right_signed(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    return _shift(low, "ashr", x, y)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Division
+
+
+def _divisor(low: Lowering, y: SSAValue) -> SSAValue:
+    """The divisor, with 1 in place of 0."""
+    b = low.b
+    if b.known(y):
+        return y
+    one = b.bits(1, y.type)
+    return b.select(b.icmp("eq", y, b.bits(0, y.type)), one, y)
+
+
+def _unsigned_divisor(low: Lowering, y: SSAValue) -> SSAValue:
+    b = low.b
+    return y if b.known(y) else overloaded(b, "llvm.umax", [y, b.bits(1, y.type)])
+
+
+def _adjust(low: Lowering, quotient: SSAValue, condition: SSAValue, mnemonic: str) -> SSAValue:
+    """The quotient plus or minus one where the condition holds."""
+    b = low.b
+    return b.binary(mnemonic, quotient, b.cast("zext", condition, quotient.type))
+
+
+@whole("arith.divui")
+def divide_unsigned(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    if width_of(x.type) == 1:
+        return x
+    return low.b.binary("udiv", x, _unsigned_divisor(low, y))
+
+
+@whole("arith.divsi")
+def divide_signed(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    if width_of(x.type) == 1:
+        return x
+    return low.b.binary("sdiv", x, _divisor(low, y))
+
+
+@whole("arith.remui")
+def remainder_unsigned(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    if width_of(x.type) == 1:
+        return low.b.bits(0, x.type)
+    return low.b.binary("urem", x, _unsigned_divisor(low, y))
+
+
+@whole("arith.remsi")
+def remainder_signed(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    if width_of(x.type) == 1:
+        return low.b.bits(0, x.type)
+    return low.b.binary("srem", x, _divisor(low, y))
+
+
+@whole("arith.ceildivui")
+def divide_unsigned_up(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    b = low.b
+    if width_of(x.type) == 1:
+        return x
+    y = _unsigned_divisor(low, y)
+    quotient = b.binary("udiv", x, y)
+    return _adjust(low, quotient, b.icmp("ne", b.mul(quotient, y), x), "add")
+
+
+@whole("arith.floordivsi")
+def divide_signed_down(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    b = low.b
+    w = width_of(x.type)
+    if w == 1:
+        return x
+    known = b.known(y)
+    if known and known & (known - 1) == 0 and known >> w - 1 == 0:
+        return b.ashr(x, known.bit_length() - 1)
+    y = _divisor(low, y)
+    quotient = b.binary("sdiv", x, y)
+    rest = b.sub(x, b.mul(quotient, y))
+    zero = b.bits(0, x.type)
+    opposite = b.icmp("slt", b.xor(rest, y), zero)
+    return _adjust(low, quotient, b.and_(opposite, b.icmp("ne", rest, zero)), "sub")
+
+
+@whole("arith.ceildivsi")
+def divide_signed_up(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    b = low.b
+    if width_of(x.type) == 1:
+        return x
+    y = _divisor(low, y)
+    quotient = b.binary("sdiv", x, y)
+    rest = b.sub(x, b.mul(quotient, y))
+    zero = b.bits(0, x.type)
+    same = b.icmp("sge", b.xor(rest, y), zero)
+    return _adjust(low, quotient, b.and_(same, b.icmp("ne", rest, zero)), "add")

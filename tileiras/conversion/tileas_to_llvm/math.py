@@ -1,0 +1,66 @@
+"""Lower transcendental functions: libdevice calls on f32 and f64, hardware approximations where the op allows them.
+
+f16 and bf16 are computed in f32 and rounded to nearest once, as the language says. Errors are those of the CUDA maths
+API (CUDA C++ Programming Guide, "Mathematical Functions"). exp2 and rsqrt of f32 are one instruction whose documented
+error (2 ulp) is that of the library's own functions.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I32, width_of
+from tileiras.conversion.tileas_to_llvm.core import Lowering
+from tileiras.conversion.tileas_to_llvm.elementwise import each, text
+
+LOG2_E = 1.4426950408889634
+
+_LIBRARY = {
+    "math.exp": "exp", "math.exp2": "exp2", "math.log": "log", "math.log2": "log2", "math.rsqrt": "rsqrt",
+    "math.sin": "sin", "math.cos": "cos", "math.tan": "tan", "math.sinh": "sinh", "math.cosh": "cosh",
+    "math.tanh": "tanh", "math.powf": "pow", "math.atan2": "atan2"}
+_FAST = {"math.exp2": "ex2.approx", "math.rsqrt": "rsqrt.approx"}
+
+
+def library(low: Lowering, name: str, *args: SSAValue) -> SSAValue:
+    """Call libdevice's function on f32 or f64 scalars."""
+    t = args[0].type
+    return low.b.call(f"__nv_{name}{'' if t == F64 else 'f'}", t, args)
+
+
+@each(*_LIBRARY)
+def function(low: Lowering, op: Any, *args: SSAValue) -> SSAValue:
+    b = low.b
+    t = args[0].type
+    if t in (F16, BF16):
+        args = tuple(b.cast("fpext", x, F32) for x in args)
+    return b.cast("fptrunc", _function(low, op, args), t) if t in (F16, BF16) else _function(low, op, args)
+
+
+def _function(low: Lowering, op: Any, args: tuple[SSAValue, ...]) -> SSAValue:
+    b = low.b
+    if args[0].type == F32:
+        ftz = ".ftz" if "ftz" in op.properties else ""
+        if op.name in _FAST:
+            return b.call(f"llvm.nvvm.{_FAST[op.name]}{ftz}.f{'32' if op.name == 'math.exp2' else ''}", F32, args)
+        if text(op, "rounding") == "approx":
+            if op.name == "math.tanh":
+                return b.call("llvm.nvvm.tanh.approx.f32", F32, args)
+            scaled = b.binary("fmul", args[0], b.const(LOG2_E, F32))
+            return b.call(f"llvm.nvvm.ex2.approx{ftz}.f32", F32, [scaled])
+    return library(low, _LIBRARY[op.name], *args)
+
+
+@each("math.fpowi")
+def integer_power(low: Lowering, op: Any, base: SSAValue, exponent: SSAValue) -> SSAValue:
+    """A power with an integer exponent (signed, 32 bits at most)."""
+    b = low.b
+    t = base.type
+    x = b.cast("fpext", base, F32) if t in (F16, BF16) else base
+    if width_of(exponent.type) < 32:
+        exponent = b.cast("sext", exponent, I32)
+    elif width_of(exponent.type) > 32:
+        exponent = b.cast("trunc", exponent, I32)
+    out = b.call("__nv_powi" if x.type == F64 else "__nv_powif", x.type, [x, exponent])
+    return out if t == x.type else b.cast("fptrunc", out, t)
