@@ -599,10 +599,8 @@ def pointer_cast(op: Operation, infos: Infos) -> Info:
 
 @rule("assume")
 def assume(op: Operation, infos: Infos) -> Info:
-    (a,) = infos
-    if a is None:
-        return unknown(())
     shape = shape_of(op.results[0].type)
+    a = infos[0] if infos[0] is not None else unknown(shape)
     what: Any = op.properties["fact"]
     values = [getattr(v, "data", None) for v in what.values.data]
     kind = what.kind.data

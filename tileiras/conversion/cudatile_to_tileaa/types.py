@@ -110,8 +110,7 @@ def tiled_view_type(t: TileViewType) -> TiledViewType:
     elif isinstance(t, StridedViewType):
         kind, dim_map, steps = "strided", t.dim_map, t.traversal_strides
     elif isinstance(t, GatherScatterViewType):
-        kind, dim_map, steps, sparse = "gather_scatter", tuple(range(len(shape))), shape, t.sparse_dim
-        steps = tuple(1 if d == sparse else n for d, n in enumerate(shape))
+        kind, dim_map, steps, sparse = "gather_scatter", tuple(range(len(shape))), (1,) * len(shape), t.sparse_dim
     else:
         raise CompileError(f"type {t} is no view of tiles")
     padding = t.padding_value.value if t.padding_value is not None else ""

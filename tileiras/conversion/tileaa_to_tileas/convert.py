@@ -255,8 +255,25 @@ class Converter:
         elif layout is None and op.operands and op.name in ("nv_tileaa.store",):
             layout = self.classes.layout(op.operands[0]) if shape_of(op.operands[0]) is not None else None
         operands = [self.value(v, layout) for v in op.operands]
+        if op in self.facts:
+            operands = self.gathered(op, operands)
         extra = self.access(op)
         self.finish(op, _rename(op, operands, [self.type_of(r) for r in op.results], extra=extra))
+
+    def gathered(self, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
+        """A gather's index tile gets the tile's layout with the other dimensions dropped: each thread has its indices."""
+        tensor = op.results[0] if op.name == "nv_tileaa.tiled_load" else op.operands[0]
+        if shape_of(tensor) is None:
+            return operands
+        layout = self.classes.layout(tensor)
+        assert layout is not None
+        coords = list(op.coords)  # type: ignore[attr-defined]
+        first = next(i for i, v in enumerate(op.operands) if v is op.view) + 1  # type: ignore[attr-defined]
+        for i, coord in enumerate(coords):
+            if isinstance(coord.type, TensorType):
+                ones = tuple(n if d == i else 1 for d, n in enumerate(layout.shape))
+                operands[first + i] = self.value(coord, layout.project(ones).reshape(coord.type.get_shape()).compact_regs())
+        return operands
 
     def access(self, op: Operation) -> dict[str, Attribute] | None:
         """The width and the bounds checks of a memory access, as attributes."""

@@ -59,7 +59,8 @@ def view_facts(op: Operation, view: SSAValue, axis) -> ViewFacts:
         for i, d in enumerate(dim_map):
             if i != contiguous:
                 width = gcd(width, stride_divisor[d])
-        width = gcd(width, steps[contiguous])
+        coord = op.coords[contiguous]  # type: ignore[attr-defined]
+        width = gcd(width, steps[contiguous] * (axis.divisor(coord) if axis is not None else 1))
         if check[contiguous]:
             width = gcd(width, extent_divisor[dim_map[contiguous]])
     return ViewFacts(contiguous, width, check)
