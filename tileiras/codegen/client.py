@@ -167,6 +167,11 @@ def emit_ptx(llvm_ir: str, *, cpu: str, features: str, opt_level: int, cc: int, 
     return reply[1], reply[2], reply[3]
 
 
+def worker_pid() -> int | None:
+    """The worker's process id, or None while there is none."""
+    return _worker.pid if _worker is not None else None
+
+
 def stop(reap: bool = True) -> None:
     """End the worker; the next request starts another. `reap` waits until it is gone."""
     global _worker

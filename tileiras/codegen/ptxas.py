@@ -11,6 +11,9 @@ from tileiras.errors import CompileError
 DEFAULT_TIMEOUT = 1800.0
 """Seconds that ptxas may take on one module."""
 
+_NO_DEBUG_SECTIONS = "section not found"
+"""What ptxas says of `-g` when the program carries no debug information; nothing a user could act on."""
+
 _SANITIZER_FLAGS = {"memcheck": ("-sanitize=memcheck", "-g-tmem-access-check")}
 
 
@@ -61,7 +64,7 @@ def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT) -> As
                 cubin = file.read()
         except OSError:
             raise CompileError(f"ptxas wrote no cubin\n{report}") from None
-    warnings = tuple(line for line in report.splitlines() if "warning" in line)
+    warnings = tuple(line for line in report.splitlines() if "warning" in line and _NO_DEBUG_SECTIONS not in line)
     return Assembled(cubin, report, warnings)
 
 

@@ -1,0 +1,89 @@
+"""What LLVM can't take is refused by name before it gets there; what it can is let through."""
+from __future__ import annotations
+
+import pytest
+
+from tests.codegen import programs
+from tileiras.codegen import compile_llvm_to_ptx
+from tileiras.codegen.gate import INTRINSIC_RULES, check, problems
+from tileiras.driver.targets import TARGETS, Target, find_target
+from tileiras.errors import CompileError
+
+SM75, SM80, SM90, SM100 = (find_target(f"sm_{n}") for n in (75, 80, 90, 100))
+
+NEEDS = [
+    # intrinsic, refused on, accepted on (PTX ISA target notes)
+    ("llvm.nvvm.wgmma.fence.sync.aligned", SM100, SM90),
+    ("llvm.nvvm.tcgen05.relinq.alloc.permit.cg1", SM90, SM100),
+    ("llvm.nvvm.cp.async.commit.group", SM75, SM80),
+    ("llvm.nvvm.mma.m16n8k16.row.col.bf16", SM75, SM80),
+    ("llvm.nvvm.mma.m16n8k16.row.col.f16.f16", SM75, SM80),
+    ("llvm.nvvm.mma.m16n8k32.row.col.f32.e4m3.e4m3.f32", SM80, SM90),
+    ("llvm.nvvm.mma.m16n8k4.row.col.f64", SM80, SM90),
+    ("llvm.nvvm.mma.block.scale.m16n8k32.row.col.mxf8f6f4.f32.e2m1.e2m1.f32.ue8m0", SM100, find_target("sm_120")),
+    ("llvm.nvvm.stmatrix.sync.aligned.m8n8.x4.b16", SM80, SM90),
+    ("llvm.nvvm.redux.sync.add", SM75, SM80),
+    ("llvm.nvvm.redux.sync.fmax", SM90, SM100),
+    ("llvm.nvvm.read.ptx.sreg.clusterid.x", SM80, SM90),
+    ("llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta", SM80, SM90),
+    ("llvm.nvvm.fma.rn.bf16x2", SM75, SM80),
+    ("llvm.nvvm.ff.to.e4m3x2.rn", SM80, SM90),
+    ("llvm.nvvm.ff.to.e2m1x2.rn.satfinite", SM90, SM100),
+]
+
+
+@pytest.mark.parametrize("name, without, having", NEEDS, ids=[n for n, _, _ in NEEDS])
+def test_intrinsics_are_gated_by_target(name: str, without: Target, having: Target) -> None:
+    text = f"  call void @{name}()\n"
+    with pytest.raises(CompileError) as caught:
+        check(text, without)
+    assert name in caught.value.message and without.name in caught.value.message and having.name in caught.value.message
+    check(text, having)
+
+
+@pytest.mark.parametrize("call, refused", [
+    ("%s = call float @llvm.sin.f32(float %x)", True),
+    ("%s = call afn float @llvm.sin.f32(float %x)", False),
+    ("%s = call float @llvm.exp.f32(float %x)", True),
+    ("%s = call float @llvm.log2.f32(float %x)", True),
+    ("%s = call afn float @llvm.log2.f32(float %x)", True),
+    ("%s = call float @llvm.exp2.f32(float %x)", False),
+    ("%s = call float @llvm.pow.f32(float %x, float %y)", True),
+    ("%s = call float @llvm.tanh.f32(float %x)", True),
+    ("%s = call afn float @llvm.tanh.f32(float %x)", False),
+    ("%s = call float @llvm.sqrt.f32(float %x)", False),
+    ("%s = call float @llvm.maximum.f32(float %x, float %y)", False),
+    ("%s = frem float %x, %y", True),
+    ("%s = atomicrmw fadd ptr addrspace(1) %pc, float %x syncscope(\"block\") acq_rel", True),
+    ("%s = atomicrmw fadd ptr addrspace(1) %pc, float %x syncscope(\"device\") monotonic", False),
+])
+def test_what_the_gate_lets_through_compiles(call: str, refused: bool) -> None:
+    source = programs.vector_op(SM90, call)
+    assert bool(problems(source, SM90)) == refused
+    if not refused:
+        assert ".entry" in compile_llvm_to_ptx(source, SM90)
+
+
+@pytest.mark.parametrize("line", [
+    "%r = sitofp i128 %a to float",
+    "%r = fptoui double %a to i128",
+    "%r = fadd fp128 %a, %b",
+    "%r = atomicrmw add ptr addrspace(1) %p, i128 %b syncscope(\"device\") monotonic",
+])
+def test_wide_types_are_refused_where_they_do_not_select(line: str) -> None:
+    assert problems(line, SM90)
+
+
+def test_128_bit_integers_are_fine_elsewhere() -> None:
+    assert not problems("%r = mul i128 %a, %b\n%c = cmpxchg ptr addrspace(1) %p, i128 %a, i128 %b monotonic monotonic",
+                        SM90)
+
+
+def test_cluster_scope_needs_clusters() -> None:
+    line = '%c = cmpxchg ptr addrspace(1) %p, i32 %a, i32 %b syncscope("cluster") acquire monotonic'
+    assert problems(line, SM80) and not problems(line, SM90)
+
+
+def test_rules_name_features_of_the_table() -> None:
+    for rule in INTRINSIC_RULES:
+        assert any(getattr(target, rule.feature) for target in TARGETS), rule
