@@ -1,6 +1,7 @@
 """Tile IR bytecode: `read(data)` gives a cuda_tile module, `write(module, version)` gives bytes.
 
-Both walk one table, `optable`: op, opcode, fields in wire order, the version each came with. Nothing loads until used.
+Both walk one table, `optable`: op, opcode, fields in wire order, the version each came with. Nothing loads until
+used.
 """
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """How attributes lie in bytecode, by the kinds that the op table names, and with a tag inside arrays and dictionaries.
 
-Source: public `BytecodeAttrOpcodes.td` and `BytecodeReader.cpp` (parseOpAttribute); cuTile Python `_bytecode/attribute.py`.
+Source: public `BytecodeAttrOpcodes.td` and `BytecodeReader.cpp` (parseOpAttribute); cuTile Python
+`_bytecode/attribute.py`.
 """
 from __future__ import annotations
 
@@ -13,14 +14,13 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     DenseArrayBase,
     DictionaryAttr,
-    Float4E2M1FNType,
     Float16Type,
     Float32Type,
     Float64Type,
     FloatAttr,
-    FloatTF32Type,
     IntegerAttr,
     IntegerType,
+    ReducedPrecisionFloatType,
     StringAttr,
     SymbolRefAttr,
     UnitAttr,
@@ -28,7 +28,6 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.dialects.builtin import ReducedPrecisionFloatType
 from xdsl.ir import Attribute
 
 from tileiras.bytecode.types import TypeReader
@@ -88,7 +87,7 @@ def float_from_bits(type_: Attribute, bits: int) -> FloatAttr:
     else:
         assert isinstance(type_, ReducedPrecisionFloatType)
         value = type_.unpack(bits.to_bytes(type_.size, "little"), 1)[0]
-    return FloatAttr(value, type_)
+    return FloatAttr(value, type_)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 def float_to_bits(attr: FloatAttr) -> int:
@@ -297,8 +296,8 @@ class AttributeReader:
 
 
 def _is_number(type_: Attribute) -> bool:
-    return isinstance(type_, (IntegerType, Float32Type, Float16Type, BFloat16Type, Float64Type, ReducedPrecisionFloatType,
-                              FloatTF32Type, Float4E2M1FNType, Float8E5M3FNUType))
+    return isinstance(type_, (IntegerType, Float32Type, Float16Type, BFloat16Type, Float64Type,
+                              ReducedPrecisionFloatType, Float8E5M3FNUType))
 
 
 @cache

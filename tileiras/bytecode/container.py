@@ -3,14 +3,15 @@
     7F 'TileIR' 00, u8 major, u8 minor, u16 tag, sections..., 0
     section: id with the high bit saying "aligned", varint length, [varint alignment, padding], payload
 
-Sections may stand in any order. A table is a count, padding to its offsets' width, the offsets, then the items' bytes.
-Source: public `lib/Bytecode/Reader/BytecodeReader.cpp`; the producer section (7) since 13.3.
+Sections may stand in any order. A table is a count, padding to its offsets' width, the offsets, then the items'
+bytes. Source: public `lib/Bytecode/Reader/BytecodeReader.cpp`; the producer section (7) since 13.3.
 """
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 
 from tileiras.bytecode.version import SUPPORTED_VERSIONS, Version
 from tileiras.bytecode.wire import align, append_varint, malformed, pad_to, read_count, read_varint
@@ -76,7 +77,8 @@ def _read_section(data: bytes, pos: int, section: int, aligned: bool, sections: 
     required = _REQUIRED_ALIGNMENT.get(section, 1)
     if alignment % required:
         have = f"has alignment of {alignment}" if aligned else "has no alignment flag set"
-        raise malformed(pos, f"section {section} must have alignment that is a multiple of {required} bytes, but {have}")
+        raise malformed(pos, f"section {section} must have alignment that is a multiple of {required} bytes, "
+                             f"but {have}")
     if length > len(data) - pos:
         raise malformed(min(pos, len(data)), f"section length {length} exceeds remaining bytecode data. "
                                              f"{max(len(data) - pos, 0)}")
@@ -110,7 +112,7 @@ def read_offsets(payload: bytes, pos: int, width: int, what: str) -> tuple[tuple
 def read_table(payload: bytes, width: int, what: str) -> list[bytes]:
     """The items of a table."""
     offsets, start = read_offsets(payload, 0, width, what)
-    return [payload[start + a:start + b] for a, b in zip(offsets, offsets[1:])]
+    return [payload[start + a:start + b] for a, b in pairwise(offsets)]
 
 
 def append_header(out: bytearray, version: Version) -> None:

@@ -1,15 +1,17 @@
-"""How source locations lie in the debug section: per function a run of attribute indices, one for it and one for each op.
+"""How source locations lie in the debug section: a function has a run of attribute indices, its own and its ops'.
 
     count of functions, u32 offsets into the indices, count of indices, u64 indices, table of attributes
 
-An op's place in the run is its place in the function's body, parents before their regions. Index 0 is "unknown", the others
-count the table from 1. Attributes refer to each other by such indices; one that reaches itself is refused, and so is one that
-unfolds to more than a bounded number of attributes. Source: public `BytecodeReader.cpp` (DebugInfoReader).
+An op's place in the run is its place in the function's body, parents before their regions. Index 0 is "unknown", the
+others count the table from 1. Attributes refer to each other by such indices; one that reaches itself is refused, and
+so is one that unfolds to more than a bounded number of attributes. Source: public `BytecodeReader.cpp`
+(DebugInfoReader).
 """
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TypeVar
 
 from xdsl.dialects.builtin import UnknownLoc
@@ -54,7 +56,7 @@ class DebugReader:
             except IndexError:
                 raise BytecodeError("failed to parse debug section: unexpected end of data") from None
         self._items: list[Attribute | None] = [None] * len(self.raw)
-        self.locations: list[Attribute | None] = [UNKNOWN] + [None] * len(self.raw)
+        self.locations: list[Attribute | None] = [UNKNOWN, *[None] * len(self.raw)]
         self._unfolded = [0] * len(self.raw)
         self._open: set[int] = set()
 
@@ -70,7 +72,7 @@ class DebugReader:
             raise malformed(pos, "failed to skip debug info indices")
         self.indices = struct.unpack_from(f"<{count}Q", payload, pos)
         offsets, start = read_offsets(payload, pos + 8 * count, 4, "debug info attributes")
-        self.raw = [payload[start + a:start + b] for a, b in zip(offsets, offsets[1:])]
+        self.raw = [payload[start + a:start + b] for a, b in pairwise(offsets)]
 
     def start_of(self, function_index: int) -> int | None:
         """Where a function's run begins in `indices`, or None where it has none."""
@@ -145,10 +147,11 @@ _make_loc.__name__ = "DILocAttr"
 _FIELDS: dict[int, tuple[Callable[..., Attribute], tuple[tuple[str, type | tuple[type, ...]], ...]]] = {
     COMPILE_UNIT: (DICompileUnitAttr, (("file", DIFileAttr),)),
     FILE: (DIFileAttr, (("file name", str), ("directory", str))),
-    LEXICAL_BLOCK: (DILexicalBlockAttr, (("scope", _LOCAL_SCOPES), ("file", DIFileAttr), ("line", int), ("column", int))),
+    LEXICAL_BLOCK: (DILexicalBlockAttr, (("scope", _LOCAL_SCOPES), ("file", DIFileAttr), ("line", int),
+                                         ("column", int))),
     LOC: (_make_loc, (("scope", _LOCAL_SCOPES), ("file name", str), ("line", int), ("column", int))),
     SUBPROGRAM: (DISubprogramAttr, (("file", DIFileAttr), ("line", int), ("name", str), ("linkage name", str),
                                     ("compile unit", DICompileUnitAttr), ("scope line", int))),
     CALL_SITE: (CallSiteLocAttr, (("callee", _LOCATIONS), ("caller", _LOCATIONS))),
 }
-"""Fields of each attribute in wire order: what a diagnostic calls it, and int, str (a string index) or attribute types."""
+"""Fields of each attribute in wire order: its name in diagnostics, and int, str (a string index) or attribute types."""

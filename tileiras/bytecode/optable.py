@@ -1,19 +1,19 @@
-"""How each op lies in bytecode: opcode, since-version, attributes in wire order. Reader and writer both follow this table.
+"""How each op lies in bytecode: opcode, since-version, attributes in wire order. Reader and writer follow this table.
 
 An op's record is
 
     opcode, result types, flags, attributes, operands, regions
 
-and mostly follows from its declaration (dialects/cuda_tile): where any operand or result group is variadic, the result types
-are preceded by their count; where the op has operand segments, each variadic group is preceded by its count and an optional
-operand is announced by a flag, and otherwise one count precedes all operands of an op with a variable group. What a
-declaration doesn't say stands here:
+and mostly follows from its declaration (dialects/cuda_tile): where any operand or result group is variadic, the
+result types are preceded by their count; where the op has operand segments, each variadic group is preceded by its
+count and an optional operand is announced by a flag, and otherwise one count precedes all operands of an op with a
+variable group. What a declaration doesn't say stands here:
 
     0x3D LoadPtrTko 13.1  memory_ordering_semantics:memory_ordering memory_scope?:memory_scope optimization_hints?:hints
 
-reads `name:kind`; `?` is announced by a flag, as is every `unit` attribute, which is nothing but its flag. Flag bits count
-optional attributes, then optional operands, in order. `@13.3` is the version a field came with; `=full` is what it means in
-older files. The flags stand in a version only if some flagged field exists in it.
+reads `name:kind`; `?` is announced by a flag, as is every `unit` attribute, which is nothing but its flag. Flag bits
+count optional attributes, then optional operands, in order. `@13.3` is the version a field came with; `=full` is what
+it means in older files. The flags stand in a version only if some flagged field exists in it.
 
 Sources: public `BytecodeOpcodes.td` and `Ops.td` (13.1 to 13.3), cuTile Python `_bytecode/encodings.py` (13.4).
 """
@@ -71,7 +71,8 @@ _TABLE = """
 0x3B IToF 13.1 signedness:signedness rounding_mode:rounding
 0x3C JoinTokens 13.1
 0x3D LoadPtrTko 13.1 memory_ordering_semantics:memory_ordering memory_scope?:memory_scope optimization_hints?:hints
-0x3E LoadViewTko 13.1 memory_ordering_semantics:memory_ordering memory_scope?:memory_scope optimization_hints?:hints inbounds:bools@13.4
+0x3E LoadViewTko 13.1 memory_ordering_semantics:memory_ordering memory_scope?:memory_scope
+    optimization_hints?:hints inbounds:bools@13.4
 0x3F Log 13.1
 0x40 Log2 13.1
 0x41 Loop 13.1
@@ -111,7 +112,8 @@ _TABLE = """
 0x63 SinH 13.1
 0x64 Sqrt 13.1 rounding_mode:rounding flush_to_zero:unit
 0x65 StorePtrTko 13.1 memory_ordering_semantics:memory_ordering memory_scope?:memory_scope optimization_hints?:hints
-0x66 StoreViewTko 13.1 memory_ordering_semantics:memory_ordering memory_scope?:memory_scope optimization_hints?:hints inbounds:bools@13.4
+0x66 StoreViewTko 13.1 memory_ordering_semantics:memory_ordering memory_scope?:memory_scope
+    optimization_hints?:hints inbounds:bools@13.4
 0x67 SubF 13.1 rounding_mode:rounding flush_to_zero:unit
 0x68 SubI 13.1 overflow:overflow
 0x69 Tan 13.1
@@ -178,6 +180,10 @@ class OpRow:
         return any(f.flag is not None and f.since <= version for f in (*self.attrs, *self.operands))
 
 
+def _later(op: str, field: str) -> Version:
+    return _LATER_VALUES.get((op, field), V13_1)
+
+
 def _resolve(line: str) -> OpRow:
     code, name, since, *specs = line.split()
     op: type[CudaTileOp] = getattr(ops, name)
@@ -196,16 +202,16 @@ def _resolve(line: str) -> OpRow:
     operands = []
     for f in op.operand_fields:
         flagged = segmented and f.many == "?"
-        operands.append(WireOperand(f.name, f.many, _LATER_VALUES.get((name, f.name), V13_1), bit if flagged else None))
+        operands.append(WireOperand(f.name, f.many, _later(name, f.name), bit if flagged else None))
         bit += flagged
-    results = tuple(WireOperand(f.name, f.many, _LATER_VALUES.get((name, f.name), V13_1), None) for f in op.result_fields)
+    results = tuple(WireOperand(f.name, f.many, _later(name, f.name), None) for f in op.result_fields)
     variadic = any(f.many == "*" for f in (*op.operand_fields, *op.result_fields))
     return OpRow(int(code, 16), op, Version.parse(since), tuple(attrs), tuple(operands), results,
                  counted_results=variadic, counted_operands=len(variable) == 1, segmented=segmented,
                  regions=len(op.region_fields))
 
 
-_LINES: dict[int, str] = {int(line[:4], 16): line for line in _TABLE.split("\n") if line}
+_LINES: dict[int, str] = {int(line[:4], 16): line for line in _TABLE.replace("\n    ", " ").split("\n") if line}
 
 
 @cache

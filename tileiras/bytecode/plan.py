@@ -1,7 +1,8 @@
 """The op table turned into what the reader's inner loop wants: one flat tuple for each opcode of one version."""
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from xdsl.ir import Attribute
 
@@ -14,13 +15,16 @@ from tileiras.dialects.cuda_tile.ops import Entry, Global, Module
 COUNTED = -1
 """In place of a count of results or operands: the count stands in the file."""
 
+_ABSENT = "-"
+"""An operand group that the version doesn't have."""
+
 
 class AttrStep(NamedTuple):
     """Read one attribute: an enumeration's cases, or a reader function; `flag` is its bit's mask, 0 if always there."""
 
     name: str
     cases: tuple[Attribute, ...] | None
-    read: object
+    read: Callable[..., Any]
     flag: int
 
 
@@ -41,6 +45,10 @@ class Plan(NamedTuple):
     groups: tuple[tuple[str, int], ...]
     tail: bool
     regions: int
+
+
+def _unread(*arguments: Any) -> Any:
+    raise AssertionError("an enumeration is read by its cases")
 
 
 UNLIMITED = 1 << 30
@@ -72,7 +80,7 @@ def _plan(row: OpRow, version: Version) -> Plan:
         elif attr.kind == "unit":
             units.append((attr.name, mask))
         elif attr.kind in ENUMS:
-            steps.append(AttrStep(attr.name, enum_cases(attr.kind), None, mask))
+            steps.append(AttrStep(attr.name, enum_cases(attr.kind), _unread, mask))
         else:
             steps.append(AttrStep(attr.name, None, KIND_READERS[attr.kind], mask))
     results = tuple(f for f in row.results if f.since <= version)
@@ -80,7 +88,8 @@ def _plan(row: OpRow, version: Version) -> Plan:
     least, most = _bounds(row.operands)
     groups: tuple[tuple[str, int], ...] = ()
     if row.segmented:
-        groups = tuple((f.many if f.since <= version else "-", 0 if f.flag is None else 1 << f.flag) for f in row.operands)
+        groups = tuple((f.many if f.since <= version else _ABSENT, 0 if f.flag is None else 1 << f.flag)
+                       for f in row.operands)
     count = COUNTED if row.counted_operands else 0 if row.segmented else len(row.operands)
     return Plan(row.op, COUNTED if row.counted_results else len(results), least_results, most_results,
                 row.has_flags(version), tuple(steps), tuple(units), defaults, count, least, most, groups,

@@ -1,9 +1,9 @@
 """Tile IR bytecode to a cuda_tile module.
 
-Reading is a good part of a small kernel's compile time, so the inner loop decodes by flat plans (`plan`), keeps the position
-in a local and fills xDSL's objects directly. Nothing is allocated by a count that the file claims before it is known that so
-many items fit in the rest of it; regions, attributes, types and scopes nest to bounded depths. What is malformed raises
-BytecodeError and nothing else.
+Reading is a good part of a small kernel's compile time, so the inner loop decodes by flat plans (`plan`), keeps the
+position in a local and fills xDSL's objects directly. Nothing is allocated by a count that the file claims before it
+is known that so many items fit in the rest of it; regions, attributes, types and scopes nest to bounded depths. What
+is malformed raises BytecodeError and nothing else.
 """
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ class ModuleReader:
             if visibility >= len(visibilities):
                 raise malformed(offset + pos, f"invalid symbol visibility value: {visibility}")
             properties: dict[str, Attribute] = {
-                "sym_name": StringAttr(name), "value": self.attributes.dense(self.types.get(type_index), constant_index),
+                "sym_name": StringAttr(name),
+                "value": self.attributes.dense(self.types.get(type_index), constant_index),
                 "alignment": alignment, "symbol_visibility": visibilities[visibility]}
             if constant:
                 properties["constant"] = UNIT
@@ -139,8 +140,8 @@ class ModuleReader:
             raise malformed(offset + pos, f"un-expected non-entry function '{name}'")
         signature = self.types.get(type_index)
         if not isinstance(signature, FunctionType):
-            raise malformed(offset + pos, f"function signature index {type_index} does not refer to a function type for "
-                                          f"function '{name}', got type: {signature}")
+            raise malformed(offset + pos, f"function signature index {type_index} does not refer to a function type "
+                                          f"for function '{name}', got type: {signature}")
         block = Block(arg_types=signature.inputs.data)
         self.body_offset = offset + pos
         location = self._open_locations(debug_index)
@@ -152,10 +153,10 @@ class ModuleReader:
         return pos + length
 
     def _open_locations(self, debug_index: int) -> Any:
-        """Set up the run of the function's locations and return its own."""
+        """Set up the run of the function's locations (`next_location` is 0 where it has none) and return its own."""
         debug = self.debug
         start = debug.start_of(debug_index)
-        self.next_location = start
+        self.next_location = 0
         if start is None:
             return UNKNOWN
         if start >= len(debug.indices):
@@ -178,7 +179,7 @@ class ModuleReader:
         attributes = self.attributes
         new = object.__new__
         size = len(data)
-        known = self.next_location is not None
+        known = self.next_location > 0
         indices, seen_locations, get_location = self.debug.indices, self.debug.locations, self.debug.location
         previous: Any = None
         remaining = count
@@ -190,14 +191,16 @@ class ModuleReader:
                 opcode, pos = read_varint(data, start)
             plan: Plan | None = get_plan(opcode)
             if plan is None:
-                raise malformed(self.body_offset + start, f"unsupported opcode {opcode} for bytecode version {self.version}")
+                raise malformed(self.body_offset + start,
+                                f"unsupported opcode {opcode} for bytecode version {self.version}")
             (cls, n_results, least_results, most_results, has_flags, attr_steps, units, defaults, n_operands,
              least_operands, most_operands, groups, tail, n_regions) = plan
             if known:
-                if self.next_location >= len(indices):
+                di = self.next_location
+                if di >= len(indices):
                     raise malformed(self.body_offset + start, "failed to read operation location.")
-                di = indices[self.next_location]
-                self.next_location += 1
+                self.next_location = di + 1
+                di = indices[di]
                 location = (seen_locations[di] if di < len(seen_locations) else None) or get_location(di)
             else:
                 location = UNKNOWN
@@ -209,8 +212,8 @@ class ModuleReader:
                 if n_results > 127:
                     n_results, pos = read_count(data, pos - 1, 1, "results")
                 if not least_results <= n_results <= most_results:
-                    raise malformed(self.body_offset + pos, f"'{cls.name}' op has an unexpected number of results: "
-                                                            f"{n_results}")
+                    raise malformed(self.body_offset + pos,
+                                    f"'{cls.name}' op has an unexpected number of results: {n_results}")
             op: Any = new(cls)
             results = []
             for index in range(n_results):
@@ -276,8 +279,8 @@ class ModuleReader:
                 if n_operands == COUNTED:
                     n_operands, pos = read_count(data, pos, 1, "operands")
                     if not least_operands <= n_operands <= most_operands:
-                        raise malformed(self.body_offset + pos, f"'{cls.name}' op has an unexpected number of operands: "
-                                                                f"{n_operands}")
+                        raise malformed(self.body_offset + pos,
+                                        f"'{cls.name}' op has an unexpected number of operands: {n_operands}")
                 for _ in range(n_operands):
                     v = data[pos]
                     pos += 1
@@ -337,7 +340,8 @@ class ModuleReader:
             region.parent = op
             regions.append(region)
             if blocks > 1:
-                raise malformed(self.body_offset + pos, f"region of '{op.name}' op has {blocks} blocks, expected at most 1")
+                raise malformed(self.body_offset + pos,
+                                f"region of '{op.name}' op has {blocks} blocks, expected at most 1")
             if blocks:
                 n_args, pos = read_count(data, pos, 1, "block arguments")
                 arg_types = []

@@ -1,7 +1,8 @@
 """The tables a writer fills while it encodes: strings, types, constants, debug attributes, each item once.
 
-A table may start from the items of the file that a module was read from, in that file's order, so that a module that nobody
-changed is written back byte for byte. Types and debug attributes refer to others by index: those are entered first.
+A table may start from the items of the file that a module was read from, in that file's order, so that a module that
+nobody changed is written back byte for byte. Types and debug attributes refer to others by index: those are entered
+first.
 """
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """How types lie in the type section: a tag, then the type's parameters, other types by their index.
 
-Simple types are one tag. Shapes and strides are lists of 8-byte integers with INT64_MIN for a dynamic extent, tile shapes and
-dimension maps of 4-byte ones. From 13.3 on a bitfield in front says which optional parameters follow; before that the
-partition view's padding has a presence byte of its own. Types are read when first asked for, and may not contain
-themselves. Source: cuTile Python `_bytecode/type.py`; public `BytecodeTypeOpcodes.td`.
+Simple types are one tag. Shapes and strides are lists of 8-byte integers with INT64_MIN for a dynamic extent, tile
+shapes and dimension maps of 4-byte ones. From 13.3 on a bitfield in front says which optional parameters follow;
+before that the partition view's padding has a presence byte of its own. Types are read when first asked for, and may
+not contain themselves. Source: cuTile Python `_bytecode/type.py`; public `BytecodeTypeOpcodes.td`.
 """
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ from xdsl.ir import Attribute
 from tileiras.bytecode.container import read_table
 from tileiras.bytecode.version import V13_1, V13_2, V13_3, V13_4, Version
 from tileiras.bytecode.wire import (
-    append_int_list,
-    append_varint,
     malformed,
     read_count,
     read_int_list,
@@ -54,9 +52,9 @@ DYNAMIC = -(1 << 63)
 SIMPLE: dict[int, tuple[Attribute, Version]] = {
     0: (IntegerType(1), V13_1), 1: (IntegerType(8), V13_1), 2: (IntegerType(16), V13_1), 3: (IntegerType(32), V13_1),
     4: (IntegerType(64), V13_1), 5: (Float16Type(), V13_1), 6: (BFloat16Type(), V13_1), 7: (Float32Type(), V13_1),
-    8: (FloatTF32Type(), V13_1), 9: (Float64Type(), V13_1), 10: (Float8E4M3FNType(), V13_1), 11: (Float8E5M2Type(), V13_1),
-    17: (TokenType(), V13_1), 18: (Float8E8M0FNUType(), V13_2), 19: (Float4E2M1FNType(), V13_3),
-    22: (IntegerType(4), V13_3), 130: (Float8E5M3FNUType(), V13_4),
+    8: (FloatTF32Type(), V13_1), 9: (Float64Type(), V13_1), 10: (Float8E4M3FNType(), V13_1),
+    11: (Float8E5M2Type(), V13_1), 17: (TokenType(), V13_1), 18: (Float8E8M0FNUType(), V13_2),
+    19: (Float4E2M1FNType(), V13_3), 22: (IntegerType(4), V13_3), 130: (Float8E5M3FNUType(), V13_4),
 }
 TAG_OF_SIMPLE: dict[Attribute, int] = {type_: tag for tag, (type_, _) in SIMPLE.items()}
 
@@ -71,6 +69,10 @@ def _case(cases: tuple[_T, ...], number: int, pos: int) -> _T:
     if number >= len(cases):
         raise malformed(pos, f"invalid integer value for enum type: {number}")
     return cases[number]
+
+
+def _is_number(type_: Attribute) -> bool:
+    return isinstance(type_, Float8E5M3FNUType) or not isinstance(type_, (CudaTileType, FunctionType))
 
 
 def _extents(values: tuple[int, ...]) -> tuple[int | None, ...]:
@@ -124,7 +126,7 @@ class TypeReader:
     def _number_type(self, data: bytes, pos: int, what: str) -> tuple[Attribute, int]:
         index, pos = read_varint(data, pos)
         found = self.get(index)
-        if isinstance(found, (CudaTileType, FunctionType)) and not isinstance(found, Float8E5M3FNUType):
+        if not _is_number(found):
             raise malformed(pos, f"expected {what} to be a number type, got {found}")
         return found, pos
 
@@ -149,7 +151,7 @@ class TypeReader:
     def _tile(self, data: bytes, pos: int) -> Attribute:
         index, pos = read_varint(data, pos)
         element = self.get(index)
-        if isinstance(element, (CudaTileType, FunctionType)) and not isinstance(element, (PointerType, Float8E5M3FNUType)):
+        if not isinstance(element, PointerType) and not _is_number(element):
             raise malformed(pos, f"expected a number or pointer as element type of a tile, got {element}")
         shape, pos = read_int_list(data, pos, 8)
         for extent in shape:

@@ -1,7 +1,7 @@
 """How numbers lie in bytecode: LEB128 varints, zigzag for signed ones, little-endian words, padding.
 
-Readers take (data, position) and return (value, next position); past the end they raise IndexError, which the container's
-caller turns into a diagnostic. Source: public `lib/Bytecode`.
+Readers take (data, position) and return (value, next position); past the end they raise IndexError, which the
+container's caller turns into a diagnostic. Source: public `lib/Bytecode`.
 """
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_varint(data: bytes, pos: int, bits: int = _MAX_BITS) -> tuple[int, int]
 
 
 def read_signed_varint(data: bytes, pos: int) -> tuple[int, int]:
-    """A zigzag number of 64 bits, signed or not: cuTile Python writes an f64's unsigned pattern this way, in 65 bits."""
+    """A zigzag number of 64 bits, signed or not: cuTile Python writes an f64's unsigned pattern so, in 65 bits."""
     value, pos = read_varint(data, pos, _MAX_BITS + 1)
     return (value >> 1) ^ -(value & 1), pos
 

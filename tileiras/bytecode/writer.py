@@ -1,7 +1,8 @@
 """A cuda_tile module to Tile IR bytecode.
 
-Sections stand in the order in which the public frontend writes them, and tables in the order of first use; a module that came
-from bytecode of the same version keeps the order of its file's tables. What the asked version can't say is a BytecodeError.
+Sections stand in the order in which the public frontend writes them, and tables in the order of first use; a module
+that came from bytecode of the same version keeps the order of its file's tables. What the asked version can't say is
+a BytecodeError.
 """
 from __future__ import annotations
 
@@ -50,9 +51,9 @@ _EMPTY_DEBUG_ITEM = b"\x00"
 def write(module: Module, version: Version | str | None = None, keep_tables: bool = True) -> bytes:
     """The module's bytecode.
 
-    `version` defaults to the one the module was read from, or else to the newest. With `keep_tables`, a module read from
-    bytecode of that version keeps its file's order of strings, types, constants and debug attributes. Raises BytecodeError
-    for an unknown version and for what the version can't hold.
+    `version` defaults to the one the module was read from, or else to the newest. With `keep_tables`, a module read
+    from bytecode of that version keeps its file's order of strings, types, constants and debug attributes. Raises
+    BytecodeError for an unknown version and for what the version can't hold.
     """
     info = module.bytecode_info
     if isinstance(version, str):
@@ -145,8 +146,8 @@ class ModuleWriter:
             append_varint(out, number)
             append_varint(out, int(constant))
         elif number:
-            raise BytecodeError(f"global `{name}` uses non-public symbol visibility, which cannot be encoded in bytecode "
-                                f"version {self.version} (requires bytecode 13.3+)")
+            raise BytecodeError(f"global `{name}` uses non-public symbol visibility, which cannot be encoded in "
+                                f"bytecode version {self.version} (requires bytecode 13.3+)")
         elif constant:
             raise BytecodeError(f"constant global `{name}` cannot be encoded in bytecode version {self.version} "
                                 "(the `constant` attribute requires bytecode 13.3+)")
@@ -227,8 +228,8 @@ class ModuleWriter:
         value = op.properties.get(attr.name)
         if attr.since > self.version:
             if not _is_default(attr, value):
-                raise BytecodeError(f"attribute '{attr.name}' of '{op.name}' op requires bytecode version {attr.since}+, but "
-                                    f"targeting {self.version}")
+                raise BytecodeError(f"attribute '{attr.name}' of '{op.name}' op requires bytecode version "
+                                    f"{attr.since}+, but targeting {self.version}")
             return
         if attr.kind == "unit":
             return
@@ -286,8 +287,8 @@ class ModuleWriter:
             start += size
             if group.since > self.version:
                 if members:
-                    raise BytecodeError(f"operand '{group.name}' of '{op.name}' op requires bytecode version {group.since}+, "
-                                        f"but targeting {self.version}")
+                    raise BytecodeError(f"operand '{group.name}' of '{op.name}' op requires bytecode version "
+                                        f"{group.since}+, but targeting {self.version}")
                 continue
             if group.many == "*":
                 append_varint(out, size)

@@ -27,7 +27,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import Attribute, Operation, OpTraits, Region, SSAValue
@@ -136,6 +136,10 @@ class TileOp(Operation):
             cls.region_fields = fields(cls.__dict__["REGIONS"])
             for i, f in enumerate(cls.region_fields):
                 _add_accessor(cls, f.name, _region_accessor(i))
+
+    if TYPE_CHECKING:
+        # The accessors are made from the declaration: a type checker can't see them.
+        def __getattr__(self, name: str) -> Any: ...
 
     @classmethod
     def make(cls, operands: Sequence[SSAValue | Sequence[SSAValue] | None] = (),

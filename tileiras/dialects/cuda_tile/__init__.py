@@ -22,4 +22,4 @@ def dialect() -> Dialect:
     from tileiras.dialects.cuda_tile.ops import OPS
     from tileiras.dialects.cuda_tile.types import TYPES
 
-    return Dialect("cuda_tile", OPS, (*TYPES, *ATTRS, *DEBUG_ATTRS))
+    return Dialect("cuda_tile", list(OPS), [*TYPES, *ATTRS, *DEBUG_ATTRS])

@@ -334,8 +334,8 @@ class Select(CudaTileOp):
 
 
 OPS: tuple[type[CudaTileOp], ...] = (
-    AbsF, AddF, Atan2, Ceil, CmpF, Cos, CosH, DivF, Exp, Exp2, Floor, Fma, FPowI, Log, Log2, MaxF, MinF, MmaF, MmaFScaled,
-    MulF, NegF, Pow, RemF, Rsqrt, Sin, SinH, Sqrt, SubF, Tan, TanH,
+    AbsF, AddF, Atan2, Ceil, CmpF, Cos, CosH, DivF, Exp, Exp2, Floor, Fma, FPowI, Log, Log2, MaxF, MinF, MmaF,
+    MmaFScaled, MulF, NegF, Pow, RemF, Rsqrt, Sin, SinH, Sqrt, SubF, Tan, TanH,
     AbsI, AddI, CmpI, DivI, MaxI, MinI, MmaI, MulI, MulhiI, NegI, RemI, ShLI, ShRI, SubI, AndI, OrI, XOrI,
     Bitcast, ExtI, FToF, FToI, IToF, TruncI, IntToPtr, PtrToInt, PtrToPtr, Select,
 )

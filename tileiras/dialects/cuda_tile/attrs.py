@@ -1,7 +1,8 @@
 """Which attributes cuda_tile has: enumerations, assume predicates, hints, constants.
 
-Like the types they are xDSL `Data` attributes of plain Python values. An enumeration's `value` is the public mnemonic;
-its place in `CASES` is its number in bytecode. Source: public `AttrDefs.td`; 13.4 cases from cuTile Python's encodings.
+Like the types they are xDSL `Data` attributes of plain Python values. An enumeration's `value` is the public
+mnemonic; its place in `CASES` is its number in bytecode. Source: public `AttrDefs.td`; 13.4 cases from cuTile
+Python's encodings.
 """
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block
@@ -22,7 +23,7 @@ class Module(CudaTileOp):
     REGIONS = "body"
     EXTRA_TRAITS = (SymbolTable(), IsolatedFromAbove())
 
-    bytecode_info = None
+    bytecode_info: Any = None
 
     @property
     def bytecode_version(self) -> str | None:

@@ -1,8 +1,8 @@
 """How a tile constant's raw bytes are laid out, and its elements' bit patterns.
 
-Source: MLIR's DenseElementsAttr raw buffers, as public Tile IR readers take them: every element in its width rounded up to
-whole bytes, little-endian (tf32 takes three). A buffer of one element fills the tile. i1 is packed by the bit, low bit
-first, except that a single byte of 0x00 or 0xFF fills the tile.
+Source: MLIR's DenseElementsAttr raw buffers, as public Tile IR readers take them: every element in its width rounded
+up to whole bytes, little-endian (tf32 takes three). A buffer of one element fills the tile. i1 is packed by the bit,
+low bit first, except that a single byte of 0x00 or 0xFF fills the tile.
 """
 from __future__ import annotations
 

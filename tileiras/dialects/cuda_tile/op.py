@@ -1,4 +1,4 @@
-"""What every cuda_tile op has besides its declaration: the verifier found by name in `verify`, and a source location."""
+"""What every cuda_tile op has besides its declaration: the verifier that `verify` holds for it, a source location."""
 from __future__ import annotations
 
 import sys

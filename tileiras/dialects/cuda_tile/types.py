@@ -1,9 +1,9 @@
 """Which types cuda_tile has, what they hold, and how they are written.
 
-`!cuda_tile.tile<64x64xf16>`, `!cuda_tile.ptr<f32>`, `!cuda_tile.tensor_view<?x64xf16, strides=[?,1]>` and the views over a
-tensor view. They are xDSL `Data` attributes holding plain Python values: eight times cheaper to declare than
-parametrized ones, and cheap to create. A dynamic extent is `None` in the accessors. Element types are xDSL's builtin ones,
-except f8E5M3FNU, which builtin lacks. Source: public `Types.td`, `Types.cpp`.
+`!cuda_tile.tile<64x64xf16>`, `!cuda_tile.ptr<f32>`, `!cuda_tile.tensor_view<?x64xf16, strides=[?,1]>` and the views
+over a tensor view. They are xDSL `Data` attributes holding plain Python values: eight times cheaper to declare than
+parametrized ones, and cheap to create. A dynamic extent is `None` in the accessors. Element types are xDSL's builtin
+ones, except f8E5M3FNU, which builtin lacks. Source: public `Types.td`, `Types.cpp`.
 """
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ class StridedViewType(TileViewType):
 
 @irdl_attr_definition
 class GatherScatterViewType(TileViewType):
-    """Tiles whose `sparse_dim` is indexed by a tile of indices: data is (tile shape, tensor view, padding, dim) (13.3)."""
+    """Tiles whose `sparse_dim` a tile of indices addresses: data is (tile shape, tensor view, padding, dim) (13.3)."""
 
     name = "cuda_tile.gather_scatter_view"
 
