@@ -1,0 +1,86 @@
+"""`simplify`: identities and constant folding, in one walk in program order.
+
+    %1 = arith.muli %0, 1            ->  %0
+    %2 = nv_tileaa.broadcast(splat)  ->  nv_tileaa.splat
+    scf.if true { A } else { B }     ->  A
+
+Operands are simplified before their users, so one walk reaches what repeated rewriting would. Rules: `rules/`.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Block, Operation
+
+from tileiras.dialects import arith
+from tileiras.transforms import rules
+from tileiras.transforms.rules import (  # noqa: F401  (each fills the table)
+    effects,
+    floats,
+    integers,
+    shapes,
+)
+
+shapes.install()
+
+
+def run(top: Operation, options: Any = None) -> None:
+    """Simplify every op of a module or function in place."""
+    stack = [op for region in reversed(top.regions) for block in reversed(region.blocks)
+             for op in (block.first_op,) if op is not None]
+    while stack:
+        op: Operation | None = stack.pop()
+        while op is not None:
+            following = op.next_op
+            if isinstance(op, arith.If):
+                inlined = inline_constant_if(op)
+                if inlined is not None:
+                    op = inlined
+                    continue
+            if op.regions:
+                if following is not None:
+                    stack.append(following)
+                stack.extend(block.first_op for region in reversed(op.regions) for block in reversed(region.blocks)
+                             if block.first_op is not None)
+                break
+            found = rules.RULES.get(op.name)
+            if found is not None:
+                value = found(op)
+                if value is not None and value is not op.results[0]:
+                    op.results[0].replace_all_uses_with(value)
+                    if all(r.first_use is None for r in op.results):
+                        op.detach()
+                        op.erase()
+            op = following
+
+
+def inline_constant_if(op: Operation) -> Operation | None:
+    """Replace an `scf.if` on a constant by the branch taken; gives the op to go on with, None if nothing was done.
+
+    Branches that end in an early exit stay: what follows the `if` would be unreachable."""
+    taken = rules.int_constant(op.operands[0])
+    if taken is None:
+        return None
+    region = op.regions[0 if taken else 1]
+    block = op.parent
+    assert block is not None
+    first = op.next_op
+    if region.blocks:
+        body: Block = region.block
+        last = body.last_op
+        if not isinstance(last, arith.Yield):
+            return None
+        for result, value in zip(op.results, last.operands):
+            result.replace_all_uses_with(value)
+        last.detach()
+        last.erase()
+        moved = list(body.ops)
+        for inner in moved:
+            inner.detach()
+            block.insert_op_before(inner, op)
+        first = moved[0] if moved else first
+    elif op.results:
+        return None
+    op.detach()
+    op.erase()
+    return first
