@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
 )
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
 from tileiras.bytecode.container import read_table
 from tileiras.bytecode.version import V13_1, V13_2, V13_3, V13_4, Version
@@ -101,6 +102,8 @@ class TypeReader:
                 found = self._parse(self.raw[index])
             except IndexError:
                 raise BytecodeError(f"type {index} is cut short") from None
+            except VerifyException as error:
+                raise BytecodeError(str(error)) from None
             self._open.discard(index)
             self.items[index] = found
         return found
@@ -154,9 +157,6 @@ class TypeReader:
         if not isinstance(element, PointerType) and not _is_number(element):
             raise malformed(pos, f"expected a number or pointer as element type of a tile, got {element}")
         shape, pos = read_int_list(data, pos, 8)
-        for extent in shape:
-            if extent <= 0:
-                raise malformed(pos, f"all dimensions of a tile must be positive, got {extent}")
         return TileType(shape, element)
 
     def _view_of_tensor(self, data: bytes, pos: int) -> Attribute:

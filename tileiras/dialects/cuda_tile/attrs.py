@@ -173,12 +173,8 @@ class DivByAttr(CudaTileAttr):
 
     def print_parameter(self, printer: Printer) -> None:
         divisor, every, along = self.data
-        text = str(divisor)
-        if every is not None:
-            text += f", every {every}"
-        if along is not None:
-            text += f"{'' if every is not None else ','} along {along}"
-        printer.print_string(f"<{text}>")
+        groups = "" if every is None and along is None else f", every {every} along {along}"
+        printer.print_string(f"<{divisor}{groups}>")
 
 
 @irdl_attr_definition

@@ -15,7 +15,10 @@ def _verifiers() -> dict[str, Any]:
     module = sys.modules.get(VERIFIER_MODULE)
     if module is None:
         import importlib
+        from importlib.util import find_spec
 
+        if find_spec(VERIFIER_MODULE) is None:
+            return {}
         module = importlib.import_module(VERIFIER_MODULE)
     return module.VERIFIERS
 

@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Data, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 
+from tileiras.dialects.cuda_tile import type_rules
 from tileiras.dialects.cuda_tile.attrs import PaddingValueAttr
 
 if TYPE_CHECKING:
@@ -139,6 +140,9 @@ class TileType(CudaTileType):
     def element_type(self) -> Attribute:
         return self.data[1]
 
+    def verify(self) -> None:
+        type_rules.check_tile(*self.data)
+
     @property
     def rank(self) -> int:
         return len(self.data[0])
@@ -169,6 +173,9 @@ class TensorViewType(CudaTileType):
     def __init__(self, element_type: Attribute, shape: Iterable[int | None], strides: Iterable[int | None],
                  ptr_attr: str | None = None) -> None:
         super().__init__((element_type, tuple(shape), tuple(strides), ptr_attr))
+
+    def verify(self) -> None:
+        type_rules.check_tensor_view(self.shape, self.strides)
 
     @property
     def element_type(self) -> Attribute:
@@ -212,6 +219,15 @@ class TensorViewType(CudaTileType):
 class TileViewType(CudaTileType):
     """The base of the views whose elements are tiles of one tensor view."""
 
+    def verify(self) -> None:
+        type_rules.check_view_tile(self.tile_shape, self.tensor_view.rank)
+        self._verify_mapping()
+        type_rules.check_tile(self.tile_shape, self.tensor_view.element_type)
+        type_rules.check_padding(self.padding_value and self.padding_value.value, self.tensor_view.element_type)
+
+    def _verify_mapping(self) -> None:
+        """How the tile's dimensions lie in the tensor's."""
+
     @property
     def tile_shape(self) -> tuple[int, ...]:
         return self.data[0]
@@ -233,7 +249,7 @@ class TileViewType(CudaTileType):
     @property
     def index_rank(self) -> int:
         """How many indices a load or store takes."""
-        return self.tensor_view.rank
+        return len(self.tile_shape)
 
     def _print_head(self, printer: Printer) -> None:
         printer.print_string("<tile=(" + "x".join(map(str, self.tile_shape)) + "), ")
@@ -264,6 +280,9 @@ class PartitionViewType(TileViewType):
         mapping = tuple(range(len(shape))) if dim_map is None else tuple(dim_map)
         super().__init__((shape, tensor_view, padding_value, mapping))
 
+    def _verify_mapping(self) -> None:
+        type_rules.check_dim_map(self.dim_map, len(self.tile_shape), self.tensor_view.rank)
+
     @property
     def dim_map(self) -> tuple[int, ...]:
         return self.data[3]
@@ -286,6 +305,10 @@ class StridedViewType(TileViewType):
         shape = tuple(tile_shape)
         mapping = tuple(range(len(shape))) if dim_map is None else tuple(dim_map)
         super().__init__((shape, tensor_view, padding_value, mapping, tuple(traversal_strides)))
+
+    def _verify_mapping(self) -> None:
+        type_rules.check_dim_map(self.dim_map, len(self.tile_shape), self.tensor_view.rank)
+        type_rules.check_traversal_strides(self.traversal_strides, len(self.tile_shape))
 
     @property
     def dim_map(self) -> tuple[int, ...]:
@@ -313,6 +336,9 @@ class GatherScatterViewType(TileViewType):
     def __init__(self, tile_shape: Iterable[int], tensor_view: TensorViewType, sparse_dim: int,
                  padding_value: PaddingValueAttr | None = None) -> None:
         super().__init__((tuple(tile_shape), tensor_view, padding_value, sparse_dim))
+
+    def _verify_mapping(self) -> None:
+        type_rules.check_sparse_dim(self.sparse_dim, self.tensor_view.rank)
 
     @property
     def sparse_dim(self) -> int:
