@@ -154,6 +154,10 @@ class Lowering:
             self._remember(self._list, v, found)
         return found
 
+    def has_list(self, v: SSAValue) -> bool:
+        """Whether a tensor's registers are at hand as scalars, so that taking them costs nothing."""
+        return v in self._list
+
     def _remember(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         table[key] = value
         self._scopes[-1].append((table, key))
@@ -285,10 +289,13 @@ class Lowering:
     def lower_block(self, block: Any) -> None:
         """Lower a block's ops in order (its terminator included)."""
         for op in block.ops:
-            handler = HANDLERS.get(op.name)
-            if handler is None:
-                raise CompileError(f"'{op.name}' has no lowering")
-            handler(self, op)
+            self.lower_op(op)
+
+    def lower_op(self, op: Operation) -> None:
+        handler = HANDLERS.get(op.name)
+        if handler is None:
+            raise CompileError(f"'{op.name}' has no lowering")
+        handler(self, op)
 
 
 def bits_of(t: Attribute) -> int:

@@ -1,0 +1,184 @@
+"""reduce: in each thread over its registers, then over lanes by butterfly shuffles, then over warps through shared memory.
+
+The layout says which register, lane and warp bits step along the reduced dimension. Each such bit halves the problem;
+bits whose basis depends on those before only lead to copies and are skipped, so nothing is counted twice. The result
+stays where the halves met: every lane and warp that stood for a part of the dimension holds the same value.
+
+    %m = nv_tileas.reduce %x dim 1 : tensor<64x128xf32, reg (c1, c2, r32), lane (c4 .. c64), warp (r1, r2)>
+    two steps in registers, five shuffles of a vector of kept registers each, no shared memory
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.conversion.tileas_to_llvm import shared_access
+from tileiras.conversion.tileas_to_llvm.body import Body
+from tileiras.conversion.tileas_to_llvm.convert import emit_plan, plan_bytes, plan_for
+from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, lowers
+from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, plain_type, shuffle_lanes, to_plain
+from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
+from tileiras.dialects.nv_tileas import layout_of
+from tileiras.layout.convert import ThroughShared, through_shared
+from tileiras.layout.f2 import Span, apply
+from tileiras.layout.linear import LinearLayout, blocked, dim_bits
+
+WORD = 16
+"""Scratch of several operands starts at multiples of this many bytes."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What reducing a layout over a dimension takes.
+
+    layout: the layout the source must be in. regs: register bits (masks) that step along the dimension. kept: register
+    bits that hold different results. lanes, warps: lane and warp bits that step along it. parts, gathered: the layouts
+    of the warps' partial results, (warps' parts, result elements), as they are and with all parts in each thread.
+    result: the layout of the result before register copies are added."""
+
+    layout: LinearLayout
+    regs: tuple[int, ...]
+    kept: tuple[int, ...]
+    lanes: tuple[int, ...]
+    warps: tuple[int, ...]
+    parts: LinearLayout
+    gathered: LinearLayout
+    result: LinearLayout
+
+
+@lru_cache(maxsize=512)
+def steps_of(layout: LinearLayout, dim: int) -> Steps:
+    """The steps for a layout; one whose bits mix the dimension with others is replaced by a blocked one."""
+    low, bits = dim_bits(layout.shape)[dim]
+    along = (1 << bits) - 1 << low
+    if any(b & along and b & ~along for b in layout.bases):
+        return steps_of(blocked(layout.shape, layout.num_warps), dim)
+    seen, others = Span(), Span()
+    regs, kept = [], []
+    for i, b in enumerate(layout.reg):
+        if b & along:
+            if seen.add(b):
+                regs.append(1 << i)
+        elif others.add(b):
+            kept.append(1 << i)
+    lanes = [i for i, b in enumerate(layout.lane) if b & along and seen.add(b)]
+    warps = [i for i, b in enumerate(layout.warp) if b & along and seen.add(b)]
+    rest = layout.drop(dim)
+    kept_bases = tuple(b for i, b in enumerate(rest.reg) if 1 << i in kept)
+    size = rest.size
+    steps = {w: size << i for i, w in enumerate(warps)}
+    shape = (1 << len(warps), size)
+    parts = LinearLayout(shape, kept_bases, rest.lane, tuple(steps.get(i, b) for i, b in enumerate(rest.warp)))
+    gathered = LinearLayout(shape, kept_bases + tuple(size << i for i in range(len(warps))), rest.lane, rest.warp)
+    return Steps(layout, tuple(regs), tuple(kept), tuple(lanes), tuple(warps), parts, gathered,
+                 LinearLayout(rest.shape, kept_bases, rest.lane, rest.warp))
+
+
+def _warp_plans(op: Operation, steps: Steps, target: Any) -> tuple[list[ThroughShared], bool]:
+    """For each operand how partial results cross warps, and whether all fit side by side."""
+    elements = [max(8, bits_of(v.type.element_type)) for v in op.operands]  # type: ignore[attr-defined]
+    budget = target.max_static_smem // 4
+    plans = [through_shared(steps.parts, steps.gathered, e, budget) for e in elements]
+    together = all(p.num_rounds == 1 for p in plans) and sum(_round_up(p.bytes) for p in plans) <= budget
+    return plans, together
+
+
+def _round_up(n: int) -> int:
+    return (n + WORD - 1) // WORD * WORD
+
+
+def _dim(op: Operation) -> int:
+    attr: Any = op.properties["dim"]
+    return attr.value.data if hasattr(attr, "value") else attr.data
+
+
+@lowers("nv_tileas.reduce")
+def reduce(low: Lowering, op: Operation) -> None:
+    b = low.b
+    body = Body(low, op)
+    steps = steps_of(low.layout(op.operands[0]), _dim(op))
+    values = []
+    for v in op.operands:
+        plan = plan_for(low.layout(v), steps.layout, low.element(v), low.target)
+        values.append(emit_plan(low, op, low.vec(v), plan))
+
+    # registers: first half with second half, until one vector of kept registers remains
+    order = [apply(steps.kept, k) ^ apply(steps.regs, j) for j in range(1 << len(steps.regs))
+             for k in range(1 << len(steps.kept))]
+    values = _halve(low, body, [gather(b, v, order) for v in values], len(steps.regs))
+    # lanes
+    swap = not body.is_commutative
+    for lane in steps.lanes:
+        others = [_from_lane(low, v, 1 << lane) for v in values]
+        if swap:        # every lane must combine the two in one order, or copies may differ
+            odd = b.icmp("ne", b.and_(low.lane, b.i32(1 << lane)), b.i32(0))
+            values, others = ([b.select(odd, y, x) for x, y in zip(values, others)],
+                              [b.select(odd, x, y) for x, y in zip(values, others)])
+        values = body(values, others)
+    # warps
+    if steps.warps:
+        plans, together = _warp_plans(op, steps, low.target)
+        if together:
+            values = _gather_parts(low, op, values, plans)
+        else:
+            values = [emit_plan(low, op, v, plan) for v, plan in zip(values, plans)]
+        values = _halve(low, body, values, len(steps.warps))
+
+    for result, v in zip(op.results, values):
+        if isinstance(result.type, TensorType):
+            low.set(result, emit_plan(low, op, v, plan_for(steps.result, low.layout(result), low.element(result), low.target)))
+        else:
+            low.set(result, b.extract(v, 0))
+
+
+def _halve(low: Lowering, body: Body, values: list[SSAValue], times: int) -> list[SSAValue]:
+    b = low.b
+    for _ in range(times):
+        n = values[0].type.get_shape()[0] // 2  # type: ignore[attr-defined]
+        values = body([b.slice(v, 0, n) for v in values], [b.slice(v, n, n) for v in values])
+    return values
+
+
+def _from_lane(low: Lowering, v: SSAValue, flip: int) -> SSAValue:
+    t = v.type.element_type  # type: ignore[attr-defined]
+    return from_plain(low.b, shuffle_lanes(low, to_plain(low.b, v), flip), t)
+
+
+def _gather_parts(low: Lowering, op: Operation, values: list[SSAValue], plans: list[ThroughShared]) -> list[SSAValue]:
+    """All operands' partial results through shared memory with one meeting of the warps."""
+    b = low.b
+    low.before_shared_write()
+    starts, at = [], 0
+    for v, plan in zip(values, plans):
+        starts.append(low.shared_ptr(op, at))
+        at += _round_up(plan.bytes)
+        shared_access.write(low, to_plain(b, v), plan.store, starts[-1])
+    low.before_shared_read()
+    out = []
+    for v, plan, base in zip(values, plans, starts):
+        t = v.type.element_type  # type: ignore[attr-defined]
+        out.append(from_plain(b, shared_access.read(low, plain_type(t), plan.load, base), t))
+    return out
+
+
+@scratch("nv_tileas.reduce")
+def reduce_scratch(op: Operation, target: Any) -> int:
+    layout = layout_of(op.operands[0])
+    steps = steps_of(layout, _dim(op))
+    most = 0
+    for v in op.operands:
+        most = max(most, plan_bytes(plan_for(layout_of(v), steps.layout, v.type.element_type, target)))  # type: ignore[attr-defined]
+    for r in op.results:
+        if isinstance(r.type, TensorType):
+            most = max(most, plan_bytes(plan_for(steps.result, layout_of(r), r.type.element_type, target)))
+    if steps.warps:
+        plans, together = _warp_plans(op, steps, target)
+        sizes = [_round_up(p.bytes) for p in plans]
+        most = max(most, sum(sizes) if together else max(sizes))
+    return most
+
+
