@@ -7,8 +7,7 @@ must have for it. Rows come from the PTX ISA's target notes and from trying each
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tileiras.driver.targets import TARGETS, Target
 from tileiras.errors import CompileError
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@dataclass(frozen=True)
-class IntrinsicRule:
+class IntrinsicRule(NamedTuple):
     """Intrinsics whose name after `llvm.nvvm.` begins with `prefix` and holds `contains` need a target's `feature`."""
 
     prefix: str

@@ -17,7 +17,7 @@ _REMARK_CATEGORIES = (("none", "Disable {}remarks"), ("all", "Show all {}remarks
                       ("memory", "Show memory-related {}remarks"), ("tensorcore", "Show tensor-core {}remarks"))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Option:
     """One option: `name`, what it takes, its help text; `target` is set for an alias, `prefix` for `-O3`."""
 
@@ -86,7 +86,7 @@ _BY_NAME = {option.name: option for option in OPTIONS}
 _PREFIXED = tuple(option for option in OPTIONS if option.prefix)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CommandLine:
     """A command line as read: option values by name, the input, and what is wrong with it."""
 
@@ -200,10 +200,11 @@ def parse(arguments: list[str], program: str) -> CommandLine:
 
 
 def _unknown(argument: str, name: str, program: str, errors: list[str]) -> None:
-    if len(name) > 1 and name[0] in ("o", "g") and not argument.startswith("--"):
-        errors.append(f"for the -{name[0]} option: may not occur within a group!")
+    attached = _BY_NAME.get(name[:1]) if not argument.startswith("--") else None
+    if attached is not None:
+        errors.append(f"for the -{attached.name} option: may not occur within a group!")
     errors.append(f"Unknown command line argument '{argument}'.  Try: '{program} --help'")
-    errors.append(f"Did you mean '{_nearest(name)}'?")
+    errors.append(f"Did you mean '{'-' + attached.name if attached is not None else _nearest(name)}'?")
 
 
 _COLUMN = 33

@@ -21,7 +21,7 @@ SANITIZERS = ("memcheck",)
 ALL_PASSES = "*"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CompileOptions:
     """One compilation's wishes.
 

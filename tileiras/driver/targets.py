@@ -32,7 +32,7 @@ REGISTERS_PER_SM = 65536
 MAX_THREADS_PER_CTA = 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Target:
     """One SM.
 
@@ -95,6 +95,8 @@ class Target:
     # --- conversions
     has_cvt_bf16: bool = False             # cvt.rn.bf16[x2].f32
     has_cvt_tf32: bool = False             # cvt.rna.tf32.f32
+    has_cvt_tf32_rn: bool = False          # cvt.{rn,rz}.tf32.f32
+    has_cvt_int_bf16: bool = False         # cvt.rn.bf16.{s,u}{8,16,32,64}
     has_cvt_fp8: bool = False              # cvt.rn.satfinite.{e4m3x2,e5m2x2}.f32 and back by f16x2
     has_cvt_fp4_fp6: bool = False          # cvt to/from e2m1x2, e2m3x2, e3m2x2, ue8m0x2
 
@@ -130,6 +132,9 @@ class Target:
     def __str__(self) -> str:
         return self.name
 
+    def __repr__(self) -> str:
+        return f"<Target {self.name}>"
+
 
 _AMPERE: dict[str, Any] = {
     "has_f16_mma_k16": True, "has_bf16_mma": True, "has_tf32_mma": True, "has_f64_mma": True,
@@ -141,7 +146,7 @@ _ADA: dict[str, Any] = {**_AMPERE, "has_fp8_mma": True, "has_cvt_fp8": True}
 _HOPPER: dict[str, Any] = {
     **_ADA, "has_stmatrix": True, "has_f64_mma_m16": True, "has_clusters": True, "has_tma": True, "has_elect": True,
     "has_setmaxnreg": True, "has_griddepcontrol": True, "has_bf16_arith": True, "has_ex2_bf16": True,
-    "has_tanh_bf16": True, "has_atom_bf16": True, "has_atom_vector_f32": True, "has_atom_b128": True,
+    "has_tanh_bf16": True, "has_cvt_tf32_rn": True, "has_cvt_int_bf16": True, "has_atom_bf16": True, "has_atom_vector_f32": True, "has_atom_b128": True,
 }
 _BLACKWELL: dict[str, Any] = {
     **_HOPPER, "has_wide_global_access": True, "has_f32x2_arith": True, "has_minmax3": True, "has_cvt_fp4_fp6": True,

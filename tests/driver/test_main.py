@@ -1,0 +1,152 @@
+"""The command from end to end: order of checks, texts, exit codes, and what becomes of the output file."""
+from __future__ import annotations
+
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from tileiras.driver import main as driver
+from tileiras.errors import CompileError
+
+EM_CUDA = 190
+
+
+def empty_module(minor: int) -> bytes:
+    """What a frontend probes versions with: a module of no functions, as cuTile's writer lays it out."""
+    tail = (b"\x82\x01\x08\xcb\x00" b"\x84\x08\x08" + b"\xcb" * 4 + b"\x00" + b"\xcb" * 7 +
+            b"\x83\x11\x08" + b"\xcb" * 5 + b"\x00" + b"\xcb" * 3 + b"\x00" + b"\xcb" * 3 + b"\x01" + b"\xcb" * 3 +
+            b"\x00" * 5 + b"\x85\x0e\x04\x02" + b"\xcb" * 3 + b"\x00" * 4 + b"\x01" + b"\x00" * 4 + b"\x03" +
+            b"\x81\x04\x04" + b"\xcb" * 3 + b"\x00" + b"\xcb" * 3 + b"\x00")
+    return b"\x7fTileIR\x00" + struct.pack("<BBH", 13, minor, 0) + tail
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("ok.bc").write_bytes(empty_module(1))
+    pathlib.Path("bad.bc").write_bytes(b"hello")
+    pathlib.Path("mlir.bc").write_bytes(b"ML\xefRabc")
+    pathlib.Path("empty.bc").write_bytes(b"")
+    pathlib.Path("v9.bc").write_bytes(empty_module(9))
+
+
+MISFITS = [
+    # command line, exit code, what stderr begins with
+    ("", 1, "error: no input file provided"),
+    ("-o o", 1, "error: no input file provided"),
+    ("ok.bc --bogus", 1, "tileiras: Unknown command line argument '--bogus'."),
+    ("ok.bc bad.bc --gpu-name sm_90", 1, "tileiras: Too many positional arguments specified!"),
+    ("missing.bc --gpu-name sm_90", 4, "error: unable to read input file 'missing.bc': No such file or directory"),
+    (". --gpu-name sm_90", 4, "error: unable to read input file '.': Is a directory"),
+    ("- --gpu-name sm_90", 4, "error: unable to read input file '-': No such file or directory"),
+    ("@resp --gpu-name sm_90", 4, "error: unable to read input file '@resp': No such file or directory"),
+    ("bad.bc --gpu-name sm_90 -g", 3, "error: input does not correspond to Tile IR bytecode\n"),
+    ("bad.bc -O9", 3, "error: input does not correspond to Tile IR bytecode\n"),
+    ("mlir.bc --gpu-name sm_90", 3,
+     "error: input does not correspond to Tile IR bytecode (it looks like MLIR bytecode instead)\n"),
+    ("empty.bc --gpu-name sm_90", 3, "error: input does not correspond to Tile IR bytecode\n"),
+    ("v9.bc --gpu-name sm_90", 3, "error: unsupported Tile"),
+    ("ok.bc", 2, "error: no GPU target; use --gpu-name=sm_XX\n"),
+    ("ok.bc -O9 -g --gpu-name sm_90", 2, "error: invalid optimization level: 9\n"),
+    ("ok.bc -O-1 --gpu-name sm_90", 2, "error: invalid optimization level: -1\n"),
+    ("ok.bc -g --gpu-name sm_90", 2, "error: optimized debugging is currently not supported, change the optimization "
+                                     "level to 0 or disable full debug info\n"),
+    ("ok.bc --gpu-name sm_90 -o nowhere/o", 4, "error: unable to write output file 'nowhere/o': No such file"),
+    ("ok.bc --gpu-name sm_90 -o .", 4, "error: unable to write output file '.': Is a directory"),
+]
+
+
+@pytest.mark.parametrize("line, code, text", MISFITS, ids=[line for line, _, _ in MISFITS])
+def test_misfits(line: str, code: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(os.listdir())
+    assert driver.main(line.split()) == code
+    assert capsys.readouterr().err.startswith(text)
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize("minor", [1, 2, 3, 4])
+def test_version_probes_succeed(minor: int) -> None:
+    pathlib.Path("probe.bc").write_bytes(empty_module(minor))
+    assert driver.main(["probe.bc", "-o", "probe.cubin", "--gpu-name", "sm_120"]) == 0
+    assert struct.unpack_from("<H", pathlib.Path("probe.cubin").read_bytes(), 18)[0] == EM_CUDA
+
+
+def test_the_default_output_is_elf_o(capsys: pytest.CaptureFixture[str]) -> None:
+    assert driver.main(["ok.bc", "--gpu-name", "sm_90"]) == 0
+    assert pathlib.Path("elf.o").read_bytes()[:4] == b"\x7fELF"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_frontend_s_command_line_works() -> None:
+    assert driver.main(["ok.bc", "-o", "o", "--gpu-name", "sm_90", "-O3", "--lineinfo", "--remark-format=yaml",
+                        "--remarks=all", "--remarks-output-file=r.yaml"]) == 0
+    assert pathlib.Path("o").exists() and pathlib.Path("r.yaml").exists()
+    assert driver.main(["ok.bc", "-o", "o", "--gpu-name", "sm_90", "-O0", "--device-debug"]) == 0
+
+
+def test_text_goes_to_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert driver.main(["ok.bc", "--gpu-name", "sm_90", "--emit=ptx"]) == 0
+    assert b".target sm_90a" in capfdbinary.readouterr().out
+    assert driver.main(["ok.bc", "--gpu-name", "sm_90", "--emit=cuda_tile", "-o", "t.mlir"]) == 0
+    assert "cuda_tile" in pathlib.Path("t.mlir").read_text()
+
+
+def test_output_replaces_a_file_and_keeps_a_device() -> None:
+    pathlib.Path("o").write_bytes(b"old")
+    assert driver.main(["ok.bc", "--gpu-name", "sm_90", "-o", "o"]) == 0
+    assert pathlib.Path("o").read_bytes()[:4] == b"\x7fELF"
+    assert driver.main(["ok.bc", "--gpu-name", "sm_90", "-o", "/dev/null"]) == 0
+    assert not pathlib.Path("/dev/null").is_file()
+
+
+def test_failure_leaves_the_old_output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import tileiras.compiler
+
+    def fail(*_: object) -> None:
+        raise CompileError("no way", loc='"kernel.py":3:7')
+
+    monkeypatch.setattr(tileiras.compiler, "compile_module", fail)
+    pathlib.Path("o").write_bytes(b"old")
+    assert driver.main(["ok.bc", "--gpu-name", "sm_90", "-o", "o"]) == 5
+    assert capsys.readouterr().err == ('loc("kernel.py":3:7): error: no way\n'
+                                       "error: failed to compile Tile IR program\n")
+    assert pathlib.Path("o").read_bytes() == b"old"
+
+
+def test_a_bug_is_one_line_not_a_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import tileiras.compiler
+
+    def fail(*_: object) -> None:
+        raise KeyError("surprise")
+
+    monkeypatch.setattr(tileiras.compiler, "compile_module", fail)
+    assert driver.main(["ok.bc", "--gpu-name", "sm_90"]) == 5
+    err = capsys.readouterr().err
+    assert err.startswith("error: internal error: KeyError: 'surprise'\n") and "Traceback" not in err
+    assert err.endswith("error: failed to compile Tile IR program\n")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    root = pathlib.Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    return subprocess.run([sys.executable, "-m", "tileiras.driver.main", *arguments], capture_output=True, text=True,
+                          timeout=60, env=environment)
+
+
+def test_versions_as_a_process() -> None:
+    assert run("--list-versions").stdout == "13.1\n13.2\n13.3\n13.4\n"
+    version = run("--version", "bad.bc")
+    assert version.returncode == 0 and "release 13.4" in version.stdout
+    assert version.stdout == run("-version").stdout
+
+
+def test_without_cuda_variables_and_with_an_empty_path() -> None:
+    root = pathlib.Path(__file__).resolve().parents[2]
+    environment = {"PYTHONPATH": str(root), "PATH": ""}
+    done = subprocess.run([sys.executable, "-m", "tileiras.driver.main", "ok.bc", "--gpu-name", "sm_90", "-o", "o"],
+                          capture_output=True, text=True, timeout=60, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
