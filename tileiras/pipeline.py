@@ -14,26 +14,38 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Pass:
-    """One entry: `function` is "module:name", called with (ir, target, options) and returning the ir to go on with.
-    `level`: the dialect that the IR is in afterwards. `min_opt`: the lowest optimization level that runs it."""
+    """One entry: `function` is "module:name". A conversion is called with (ir, target, options) and returns the IR of its
+    `level`; a pass that stays in its level works in place and is called with (ir, options). `min_opt`: the lowest
+    optimization level that runs it."""
 
     name: str
     level: str
     function: str
     min_opt: int = 0
+    in_place: bool = False
 
-    def resolve(self) -> Callable[..., Any]:
+    def apply(self, ir: Any, target: Any, options: Any) -> Any:
         module, name = self.function.split(":")
-        return getattr(import_module(module), name)
+        function = getattr(import_module(module), name)
+        if self.in_place:
+            function(ir, options)
+            return ir
+        return function(ir, target, options)
+
+
+def _in_place(name: str, level: str, min_opt: int) -> Pass:
+    return Pass(name, level, f"tileiras.transforms.{name.replace('-', '_')}:run", min_opt, in_place=True)
 
 
 PIPELINE: tuple[Pass, ...] = (
     Pass("convert-cudatile-to-tileaa", "nv_tileaa", "tileiras.conversion.cudatile_to_tileaa:convert"),
-    Pass("canonicalize", "nv_tileaa", "tileiras.transforms.canonicalize:run", 1),
-    Pass("cse", "nv_tileaa", "tileiras.transforms.cse:run", 1),
-    Pass("dce", "nv_tileaa", "tileiras.transforms.dce:run", 0),
+    _in_place("simplify", "nv_tileaa", 1),
+    _in_place("cse", "nv_tileaa", 1),
+    _in_place("hoist-invariants", "nv_tileaa", 1),
+    _in_place("simplify", "nv_tileaa", 1),
+    _in_place("dce", "nv_tileaa", 0),
     Pass("convert-tileaa-to-tileas", "nv_tileas", "tileiras.conversion.tileaa_to_tileas.convert:convert"),
-    Pass("order-memory", "nv_tileas", "tileiras.transforms.order_memory:run"),
+    _in_place("order-memory", "nv_tileas", 0),
     Pass("convert-tileas-to-llvm", "llvm", "tileiras.conversion.tileas_to_llvm.func:convert"),
 )
 
@@ -52,9 +64,8 @@ def run(module: Any, target: Any, options: Any = None, stop_at: str | None = Non
             continue
         if stop_at is not None and LEVELS.index(entry.level) > LEVELS.index(stop_at):
             break
-        function = entry.resolve()
         start = time.perf_counter()
-        ir = function(ir, target, options)
+        ir = entry.apply(ir, target, options)
         if timing is not None:
             timing.append((entry.name, time.perf_counter() - start))
         if verify:

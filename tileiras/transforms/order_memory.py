@@ -36,12 +36,11 @@ class Pending:
         return Pending(max(self.read, other.read), max(self.write, other.write))
 
 
-def run(module: ModuleOp, target: Any = None, options: Any = None) -> ModuleOp:
+def run(module: ModuleOp, options: Any = None) -> None:
     """Insert the barriers, in place."""
     for func in module.body.block.ops:
         if func.name == "nv_tileas.func" and _has_both(func):
             _Ordering().block(func.regions[0].block)
-    return module
 
 
 def _has_both(func: Operation) -> bool:
