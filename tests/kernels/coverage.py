@@ -251,17 +251,14 @@ def group_key(kind: str, error: str) -> str:
             text = "wrong result: NaN where a number is expected"
         else:
             text = "wrong result: values differ"
+    text, at, place = text.partition(" @ ")
     text = re.sub(r"/[\w./-]*/", "", text)
     text = re.sub(r"loc\([^)]*\)", "", text)
-    place = ""
-    if " @ " in text:
-        text, place = text.rsplit(" @ ", 1)
-        place = " @ " + place
     text = re.sub(r"%[\w.$-]+", "%x", text)
     text = re.sub(r"0x[0-9a-fA-F]+", "N", text)
     text = re.sub(r"\b\d+(x\d+)*x(?=[a-z])", "NxNx", text)      # the shape of a tile, not its type
     text = re.sub(r"(?<![A-Za-z_])-?\d+(\.\d+)?(e[+-]?\d+)?", "N", text)
-    return f"{kind}: {text[:220]}{place}"
+    return f"{kind}: {text[:220]}{at}{place}"
 
 
 def print_groups(failures: list[tuple[Step, str]], out: Any = sys.stdout, show: int = 3, limit: int = 60) -> None:
