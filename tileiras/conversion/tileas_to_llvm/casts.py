@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import Float8E8M0FNUType, FloatTF32Type
 from xdsl.ir import Attribute, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I64, width_of
+from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I32, I64, width_of
 from tileiras.conversion.tileas_to_llvm.casts_narrow import from_narrow, is_narrow, to_narrow
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.elementwise import is_type, like, map_registers, overloaded, suffix, text, whole
@@ -72,6 +72,9 @@ def convert_float(low: Lowering, x: SSAValue, source: Attribute, to: Attribute, 
     if mode == "rna":
         x, mode = _ties_away(low, x), "rn"
     if isinstance(to, FloatTF32Type):
+        if mode == "rn" and low.target.has_cvt_tf32_rn:
+            bits = map_registers(b, lambda one: b.call("llvm.nvvm.f2tf32.rn", I32, [one]), x)
+            return from_bits(b, bits, F32)
         return _to_tf32(low, x, mode)
     return narrow(low, x, to, mode)
 
@@ -155,7 +158,7 @@ def int_to_float(low: Lowering, op: Any, x: SSAValue) -> SSAValue:
         if w < 64 or mode in ("rn", "rna"):
             return b.cast(cast, x, like(x, F64))
         return map_registers(b, lambda one: b.call(f"llvm.nvvm.{'ll' if signed else 'ull'}2d.{mode}", F64, [one]), x)
-    if mode == "rn" and (to == F32 or (to == F16 and w >= 16)):
+    if mode == "rn" and (to in (F32, F16) or (to == BF16 and low.target.has_cvt_int_bf16)):
         return b.cast(cast, x, like(x, to))
     if w < 32:
         single = b.cast(cast, x, like(x, F32))

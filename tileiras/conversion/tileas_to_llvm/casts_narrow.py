@@ -2,8 +2,8 @@
 
 Where the SM converts pairs (e4m3, e5m2 from sm_89), its instructions are used; elsewhere the same is done with integer
 arithmetic on vectors. All of these formats saturate: what is beyond the greatest finite number, infinity too, becomes
-that number; NaN stays NaN (f4 has none: +6). f8E8M0FNU has neither sign nor zero: it takes the magnitude, and 2^-127 for
-anything smaller. Sources: OCP 8-bit floating point 1.0; OCP microscaling formats 1.0; PTX ISA, `cvt`.
+that number; NaN stays NaN (f4 has none: +6). f8E8M0FNU has neither sign nor zero: it takes the magnitude, and 2^-127
+for anything smaller. Sources: OCP 8-bit floating point 1.0; OCP microscaling formats 1.0; PTX ISA, `cvt`.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from xdsl.dialects.builtin import Float4E2M1FNType, Float8E4M3FNType, Float8E5M2Type, Float8E8M0FNUType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.builder import F16, F32, I8, I16, I32, Builder
+from tileiras.conversion.tileas_to_llvm.builder import F16, F32, I1, I8, I16, I32, Builder
 from tileiras.conversion.tileas_to_llvm.elementwise import is_type, like, overloaded
 from tileiras.conversion.tileas_to_llvm.floats import from_bits, is_nan, nvvm, to_bits, widen
 from tileiras.dialects.llvm import vec
@@ -24,8 +24,8 @@ F16_BIAS, F16_MANTISSA = 15, 10
 
 @dataclass(frozen=True)
 class Narrow:
-    """A signed narrow format: mantissa bits, exponent bias, codes (without sign) of the greatest finite number and of NaN,
-    the sign's bit, and the name of its pair in PTX where the SM may convert it."""
+    """A signed narrow format: mantissa bits, exponent bias, codes (without sign) of the greatest finite number and of
+    NaN, the sign's bit, and the name of its pair in PTX where the SM may convert it."""
 
     mantissa: int
     bias: int
@@ -59,18 +59,27 @@ def from_narrow(low: Any, x: SSAValue, t: Attribute) -> SSAValue:
     form = FORMATS[type(t)]
     if isinstance(t, Float8E4M3FNType) and low.target.has_cvt_fp8:
         return _pairs_to_f16(b, x, form)
+    if form.bias == F16_BIAS:
+        return _upper_bytes(b, x)
     z = b.cast("zext", x, like(x, I16))
     magnitude = b.and_(z, b.bits((1 << form.sign) - 1, z.type))
     sign = b.shl(b.and_(z, b.bits(1 << form.sign, z.type)), 15 - form.sign)
-    # The exponent field read with f16's bias is too small by a power of two, for subnormals as well: one multiplication.
+    # The exponent field read with f16's bias is too small by a power of two, for subnormals too: one multiplication.
     value = from_bits(b, b.or_(b.shl(magnitude, F16_MANTISSA - form.mantissa), sign), F16)
-    if form.bias == F16_BIAS:
-        return value
     value = b.binary("fmul", value, b.const(2.0 ** (F16_BIAS - form.bias), value.type))
     if form.nan == form.largest:
         return value
     nan = b.icmp("eq", magnitude, b.bits(form.nan, z.type))
     return b.select(nan, b.bits(0x7FFF, value.type), value)
+
+
+def _upper_bytes(b: Builder, x: SSAValue) -> SSAValue:
+    """e5m2 is the upper byte of an f16."""
+    if not isinstance(x.type, VectorType):
+        return b.cast("bitcast", b.shl(b.cast("zext", x, I16), 8), F16)
+    n = x.type.get_shape()[0]
+    mask = [place for i in range(n) for place in (n, i)]
+    return b.cast("bitcast", b.shuffle(x, b.bits(0, x.type), mask), vec(n, F16))
 
 
 def _from_e8m0(b: Builder, x: SSAValue) -> SSAValue:
@@ -119,7 +128,7 @@ def to_narrow(low: Any, x: SSAValue, t: Attribute, mode: str = "rn") -> SSAValue
         step = b.add(b.and_(b.lshr(magnitude, shift), c(1)), c((1 << shift - 1) - 1))
         sum_ = b.binary("fadd", absolute, anchor)
     else:
-        away = b.icmp("slt" if mode == "rm" else "sge", bits, c(0)) if mode != "rz" else b.bits(0, like(x, b.true().type))
+        away = b.bits(0, like(x, I1)) if mode == "rz" else b.icmp("slt" if mode == "rm" else "sge", bits, c(0))
         step = b.select(away, c((1 << shift) - 1), c(0))
         sum_ = b.select(away, nvvm(b, "add.rp.f", absolute, anchor), nvvm(b, "add.rz.f", absolute, anchor))
     normal = b.sub(b.lshr(b.add(magnitude, step), shift), c(F32_BIAS - form.bias << form.mantissa))

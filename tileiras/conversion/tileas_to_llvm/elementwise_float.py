@@ -1,4 +1,4 @@
-"""Lower floating-point arithmetic: + - * / sqrt fma with every rounding, remainder, minimum and maximum, comparison, sign.
+"""Lower floating-point arithmetic: + - * / sqrt fma with every rounding, remainder, min and max, comparison, sign.
 
 Rounding to nearest without flush-to-zero is LLVM's own arithmetic, on vectors (it prints `add.rn.f32`, which ptxas
 never fuses); other modes are NVVM intrinsics, a register at a time. What f16 and bf16 lack goes
