@@ -130,7 +130,7 @@ def test_stores_outside_are_masked() -> None:
 def test_inbounds_is_a_promise() -> None:
     flags = DenseArrayBase.from_list(i1, [True, False])
     assert loaded(TABLE, partition((4, 4), "zero"), 0, 2, inbounds=flags).tolist()[0] == [8, 9, 0, 0]
-    with pytest.raises(InterpreterError, match=r"cuda_tile.load_view_tko: the tile leaves the tensor along dimension 0"):
+    with pytest.raises(InterpreterError, match=r"cuda_tile.load_view_tko: the tile leaves .* along dimension 0"):
         loaded(TABLE, partition((4, 4), "zero"), 1, 0, inbounds=flags)
     with pytest.raises(InterpreterError, match=r"cuda_tile.store_view_tko: .*inbounds"):
         stored(TABLE.copy(), partition((4, 4)), np.zeros((4, 4), np.int32), 1, 0, inbounds=flags)

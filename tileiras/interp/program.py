@@ -128,6 +128,8 @@ class Program:
                         meaning.meets_others(op))
         except InterpreterError as error:
             raise error.at(op.name, location(op)) from None
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise InterpreterError(str(error)).at(op.name, location(op)) from error
 
     def _argument(self, value: Any) -> Argument:
         if value is None:
@@ -181,6 +183,9 @@ def execute(step: Step, block: Block) -> None:
         result = step.run(block, *values) if step.block else step.run(*values)
     except InterpreterError as error:
         raise error.at(step.op.name, location(step.op)) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # The op's operands don't fit together, which the verifier would have refused.
+        raise InterpreterError(str(error)).at(step.op.name, location(step.op)) from error
     if type(result) is tuple:
         for slot, value in zip(step.results, result):
             frame[slot] = value
