@@ -4,7 +4,7 @@ from __future__ import annotations
 from importlib import import_module
 
 MODULES = (
-    "control", "memory", "atomics", "effects", "views", "shape", "convert", "reduce", "dot", "elementwise",
+    "control", "memory", "atomics", "effects", "printing", "views", "shape", "convert", "reduce", "dot", "elementwise",
     "elementwise_int", "elementwise_float", "math", "casts", "constants")
 
 
