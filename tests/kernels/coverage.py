@@ -257,7 +257,7 @@ def group_key(kind: str, error: str) -> str:
     text = re.sub(r"%[\w.$-]+", "%x", text)
     text = re.sub(r"0x[0-9a-fA-F]+", "N", text)
     text = re.sub(r"\b\d+(x\d+)*x(?=[a-z])", "NxNx", text)      # the shape of a tile, not its type
-    text = re.sub(r"(?<![A-Za-z_])-?\d+(\.\d+)?(e[+-]?\d+)?", "N", text)
+    text = re.sub(r"(?<!\w)-?\d+(\.\d+)?(e[+-]?\d+)?", "N", text)
     return f"{kind}: {text[:220]}{at}{place}"
 
 
