@@ -35,7 +35,7 @@ from tileiras.interp.program import Block, Program, location, run_code
 from tileiras.interp.registry import integer
 
 PATIENCE = 64                   # meetings in a row before a block is set aside
-IDLE_ROUNDS = 256               # rounds of all blocks without a store before the launch counts as stuck
+IDLE_ROUNDS = 64                # rounds of all blocks without a store before the launch counts as stuck
 MAX_ITERATIONS = 20_000_000     # loop iterations of a whole launch
 
 

@@ -104,8 +104,8 @@ class Memory:
         return None
 
     def load(self, addresses: Any, fmt: Format, mask: Any = None) -> Any:
-        """Gather elements. addresses: uint64, any shape; mask: bool of that shape or None. Where the mask is false, or
-        given no value, stands garbage(fmt). Raises InterpreterError outside of allocations and when misaligned."""
+        """Gather elements. addresses: uint64, any shape; mask: bool of that shape or None. Where the mask is false
+        stands garbage(fmt). Raises InterpreterError outside of allocations and when misaligned."""
         shape = np.shape(addresses)
         flat = np.asarray(addresses, np.uint64).reshape(-1)
         chosen = None if mask is None else np.asarray(mask).reshape(-1)
@@ -189,7 +189,7 @@ class Memory:
         if at < 0:
             return ""
         block = self._allocations[at]
-        return f" ({address - block.start} bytes from the start of {block.name}, which has {len(block.data)})"
+        return f" ({address - block.start} bytes from the start of {block.name}, which has {len(block.data)} bytes)"
 
 
 def garbage(shape: tuple[int, ...], fmt: Format) -> Any:

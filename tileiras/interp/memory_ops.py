@@ -37,7 +37,14 @@ def pointee_format(pointer_tile_type: Any) -> Format:
     element_type = pointer_tile_type.element_type
     if not isinstance(element_type, PointerType):
         raise InterpreterError(f"expected a tile of pointers, got {pointer_tile_type}")
-    return format_of(element_type.pointee)
+    return addressable(format_of(element_type.pointee))
+
+
+def addressable(fmt: Format) -> Format:
+    """The format, unless its elements are smaller than a byte and have no address of their own."""
+    if fmt.bits == 4:
+        raise InterpreterError(f"elements of {fmt.name} have no address; load bytes and unpack them")
+    return fmt
 
 
 def unsigned_index(value: Any, type_: Any) -> Any:
@@ -74,7 +81,7 @@ def store_ptr_tko(op: Any) -> Run:
 def make_tensor_view(op: Any) -> Run:
     type_ = first_result_type(op)
     assert isinstance(type_, TensorViewType)
-    fmt = format_of(type_.element_type)
+    fmt = addressable(format_of(type_.element_type))
     kinds = [v.type for v in (*op.dynamicShape, *op.dynamicStrides)]
 
     def run(base: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]) -> Tensor:
