@@ -43,11 +43,11 @@ def extract_layout(whole: LinearLayout, part: Sequence[int]) -> LinearLayout | N
     if any(b & numbering and b & ~numbering for b in whole.reg):
         return None
     reg = tuple(b for b in whole.reg if not b & numbering)
-    return _restrict(LinearLayout(whole.shape, reg, whole.lane, whole.warp), part)
+    return restrict(LinearLayout(whole.shape, reg, whole.lane, whole.warp), part)
 
 
-def _restrict(layout: LinearLayout, part: Sequence[int]) -> LinearLayout:
-    """Bases without the bits above a slice's extents: the inverse of `embed`."""
+def restrict(layout: LinearLayout, part: Sequence[int]) -> LinearLayout:
+    """Bases without the bits above the extents of a slice of shape `part`: the inverse of `embed`."""
     source, target = dim_bits(layout.shape), dim_bits(part)
 
     def move(basis: int) -> int:
@@ -62,7 +62,7 @@ def without_bit(whole: LinearLayout, dim: int) -> LinearLayout:
     """The layout of either half along `dim` (cat's operands) that puts each element where the whole has it, register by
     register; places that differ in the half alone hold copies."""
     part = tuple(n // 2 if d == dim else n for d, n in enumerate(whole.shape))
-    return _restrict(whole, part)
+    return restrict(whole, part)
 
 
 def cat_layout(half: LinearLayout, dim: int) -> LinearLayout:

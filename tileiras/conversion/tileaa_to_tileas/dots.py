@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import ArrayAttr, Float16Type, IntAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.conversion.tileaa_to_tileas.facts import run_along
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileas import BufferType, LayoutAttr, SharedLayoutAttr
 from tileiras.layout.atoms import MmaAtom, choose_atom, dot_layouts
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
-from tileiras.layout.shared import SharedLayout
+from tileiras.layout.operands import operand_buffer
 
 if TYPE_CHECKING:
     from tileiras.conversion.tileaa_to_tileas.convert import Converter
@@ -56,7 +55,7 @@ class DotPlan:
                 if self.k_slices == 1 and fragment is not None and in_registers(x, fragment):
                     given.append(conv.to_layout(x, fragment))
                 else:
-                    given.append(self._buffer(conv, x, k_dim, part))
+                    given.append(self._buffer(conv, x, k_dim, part, fragment))
             new = _rename(op, [*given, acc], [placed(op.results[0].type, self.acc)], extra=extra)  # type: ignore[arg-type]
             if part + 1 == self.k_slices:
                 conv.finish(op, new)
@@ -69,24 +68,16 @@ class DotPlan:
         wide = TensorType(self.widen, t.shape, t.encoding)  # type: ignore[arg-type]
         return conv.add(arith.Convertf.make([x], [wide])).results[0]
 
-    def _buffer(self, conv: Converter, x: SSAValue, k_dim: int, part: int) -> SSAValue:
+    def _buffer(self, conv: Converter, x: SSAValue, k_dim: int, part: int,
+                fragment: LinearLayout | None) -> SSAValue:
         t = x.type
         assert isinstance(t, TensorType)
         shape = tuple(n // self.k_slices if d == k_dim else n for d, n in enumerate(t.get_shape()))
-        layout = operand_buffer(shape, element_bytes(t.element_type), t.encoding.data)  # type: ignore[attr-defined]
+        layout = operand_buffer(shape, element_bytes(t.element_type), k_dim, t.encoding.data, fragment)  # type: ignore[attr-defined]
         buffer = conv.add(nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(layout))])).results[0]
         slices = ArrayAttr([IntAttr(k_dim), IntAttr(part), IntAttr(self.k_slices)]) if self.k_slices > 1 else None
         conv.add(nv_tileas.StoreShared.make([x, buffer], [], {"slice": slices}))
         return buffer
-
-
-def operand_buffer(shape: tuple[int, ...], elem_bytes: int, writer: LinearLayout) -> SharedLayout:
-    """Where an operand's elements lie in its buffer: rows along the dimension that the writer's registers run along,
-    swizzled so that fragments load without bank conflicts."""
-    rank = len(shape)
-    fastest = max((rank - 2, rank - 1), key=lambda d: (run_along(writer, d), d))
-    order = (fastest, *[d for d in range(rank - 1, -1, -1) if d != fastest])
-    return SharedLayout.swizzled(shape, elem_bytes, order)
 
 
 def in_registers(x: SSAValue, fragment: LinearLayout) -> bool:

@@ -180,12 +180,12 @@ class Lowering:
             b = self.b
             found = b.i32(0)
             for source, bases in ((self.lane, key[0]), (self.warp, key[1])):
-                found = b.xor(found, self._linear(source, bases)) if b.known(found) is None else self._linear(source, bases) \
-                    if b.known(found) == 0 else b.xor(found, self._linear(source, bases))
+                found = b.xor(found, self.linear(source, bases)) if b.known(found) is None else self.linear(source, bases) \
+                    if b.known(found) == 0 else b.xor(found, self.linear(source, bases))
             self._remember(self._places, key, found)
         return found
 
-    def _linear(self, x: SSAValue, bases: Sequence[int]) -> SSAValue:
+    def linear(self, x: SSAValue, bases: Sequence[int]) -> SSAValue:
         """The XOR of `bases` over the set bits of x; runs of consecutive single bits become one shift and mask."""
         b = self.b
         out = b.i32(0)

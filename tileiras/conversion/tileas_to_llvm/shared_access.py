@@ -17,12 +17,15 @@ from tileiras.layout.shared import Access
 
 Round = int | SSAValue
 """Which round of a conversion, or which slice of a tile: a number, or an i32 known at run time."""
+Counter = tuple[SSAValue, tuple[int, ...]]
+"""A run-time number that takes part in addresses: an i32 and the element offsets of its bits."""
 
 
 class Addresses:
     """The addresses of an access's groups: pointers into shared memory, made once per distinct XOR."""
 
-    def __init__(self, low: Lowering, plan: Access, base: SSAValue, elem_bytes: int, extra: SSAValue | None = None) -> None:
+    def __init__(self, low: Lowering, plan: Access, base: SSAValue, elem_bytes: int,
+                 extra: Counter | None = None) -> None:
         self.low = low
         self.base = base
         self.size = elem_bytes
@@ -30,10 +33,11 @@ class Addresses:
         self.touched = 0
         for x in (*plan.lane, *plan.warp):
             self.touched |= x
-        if extra is not None:       # a run-time part of the offset (elements), which may overlap anything
-            b = low.b
-            self.thread = b.xor(self.thread, b.mul(extra, b.i32(elem_bytes)))
-            self.touched = -1
+        if extra is not None:
+            value, bases = extra
+            self.thread = low.b.xor(self.thread, low.linear(value, [x * elem_bytes for x in bases]))
+            for x in bases:
+                self.touched |= x
         self.pointers: dict[int, SSAValue] = {}
 
     def at(self, offset: int) -> SSAValue:
@@ -74,6 +78,13 @@ def _machine_type(t: Attribute, count: int) -> Attribute:
     return vec(count, t)
 
 
+def load_group(low: Lowering, where: Addresses, offset: int, t: Attribute, count: int) -> SSAValue:
+    """One access: `count` elements of plain type `t` side by side, as a vector."""
+    b = low.b
+    x = b.load(_machine_type(t, count), where.at(offset), width_of(t) // 8 * count)
+    return b.cast("bitcast", x, vec(count, t)) if count > 1 else b.insert(b.poison(vec(1, t)), x, 0)
+
+
 def write(low: Lowering, v: SSAValue, plan: Access, base: SSAValue, wanted: Round = 0) -> None:
     """Store the registers of vector `v` (plain type) that belong to the round."""
     b = low.b
@@ -94,9 +105,9 @@ def write(low: Lowering, v: SSAValue, plan: Access, base: SSAValue, wanted: Roun
 
 
 def read(low: Lowering, t: Attribute, plan: Access, base: SSAValue, wanted: Round = 0, old: SSAValue | None = None,
-         extra: SSAValue | None = None) -> SSAValue:
+         extra: Counter | None = None) -> SSAValue:
     """Load registers of element type `t` (plain): a vector in register order. Registers that don't belong to the round
-    keep those of `old` (poison without). extra: a run-time offset (elements) XORed to every address."""
+    keep those of `old` (poison without). extra: XORed to every address."""
     b = low.b
     size = width_of(t) // 8
     where = Addresses(low, plan, base, size, extra)
@@ -110,13 +121,12 @@ def read(low: Lowering, t: Attribute, plan: Access, base: SSAValue, wanted: Roun
         if predicate is False:
             parts.append(before)
             continue
-        p = where.at(offset)
         if predicate is True:
-            x = b.load(machine, p, size * plan.vec)
-        else:
-            start = b.poison(machine) if before is None else b.cast("bitcast", before, machine) if plan.vec > 1 \
-                else b.extract(before, 0)
-            x = _predicated(low, p, start, predicate, load=True)
+            parts.append(load_group(low, where, offset, t, plan.vec))
+            continue
+        start = b.poison(machine) if before is None else b.cast("bitcast", before, machine) if plan.vec > 1 \
+            else b.extract(before, 0)
+        x = _predicated(low, where.at(offset), start, predicate, load=True)
         parts.append(b.cast("bitcast", x, vec(plan.vec, t)) if plan.vec > 1 else b.insert(b.poison(vec(1, t)), x, 0))
     filled = [p if p is not None else b.poison(vec(plan.vec, t)) for p in parts]
     return gather(b, b.concat(filled), plan.slots)

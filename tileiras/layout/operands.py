@@ -1,0 +1,78 @@
+"""How a matrix operand lies in shared memory between the threads that load it and those that multiply it."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tileiras.layout.linear import LinearLayout, dim_bits, log2
+from tileiras.layout.shape_rules import restrict
+from tileiras.layout.shared import SharedLayout, between
+
+ROW_BYTES = 16
+"""What one lane gives `ldmatrix`: a row of an 8 x 8 matrix of 16-bit elements (PTX ISA, ldmatrix)."""
+
+
+def operand_buffer(shape: Sequence[int], elem_bytes: int, k_dim: int, writer: LinearLayout,
+                   fragment: LinearLayout | None) -> SharedLayout:
+    """Where the elements of an operand of `shape` ((batch,) m, k or (batch,) k, n) lie in its buffer.
+
+    k_dim: which dimension k is. writer: who stores it (the layout of a tile of `shape`, or of one that it is a slice
+    of). fragment: who reads it (None: a multiply-add dot, which reads rows). Swizzled rows that `ldmatrix` reads where
+    that serves the writer too (16-bit elements in either order, others if k is contiguous); else whatever offsets suit
+    both sides."""
+    shape = tuple(shape)
+    if fragment is None:
+        return SharedLayout.row_major(shape)
+    writer, fragment = restrict(writer, shape), restrict(fragment, shape)
+    rank = len(shape)
+    fields = dim_bits(shape)
+    order = tuple(range(rank - 1, -1, -1))
+    first = next((b for b in writer.reg if b), 0)
+    low, bits = fields[rank - 2]
+    if first >> low & (1 << bits) - 1:
+        order = (rank - 2, rank - 1, *order[2:])
+    swizzled = SharedLayout.swizzled(shape, elem_bytes, order)
+    if (elem_bytes == 2 or order[0] == k_dim) and ldmatrix_plan(fragment, swizzled, elem_bytes) is not None:
+        return swizzled
+    return between(writer, fragment, elem_bytes)
+
+
+@dataclass(frozen=True)
+class LdMatrix:
+    """How `ldmatrix` fills a fragment. Offsets in elements.
+
+    trans: each 8 x 8 matrix is transposed on the way. rows: offset bases of the matrix row that lane bits 0, 1, 2 give
+    the address of. word_bits: how many low register bits are inside one 32-bit register. reg, warp: offset bases of the
+    fragment's register and warp bits."""
+
+    trans: bool
+    rows: tuple[int, int, int]
+    word_bits: int
+    reg: tuple[int, ...]
+    warp: tuple[int, ...]
+
+
+@lru_cache(maxsize=512)
+def ldmatrix_plan(fragment: LinearLayout, shared: SharedLayout, elem_bytes: int) -> LdMatrix | None:
+    """How `ldmatrix` reads `fragment` from a buffer, or None if the buffer's rows don't suit it.
+
+    With g = lane / 4, t = lane % 4: plain, lane (g, t) receives bytes 4t .. 4t+3 of row g; transposed, 16-bit elements
+    2t and 2t+1 of column g. Rows are 16 contiguous, aligned bytes."""
+    if elem_bytes > 4:
+        return None
+    word_bits = 2 - log2(elem_bytes)
+    reg, lane, warp = (tuple(map(shared.offset, bases)) for bases in (fragment.reg, fragment.lane, fragment.warp))
+    if len(reg) < word_bits:
+        return None
+    unit = 1 << word_bits
+    aligned = ROW_BYTES // elem_bytes - 1
+    rest = [*reg[word_bits:], *warp]
+    if any(b & aligned for b in rest):
+        return None
+    inside = tuple(1 << i for i in range(word_bits))
+    if reg[:word_bits] == inside and lane[:2] == (unit, 2 * unit) and not any(b & aligned for b in lane[2:]):
+        return LdMatrix(False, (lane[2], lane[3], lane[4]), word_bits, reg, warp)
+    if elem_bytes == 2 and lane[2:] == (1, 2, 4) and not any(b & aligned for b in (reg[0], *lane[:2])):
+        return LdMatrix(True, (reg[0], lane[0], lane[1]), word_bits, reg, warp)
+    return None
