@@ -362,3 +362,34 @@ def test_tokens_and_grid_dependencies_pass() -> None:
     fence = kernel.add(ops.MemoryFenceAliasTko.make([third], [TOKEN]))
     kernel.add(ops.JoinTokens.make([[first, fence]], [TOKEN]))
     kernel.run()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_views_agree_with_their_definition_element_by_element(seed: int) -> None:
+    """Random arrays, tiles, steps and dimension maps; loads and stores against a loop over positions."""
+    rng = np.random.default_rng(seed)
+    rank = int(rng.integers(1, 4))
+    source = rng.integers(0, 1000, [int(n) for n in rng.integers(1, 9, rank)]).astype(np.int32)
+    dim_map = [int(d) for d in rng.permutation(rank)]
+    tile_shape = [int(2 ** k) for k in rng.integers(0, 3, rank)]
+    steps = [int(n) for n in rng.integers(1, 5, rank)] if seed % 2 else tile_shape
+    index = [int(rng.integers(0, -(-source.shape[d] // s))) for d, s in zip(dim_map, steps)]
+
+    def view(tensor: Any) -> Any:
+        zero = attrs.PaddingValueAttr("zero")
+        if seed % 2:
+            return types.StridedViewType(tile_shape, steps, tensor, dim_map, zero)
+        return types.PartitionViewType(tile_shape, tensor, dim_map, zero)
+
+    want, target = np.zeros(tile_shape, np.int32), source.copy()
+    value = rng.integers(0, 1000, tile_shape).astype(np.int32)
+    for at in np.ndindex(*tile_shape):
+        position = [0] * rank
+        for t, d in enumerate(dim_map):
+            position[d] = index[t] * steps[t] + at[t]
+        if all(p < n for p, n in zip(position, source.shape)):
+            want[at] = source[tuple(position)]
+            target[tuple(position)] = value[at]
+    assert loaded(source, view, *index).tolist() == want.tolist()
+    stored(source, view, value, *index)
+    assert source.tolist() == target.tolist()
