@@ -49,7 +49,7 @@ def convert(module: ModuleOp, target: Any, options: Any = None) -> ModuleOp:
 
 def choose_num_warps(func: Operation) -> int:
     """Warps of a block: the entry's hint, else enough that a thread holds a few elements of the largest tile, 4 at most,
-    8 and 16 when a thread would otherwise hold more than 64 or 128 registers of one tile."""
+    8 and 16 when a thread would otherwise hold 64 registers (an accumulator: 128) or more of one tile."""
     hints = func.properties.get("hints")
     wanted = hints.data.get("num_worker_warps_per_cta") if hints is not None else None  # type: ignore[attr-defined]
     largest, cross = 1, False
@@ -65,9 +65,9 @@ def choose_num_warps(func: Operation) -> int:
         cross |= op.name == "nv_tileaa.dot"
     if wanted is not None:
         return int(wanted.value.data)
-    if largest >= 32 * 16 * 128:
+    if largest >= 32 * 8 * 128:
         return 16
-    if largest >= 32 * 4 * 128:
+    if largest >= 32 * 4 * (128 if cross else 64):
         return 8
     warps = 1
     while warps < 4 and largest > 32 * warps * 4:
