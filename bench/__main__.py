@@ -94,6 +94,12 @@ def two(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
+def progress(text: str) -> None:
+    """Say what is being measured, where somebody watches."""
+    if sys.stderr.isatty():
+        print("\r" + text.ljust(70) + "\r", end="", file=sys.stderr, flush=True)
+
+
 def measure(names: list[str], targets: list[str], level: int, repeat: int, original: str) -> dict[str, Any]:
     ours = str(pathlib.Path(sys.executable).parent / "tileiras")
     if not pathlib.Path(ours).exists():
@@ -103,7 +109,7 @@ def measure(names: list[str], targets: list[str], level: int, repeat: int, origi
     for name in names:
         path = str(runner.bytecode_path(name))
         for target in targets:
-            print(f"\r{name} {target}".ljust(70), end="", file=sys.stderr, flush=True)
+            progress(f"{name} {target}")
             options = [path, "--gpu-name", target, f"-O{level}"]
             done = median_runs({"ours": [ours, *options], "original": [original, *options]}, repeat)
             row: dict[str, Any] = {"kernel": name, "target": target}
@@ -114,7 +120,7 @@ def measure(names: list[str], targets: list[str], level: int, repeat: int, origi
                             "code": dataclasses.asdict(facts) if facts else None}
             rows.append(row)
             jobs.append([path, target, level])
-    print("\r".ljust(70) + "\r", end="", file=sys.stderr, flush=True)
+    progress("one warm process")
     warm = subprocess.run([sys.executable, "-m", "bench.warm"], cwd=ROOT, capture_output=True, text=True,
                           input=json.dumps({"jobs": jobs, "repeat": repeat}))
     if warm.returncode:
@@ -122,6 +128,7 @@ def measure(names: list[str], targets: list[str], level: int, repeat: int, origi
         answer: dict[str, Any] = {"seconds": [None] * len(jobs), "peak": {}}
     else:
         answer = json.loads(warm.stdout)
+    progress("")
     for row, seconds in zip(rows, answer["seconds"]):
         row["warm"] = seconds
     return {"rows": rows, "warm_peak": answer["peak"]}
