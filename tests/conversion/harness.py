@@ -33,7 +33,13 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.codegen.llvm_text import print_module
-from tileiras.conversion.tileas_to_llvm import casts, elementwise_float, elementwise_int, math  # noqa: F401
+from tileiras.conversion.tileas_to_llvm import (  # noqa: F401
+    casts,
+    constants,
+    elementwise_float,
+    elementwise_int,
+    math,
+)
 from tileiras.conversion.tileas_to_llvm.builder import I1, I8, I32, I64, Builder
 from tileiras.conversion.tileas_to_llvm.core import HANDLERS, Lowering, storage_type
 from tileiras.dialects import arith, llvm
@@ -55,7 +61,7 @@ NUMPY: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One op: operand type names, result type name, string attributes (True: a unit attribute)."""
+    """One op: operand type names, result type name, attributes (a string or an attribute; True: a unit attribute)."""
 
     op: str
     operands: tuple[str, ...]
@@ -101,7 +107,8 @@ def build(cases: list[Case], gpu: str, registers: int = 4) -> str:
         low.set(arg, loaded)
         values[name, position] = arg
     for case, pointer in zip(cases, entry.args[len(sources):]):
-        attrs = {k: UnitAttr() if v is True else StringAttr(v) for k, v in case.attrs.items()}
+        attrs = {k: UnitAttr() if v is True else StringAttr(v) if isinstance(v, str) else v
+                 for k, v in case.attrs.items()}
         operands = [values[t, i] for i, t in enumerate(case.operands)]
         op: Operation = OPS[case.op].make(operands, [value_type(case.result)], attrs)
         HANDLERS[case.op](low, op)
@@ -115,7 +122,7 @@ def build(cases: list[Case], gpu: str, registers: int = 4) -> str:
     launch = DictionaryAttr({"nvvm.reqntid": StringAttr("32")})
     func = llvm.Func.create(properties={"sym_name": StringAttr("k"), "kernel": UnitAttr(), "launch": launch},
                             regions=[region])
-    return print_module(ModuleOp([func]))
+    return print_module(ModuleOp([*low.extra_globals, func]))
 
 
 def evaluate(cases: list[Case], inputs: dict[tuple[str, int], np.ndarray], gpu: str,
@@ -124,8 +131,8 @@ def evaluate(cases: list[Case], inputs: dict[tuple[str, int], np.ndarray], gpu: 
     from tileiras import sim
     from tileiras.codegen import compile_llvm_to_ptx
     sources = inputs_of(cases)
-    length = len(next(iter(inputs.values())))
     per_block = 32 * max(registers, 1)
+    length = len(next(iter(inputs.values()))) if inputs else per_block
     blocks = -(-length // per_block)
     padded = [np.resize(np.ascontiguousarray(inputs[s]), blocks * per_block) for s in sources]
     outputs = [np.zeros(blocks * per_block, NUMPY[c.result]) for c in cases]
