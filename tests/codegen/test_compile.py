@@ -88,7 +88,7 @@ attributes #0 = {{ "nvvm.reqntid"="128" }}
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_static_shared_memory_ends_where_the_table_says(target: Target) -> None:
     assert compile_llvm(ptx_source_with_shared(target.max_static_smem), target).cubin
-    with pytest.raises(CompileError, match="smem|shared"):
+    with pytest.raises(CompileError, match=r"smem|shared"):
         compile_llvm(ptx_source_with_shared(target.max_static_smem + 1), target)
 
 

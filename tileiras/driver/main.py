@@ -9,13 +9,14 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from tileiras.driver.command_line import CommandLine, help_text, parse
 from tileiras.errors import BytecodeError, CompileError, ConfigError, InputError, TileirasError, UsageError
 
 if TYPE_CHECKING:
+    from tileiras.driver.command_line import CommandLine
     from tileiras.driver.options import CompileOptions
 
 PROGRAM = "tileiras"
+INTERRUPTED = 130
 DEFAULT_OUTPUT = "elf.o"
 DEFAULT_OPT_LEVEL = 3
 BYTECODE_MAGIC = b"\x7fTileIR\x00"
@@ -27,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     program = sys.argv[0] if arguments is None else PROGRAM
     try:
+        from tileiras.driver.command_line import parse
         return _run(parse(given, program), program)
     except TileirasError as error:
         _report(error)
@@ -46,13 +48,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def command() -> None:
-    """Entry of the console script: run, then leave without tearing the interpreter down."""
+    """Entry of the console script: start fast, run, leave without tearing the interpreter down."""
     import gc
 
+    from tileiras.driver import startup
+
     gc.disable()  # a short-lived process; its modules are small
-    code = 130
+    code = INTERRUPTED
     try:
+        startup.prepare()
         code = main()
+        startup.remember()
     except KeyboardInterrupt:
         pass
     finally:
@@ -61,6 +67,8 @@ def command() -> None:
 
 
 def _run(line: CommandLine, program: str) -> int:
+    from tileiras.driver.command_line import help_text
+
     if line.flag("help"):
         sys.stdout.write(help_text())
         return 0
