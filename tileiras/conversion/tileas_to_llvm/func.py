@@ -13,8 +13,6 @@ from tileiras.conversion.tileas_to_llvm.shared_memory import SharedPlan, plan_sh
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.errors import CompileError
 
-handlers.load()
-
 SHARED_ALIGNMENT = 128
 
 
@@ -31,6 +29,7 @@ def convert(module: ModuleOp, target: Any, options: Any = None) -> ModuleOp:
 
 def lower_function(func: Operation, target: Any, options: Any) -> list[Operation]:
     """The llvm.func of an nv_tileas.func, after the globals it needs."""
+    handlers.load(dict.fromkeys(op.name for op in func.walk()))
     name = func.properties["sym_name"].data  # type: ignore[attr-defined]
     num_warps = func.properties["num_warps"].data  # type: ignore[attr-defined]
     old = func.regions[0].block

@@ -1,14 +1,32 @@
-"""Which modules hold lowerings: importing them registers their ops."""
+"""Which module holds which lowerings. A module is imported when a function first has one of its ops."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 
-MODULES = (
-    "control", "memory", "atomics", "effects", "printing", "views", "shape", "convert", "reduce", "dot", "elementwise",
-    "elementwise_int", "elementwise_float", "math", "casts", "constants")
+COMMON = ("control", "memory", "views", "shape", "elementwise_int", "elementwise_float", "casts", "constants")
+"""Modules that nearly every kernel needs, and those whose ops are too many to list."""
+
+RARE: dict[str, tuple[str, ...]] = {
+    "atomics": ("atomic_rmw", "atomic_cas", "tiled_atomic_rmw"),
+    "effects": ("assert", "gdc_wait", "gdc_launch_dependents"),
+    "printing": ("print",),
+    "convert": ("convert_layout", "alloc_tensor", "store_shared", "load_shared"),
+    "reduce": ("reduce",),
+    "dot": ("dot",),
+}
+"""module -> the nv_tileas ops it lowers."""
+
+_MODULE_OF = {f"nv_tileas.{op}": module for module, ops in RARE.items() for op in ops}
+_loaded: set[str] = set()
 
 
-def load() -> None:
-    """Import every module of lowerings."""
-    for name in MODULES:
-        import_module(f"tileiras.conversion.tileas_to_llvm.{name}")
+def load(op_names: Iterable[str]) -> None:
+    """Import the modules that lower ops of these names."""
+    wanted = [*COMMON, *(_MODULE_OF[n] for n in op_names if n in _MODULE_OF)]
+    if any(n.startswith("math.") for n in op_names):
+        wanted.append("math")
+    for module in wanted:
+        if module not in _loaded:
+            import_module(f"tileiras.conversion.tileas_to_llvm.{module}")
+            _loaded.add(module)
