@@ -8,6 +8,7 @@ f8E5M3FNU, is an integer constant and a bitcast, so that every bit pattern arriv
 """
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -45,9 +46,11 @@ def scalar_attr(pattern: int, element_type: Attribute) -> IntegerAttr | FloatAtt
     if unpack is None:
         return None
     raw = pattern.to_bytes(element_bytes(element_type), "little")
-    attr = FloatAttr(unpack(raw, 1)[0], element_type)  # type: ignore[arg-type]
-    exact = element_type.pack((attr.value.data,)) == raw  # type: ignore[attr-defined]
-    return attr if exact else None
+    value = unpack(raw, 1)[0]
+    held = math.nan if value != value else value           # equal attributes: one NaN has to stand for all
+    if element_type.pack((held,)) != raw:  # type: ignore[attr-defined]
+        return None
+    return FloatAttr(held, element_type)  # type: ignore[arg-type]
 
 
 def dense_bytes(patterns: tuple[int, ...], element_type: Attribute) -> DenseTileAttr:
