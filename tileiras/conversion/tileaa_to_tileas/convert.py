@@ -16,10 +16,11 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tileiras.analysis.axis import AxisAnalysis
 from tileiras.conversion.tileaa_to_tileas import classes as cl
 from tileiras.conversion.tileaa_to_tileas.classes import collect, default_layout, propagate, shape_of
 from tileiras.conversion.tileaa_to_tileas.dots import DotPlan, plan_dot
-from tileiras.conversion.tileaa_to_tileas.facts import ViewFacts, run_along, view_facts
+from tileiras.conversion.tileaa_to_tileas.facts import MAX_ACCESS_BYTES, ViewFacts, run_along, view_facts
 from tileiras.conversion.tileaa_to_tileas.leaves import clone_leaves
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
@@ -94,7 +95,6 @@ class Converter:
     """One function."""
 
     def __init__(self, func: Operation, target: Any) -> None:
-        from tileiras.analysis.axis import AxisAnalysis
         self.func = func
         self.target = target
         clone_leaves(func)
@@ -163,11 +163,11 @@ class Converter:
         """Elements that one access through these pointers may take along `dim`, as far as the analysis knows."""
         p = op.operands[0]
         size = element_bytes(p.type.element_type.pointee)  # type: ignore[attr-defined]
-        aligned = self.axis.divisor(p)
-        width = min(16 // size, max(1, (aligned & -aligned) // size), _power(self.axis.contiguity(p)[dim]))
+        aligned = self.axis.divisibility(p)[dim]
+        width = min(MAX_ACCESS_BYTES // size, max(1, aligned // size), self.axis.contiguity(p)[dim])
         mask = op.mask  # type: ignore[attr-defined]
         if mask is not None and shape_of(mask) is not None:
-            width = min(width, _power(self.axis.constancy(mask)[dim]))
+            width = min(width, self.axis.constancy(mask)[dim])
         return max(1, width)
 
     def coalesced(self, shape: tuple[int, ...], group: list[tuple[Operation, SSAValue, int, int, int | None]]) -> LinearLayout:
@@ -387,11 +387,6 @@ class Converter:
 
     def dot_scaled(self, op: Operation) -> None:
         self.dot(op)
-
-
-def _power(n: int) -> int:
-    """The largest power of two that divides n (n itself for a power of two)."""
-    return n & -n if n else 1
 
 
 FREE_OPERANDS = {"nv_tileaa." + m for m in (
