@@ -114,7 +114,7 @@ class SymbolVisibilityAttr(EnumAttr):
     CASES = ("public", "private")
 
 
-PTR_ATTR_CASES = ("default",)
+PTR_ATTR_CASES = ("none",)
 """The 13.4 pointer attribute's cases, a parameter of pointer and tensor view types."""
 
 

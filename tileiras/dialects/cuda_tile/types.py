@@ -77,7 +77,7 @@ class CudaTileType(Data[Any], TypeAttribute):
 class Float8E5M3FNUType(CudaTileType):
     """Unsigned 8-bit float: five exponent and three mantissa bits, no infinities (13.4)."""
 
-    name = "cuda_tile.f8E5M3FNU"
+    name = "cuda_tile.fnv8E5M3FNU"
 
     def __init__(self) -> None:
         super().__init__(())
@@ -112,14 +112,14 @@ class PointerType(CudaTileType):
 
     @property
     def ptr_attr(self) -> str | None:
-        """The 13.4 pointer attribute (`default`), or None."""
+        """The 13.4 pointer attribute (`none`), or None where the type has no such attribute."""
         return self.data[1]
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string("<")
         print_nested(printer, self.data[0])
         if self.data[1] is not None:
-            printer.print_string(f", {self.data[1]}")
+            printer.print_string(f", <{self.data[1]}>")
         printer.print_string(">")
 
 
@@ -212,7 +212,7 @@ class TensorViewType(CudaTileType):
         if shape:
             printer.print_string(", strides=[" + ",".join(map(_extent, strides)) + "]")
         if ptr_attr is not None:
-            printer.print_string(f", {ptr_attr}")
+            printer.print_string(f", #cuda_tile.ptr_attr<{ptr_attr}>")
         printer.print_string(">")
 
 
