@@ -79,4 +79,6 @@ def lower_to_llvm(module: Any, options: Any) -> str:
     """cuda_tile module to LLVM IR text, for `options.target` at `options.opt_level`."""
     from tileiras.codegen.llvm_text import print_module
     after = getattr(options, "after_pass", None)
-    return print_module(run(module, options.target, options, after=after))
+    ir = run(module, options.target, options, after=after)
+    return print_module(ir, lines=getattr(options, "lineinfo", False), debug=getattr(options, "device_debug", False),
+                        optimized=getattr(options, "opt_level", 3) > 0)

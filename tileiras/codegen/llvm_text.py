@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -19,6 +20,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.dialects import llvm
+
+if TYPE_CHECKING:
+    from tileiras.codegen.debug_info import DebugInfo
 
 _FLOATS: dict[type, str] = {Float16Type: "half", BFloat16Type: "bfloat", Float32Type: "float", Float64Type: "double"}
 
@@ -74,7 +78,8 @@ def constant_text(t: Attribute, bits: int) -> str:
 class Printer:
     """Prints one module: globals, functions, then the declarations its calls need."""
 
-    def __init__(self) -> None:
+    def __init__(self, debug: DebugInfo | None = None) -> None:
+        self.debug = debug
         self.lines: list[str] = []
         self.names: dict[SSAValue, str] = {}
         self.labels: dict[Block, str] = {}
@@ -114,8 +119,11 @@ class Printer:
             params.append(f"{type_text(arg.type)}{' ' + attrs if attrs else ''} {self.value(arg)}")
         launch = props.get("launch")
         text = "".join(f' "{k}"="{v.data}"' for k, v in launch.data.items()) if launch is not None else ""  # type: ignore[attr-defined]
+        debug = self.debug
+        scope = "" if debug is None else debug.kernel(props["sym_name"].data, func.location)  # type: ignore[attr-defined]
+        subprogram = f" !dbg {scope}" if scope else ""
         kind = "ptx_kernel " if "kernel" in props else "internal "
-        self.lines.append(f"define {kind}void @{_symbol(props['sym_name'].data)}({', '.join(params)}) nounwind{text} {{")  # type: ignore[attr-defined]
+        self.lines.append(f"define {kind}void @{_symbol(props['sym_name'].data)}({', '.join(params)}) nounwind{text}{subprogram} {{")  # type: ignore[attr-defined]
         blocks = list(region.blocks)
         edges: dict[Block, list[tuple[Block, list[SSAValue]]]] = {b: [] for b in blocks}
         for i, block in enumerate(blocks):
@@ -135,8 +143,17 @@ class Printer:
                 for n, arg in enumerate(block.args):
                     sources = ", ".join(f"[ {self.value(values[n])}, %{self.labels[source]} ]" for source, values in edges[block])
                     self.lines.append(f"  {self.value(arg)} = phi {type_text(arg.type)} {sources}")
+            if not scope:
+                for op in block.ops:
+                    PRINTERS[op.name](self, op)
+                continue
             for op in block.ops:
+                before = len(self.lines)
                 PRINTERS[op.name](self, op)
+                if len(self.lines) > before:
+                    known = debug.location(op.location, scope)  # type: ignore[union-attr]
+                    # A call to a function that might be inlined must have a location.
+                    self.lines[-1] += f", !dbg {known or debug.location(func.location, scope)}"  # type: ignore[union-attr]
         self.lines.append("}")
 
     def globals(self, op: llvm.Global) -> None:
@@ -151,7 +168,8 @@ class Printer:
                           f"[{size} x i8] {text}, align {align}")
 
     def text(self) -> str:
-        return "\n".join(self.lines + [""] + list(self.declarations.values())) + "\n"
+        metadata = self.debug.lines() if self.debug is not None else []
+        return "\n".join([*self.lines, "", *self.declarations.values(), *metadata]) + "\n"
 
 
 def _symbol(name: str) -> str:
@@ -283,9 +301,16 @@ PRINTERS: dict[str, Callable[[Printer, Operation], None]] = {
 }
 
 
-def print_module(module: Operation) -> str:
-    """LLVM IR text of a builtin module of llvm.mlir.global and llvm.func ops."""
-    p = Printer()
+def print_module(module: Operation, *, lines: bool = False, debug: bool = False, optimized: bool = True) -> str:
+    """LLVM IR text of a builtin module of llvm.mlir.global and llvm.func ops.
+
+    `lines` keeps source locations for line directives, `debug` for debug sections; `optimized` is what those say.
+    """
+    info: DebugInfo | None = None
+    if lines or debug:
+        from tileiras.codegen.debug_info import DebugInfo
+        info = DebugInfo(full=debug, optimized=optimized)
+    p = Printer(info)
     for op in module.regions[0].block.ops:
         if isinstance(op, llvm.Global):
             p.globals(op)

@@ -73,11 +73,13 @@ def float_bits(value: float, t: Attribute) -> int:
 
 
 class Builder:
-    """Appends llvm-dialect ops to `block`. Constants go to the front of `entry`, once each."""
+    """Appends llvm-dialect ops to `block`, each with the source `location`. Constants go to the front of `entry`, once
+    each."""
 
     def __init__(self, entry: Block) -> None:
         self.entry = entry
         self.block = entry
+        self.location: Attribute | None = None
         self._constants: dict[tuple[Attribute, int], SSAValue] = {}
         self._known: dict[SSAValue, int] = {}
         self._poison: dict[Attribute, SSAValue] = {}
@@ -97,11 +99,13 @@ class Builder:
         self.block = block
 
     def emit(self, op: Any) -> Any:
+        op.location = self.location
         self.block.add_op(op)
         return op
 
     def _one(self, cls: Any, operands: list[SSAValue], result: Attribute, properties: dict[str, Attribute] | None = None) -> SSAValue:
         op = cls.create(operands=operands, result_types=[result], properties=properties or {})
+        op.location = self.location
         self.block.add_op(op)
         return op.results[0]
 
@@ -372,7 +376,7 @@ class Builder:
         props: dict[str, Attribute] = {"alignment": IntAttr(align)}
         if flags:
             props["flags"] = string(flags)
-        self.block.add_op(llvm.Store.create(operands=[value, p], properties=props))
+        self.emit(llvm.Store.create(operands=[value, p], properties=props))
 
     def address_of(self, symbol: str, space: int) -> SSAValue:
         return self._one(llvm.AddressOf, [], ptr(space), {"symbol": string(symbol)})
@@ -411,14 +415,14 @@ class Builder:
     # --- control flow ---------------------------------------------------------------------------------------------
 
     def br(self, target: Block, args: Sequence[SSAValue] = ()) -> None:
-        self.block.add_op(llvm.Br.create(operands=list(args), successors=[target]))
+        self.emit(llvm.Br.create(operands=list(args), successors=[target]))
 
     def cond_br(self, condition: SSAValue, then: Block, other: Block, then_args: Sequence[SSAValue] = (),
                 else_args: Sequence[SSAValue] = ()) -> None:
         from xdsl.dialects.builtin import DenseArrayBase, i32
         sizes = DenseArrayBase.from_list(i32, [1, len(then_args), len(else_args)])
-        self.block.add_op(llvm.CondBr.create(operands=[condition, *then_args, *else_args], successors=[then, other],
+        self.emit(llvm.CondBr.create(operands=[condition, *then_args, *else_args], successors=[then, other],
                                              properties={"operandSegmentSizes": sizes}))
 
     def ret(self) -> None:
-        self.block.add_op(llvm.Ret.create())
+        self.emit(llvm.Ret.create())

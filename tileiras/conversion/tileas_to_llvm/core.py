@@ -294,8 +294,20 @@ class Lowering:
     def lower_op(self, op: Operation) -> None:
         handler = HANDLERS.get(op.name)
         if handler is None:
-            raise CompileError(f"'{op.name}' has no lowering")
-        handler(self, op)
+            raise CompileError(f"'{op.name}' has no lowering", location_text(op))
+        outer, self.b.location = self.b.location, op.location
+        try:
+            handler(self, op)
+        except CompileError as error:
+            error.loc = error.loc or location_text(op)
+            raise
+        self.b.location = outer
+
+
+def location_text(op: Operation) -> str | None:
+    """Where an op comes from, as diagnostics show it; None where that is unknown."""
+    from tileiras.dialects.cuda_tile.debug import render_location
+    return render_location(op.location)
 
 
 def bits_of(t: Attribute) -> int:

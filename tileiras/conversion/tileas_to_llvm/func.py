@@ -56,7 +56,7 @@ def lower_function(func: Operation, target: Any, options: Any) -> list[Operation
     arg_attrs = ArrayAttr([StringAttr("align 1" if isinstance(a.type, nv_tileaa.PtrType) else "") for a in old.args])
     properties: dict[str, Attribute] = {"sym_name": StringAttr(name), "kernel": UnitAttr(),
                                         "launch": DictionaryAttr(launch), "arg_attrs": arg_attrs}
-    return [*globals_, llvm.Func.create(properties=properties, regions=[region])]
+    return [*globals_, llvm.Func.create(properties=properties, regions=[region], location=func.location)]
 
 
 def _global(op: Operation) -> Operation:
