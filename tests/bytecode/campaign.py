@@ -1,8 +1,8 @@
 """Round trip of every file of the kernel suite: `python -m tests.bytecode.campaign [--version 13.1 ...] [FOLDER ...]`.
 
-Without folders it exports the whole suite in the versions asked (by default all that a case is written for). It prints how
-many files come back byte for byte, with the file's tables and with tables in order of first use, how many to an equal
-module, and the slowest to read.
+Without folders it exports the whole suite in the versions asked (by default all that a case is written for). It prints
+how many files come back byte for byte, with the file's tables and with tables in order of first use, how many to an
+equal module, and the slowest to read.
 """
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def main(argv: list[str] | None = None) -> int:
     for name, outcome in outcomes.items():
         if not (outcome.same_bytes and outcome.equal_module):
             print(f"{name}: {'equal module' if outcome.equal_module else 'ANOTHER MODULE'}, bytes differ")
-    print(f"{len(outcomes) + failed} files: {failed} failed, {sum(o.equal_module for o in outcomes.values())} equal modules, "
+    print(f"{len(outcomes) + failed} files: {failed} failed, "
+          f"{sum(o.equal_module for o in outcomes.values())} equal modules, "
           f"{sum(o.same_bytes for o in outcomes.values())} same bytes, "
           f"{sum(o.same_bytes_in_first_use_order for o in outcomes.values())} also with tables in order of first use")
     slowest = sorted(outcomes, key=lambda name: -outcomes[name].read_seconds)

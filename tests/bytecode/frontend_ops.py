@@ -1,7 +1,7 @@
 """Every op that the public frontend can encode, each once, with arguments that differ from each other.
 
-The frontend's own encoder (`cuda.tile._bytecode`) writes the file, by the annotations of its functions; what was asked of it
-is kept beside, for a test to compare with what our reader finds.
+The frontend's own encoder (`cuda.tile._bytecode`) writes the file, by the annotations of its functions; what was asked
+of it is kept beside, for a test to compare with what our reader finds.
 """
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ class Writer:
     _LATER = {("Exp", "rounding_mode"): ("13.3", "FULL"), ("TanH", "rounding_mode"): ("13.2", "FULL"),
               ("NegI", "overflow"): ("13.2", "NONE"), ("For", "unsignedCmp"): ("13.2", False),
               ("MmaF", "fast_acc"): ("13.3", False), ("FToI", "saturating"): ("13.4", False),
-              ("LoadViewTko", "inbounds"): ("13.4", NOT_IN_BOUNDS), ("StoreViewTko", "inbounds"): ("13.4", NOT_IN_BOUNDS),
+              ("LoadViewTko", "inbounds"): ("13.4", NOT_IN_BOUNDS),
+              ("StoreViewTko", "inbounds"): ("13.4", NOT_IN_BOUNDS),
               ("AtomicRedViewTko", "inbounds"): ("13.5", NOT_IN_BOUNDS)}
     """What came after its op, and what an older file means by its absence."""
 

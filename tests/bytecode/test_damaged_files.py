@@ -98,7 +98,7 @@ def test_diagnostics(damage: Callable[[bytes], bytes], message: str) -> None:
     (b"\x44\x09", "type index 9 out of bounds (size=2)"),
 ])
 def test_diagnostics_of_bodies(body: bytes, message: str) -> None:
-    with pytest.raises(BytecodeError, match="(?s).*") as caught:
+    with pytest.raises(BytecodeError, match=r"(?s).*") as caught:
         read(assemble(function(body), types=[b"\x10\x00\x00", b"\x11"]))
     assert message in str(caught.value)
 

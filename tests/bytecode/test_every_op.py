@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, StringAttr, SymbolRefAttr, i64
@@ -12,6 +12,7 @@ from tileiras.bytecode import read, write
 from tileiras.bytecode.optable import all_rows
 from tileiras.bytecode.version import SUPPORTED_VERSIONS
 from tileiras.dialects.cuda_tile import attrs, ops
+from tileiras.dialects.cuda_tile.op import CudaTileOp
 from tileiras.dialects.cuda_tile.types import TileType, TokenType
 
 pytest.importorskip("cuda.tile._bytecode")
@@ -77,7 +78,7 @@ def test_every_op_reads_as_the_frontend_wrote_it(version: str, present: bool) ->
     values = dict(enumerate(entry.entry_block.args))
     body = list(entry.entry_block.ops)
     assert len(body) == len(writer.written) + 1
-    for asked, op in zip(writer.written, body):
+    for asked, op in zip(writer.written, cast("list[CudaTileOp]", body)):
         assert isinstance(op, getattr(ops, OUR_NAMES.get(asked.name, asked.name)))
         assert len(op.regions) == asked.regions
         for name, argument in asked.arguments.items():

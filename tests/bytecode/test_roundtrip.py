@@ -1,5 +1,5 @@
-"""What the frontend writes is read and written back: byte for byte, and to an equal module in every version that can hold
-it. `campaign.py` does the same for the whole kernel suite."""
+"""What the frontend writes is read and written back: byte for byte, and to an equal module in every version that can
+hold it. `campaign.py` does the same for the whole kernel suite."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -46,7 +46,8 @@ def test_table_order_follows_first_use(case: str, kernel_bytecode: Callable[...,
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("case", [case for case in CASES if case != "misc_print"])
-def test_a_program_reads_alike_from_every_version(case: str, version: str, kernel_bytecode: Callable[..., bytes]) -> None:
+def test_a_program_reads_alike_from_every_version(case: str, version: str,
+                                                  kernel_bytecode: Callable[..., bytes]) -> None:
     original = read(kernel_bytecode(case, "13.1"))
     other = read(write(original, version))
     assert other.bytecode_version == version
@@ -63,7 +64,7 @@ def test_print_has_a_token_since_13_2(kernel_bytecode: Callable[..., bytes]) -> 
     assert old_prints and len(old_prints) == len(new_prints)
     assert all(op.result_token is None and op.token is None for op in old_prints)
     assert all(op.result_token is not None for op in new_prints)
-    with pytest.raises(BytecodeError, match="requires bytecode version 13.2"):
+    with pytest.raises(BytecodeError, match=r"requires bytecode version 13\.2"):
         write(new, "13.1")
 
 

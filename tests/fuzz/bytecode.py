@@ -1,7 +1,7 @@
 """Damaged and hostile bytecode: seeded mutations of real files, and files assembled by hand to break a reader.
 
-`mutations` damages bytes anywhere, and on purpose the numbers that sizes, counts and indices are. `HOSTILE` names one file
-for each way known to make a reader loop, recurse or allocate without bound.
+`mutations` damages bytes anywhere, and on purpose the numbers that sizes, counts and indices are. `HOSTILE` names one
+file for each way known to make a reader loop, recurse or allocate without bound.
 """
 from __future__ import annotations
 
@@ -161,7 +161,8 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "scope in itself": lambda: assemble(
         function(RETURN, debug=1), debug=debug_section([b"\x03\x01\x01\x01\x01"])),
     "scopes in each other": lambda: assemble(
-        function(RETURN, debug=1), debug=debug_section([b"\x03\x02\x03\x01\x01", b"\x03\x01\x03\x01\x01", b"\x02\x00\x00"])),
+        function(RETURN, debug=1),
+        debug=debug_section([b"\x03\x02\x03\x01\x01", b"\x03\x01\x03\x01\x01", b"\x02\x00\x00"])),
     "call site in itself": lambda: assemble(function(RETURN, debug=1), debug=debug_section([b"\x06\x01\x01"])),
     "call sites double": lambda: assemble(
         function(RETURN, debug=1), debug=debug_section(_call_sites(60), indices=(60, 60))),
