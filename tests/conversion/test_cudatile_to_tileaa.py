@@ -417,15 +417,35 @@ def sample() -> list[str]:
     return list(dict.fromkeys([name for name in found if name] + known[::40]))
 
 
+def text_context():
+    """A context that parses what nv_tileaa modules print."""
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import Builtin
+    from xdsl.ir import Dialect
+
+    from tileiras.dialects import arith, nv_tileaa
+    context = Context()
+    context.load_dialect(Builtin)
+    context.load_dialect(Dialect("nv_tileaa", list(nv_tileaa.OPS.values()), [*nv_tileaa.TYPES, *nv_tileaa.ATTRS]))
+    every = (*arith.ARITH_OPS, *arith.MATH_OPS, *arith.SCF_OPS)
+    for name in ("arith", "math", "scf"):
+        context.load_dialect(Dialect(name, [op for op in every if op.name.startswith(f"{name}.")]))
+    return context
+
+
 def test_real_kernels_convert_whole(kernel_bytecode):
+    """They convert, verify, canonicalize, and print what parses back to the same text."""
+    from xdsl.parser import Parser
+
     import tileiras.bytecode as bytecode
     from tileiras.dialects.nv_tileaa import OPS
     from tileiras.transforms import canonicalize
+    context = text_context()
     for name in sample():
         module = convert(bytecode.read(kernel_bytecode(name)), Target())
         module.verify()
+        assert str(Parser(context, str(module)).parse_module()) == str(module), name
         assert all(op.name.startswith(("arith.", "math.", "scf.", "builtin.")) or op.name in OPS
                    for op in module.walk()), name
-        str(module)
         canonicalize.run(module)
         module.verify()

@@ -8,11 +8,19 @@ Ops of the tile level that keep their meaning in nv_tileas are declared once, by
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
 
+from tileiras.dialects import nv_tileaa_asm as asm
 from tileiras.dialects.base import TileOp
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
 
 DYNAMIC = -1
 """The extent or stride of a memref that is known only at run time."""
@@ -42,6 +50,13 @@ class MemRefType(ParametrizedAttribute, TypeAttribute):
     shape: ArrayAttr[IntAttr] = param_def()
     strides: ArrayAttr[IntAttr] = param_def()
 
+    def print_parameters(self, printer: Printer) -> None:
+        asm.print_memref(printer, self.element_type, self.shape, self.strides)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return asm.parse_memref(parser)
+
 
 @irdl_attr_definition
 class TiledViewType(ParametrizedAttribute, TypeAttribute):
@@ -61,6 +76,13 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
     padding: StringAttr = param_def()
     sparse_dim: IntAttr = param_def()
 
+    def print_parameters(self, printer: Printer) -> None:
+        asm.print_tiled_view(printer, self)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return asm.parse_tiled_view(parser)
+
 
 @irdl_attr_definition
 class DenseTileAttr(ParametrizedAttribute):
@@ -73,11 +95,19 @@ class DenseTileAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class AssumeAttr(ParametrizedAttribute):
-    """A fact: kind "div_by" (divisor, every or -1, along or -1), "bounded" (low or None, high or None), "same_elements" (sizes)."""
+    """A fact: kind "div_by" (divisor, every or -1, along or -1), "bounded" (low or None, high or None) or
+    "same_elements" (sizes)."""
 
     name = "nv_tileaa.fact"
     kind: StringAttr = param_def()
     values: ArrayAttr[IntAttr | NoneAttr] = param_def()
+
+    def print_parameters(self, printer: Printer) -> None:
+        asm.print_fact(printer, self.kind.data, self.values)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        return asm.parse_fact(parser)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
