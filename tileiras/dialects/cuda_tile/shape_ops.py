@@ -93,7 +93,7 @@ class Permute(CudaTileOp):
 
 
 class Reduce(CudaTileOp):
-    """N operands and results; the body takes 2N scalar tiles (element and accumulator of each operand in turn).
+    """N operands and results; the body takes 2N scalar tiles, the two to combine of each operand in turn.
 
     `dim` is an i32 IntegerAttr, `identities` an ArrayAttr of N IntegerAttr or FloatAttr.
     """
