@@ -98,7 +98,7 @@ def stage_text(bytecode: bytes, options: CompileOptions, stage: str) -> str:
 
 def module_text(module: Any) -> str:
     """A module as MLIR text, cuda_tile in its own syntax."""
-    return f"{module}\n"
+    return f"{str(module).rstrip()}\n"
 
 
 def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:

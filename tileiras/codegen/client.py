@@ -25,6 +25,7 @@ DEFAULT_TIMEOUT = 600.0
 _BOOTSTRAP = ("import sys; sys.path[:0] = sys.argv[2:]; "
               "from tileiras.codegen.worker import main; main(sys.argv[1])")
 _LOG_TAIL = 4000
+_LONGEST_POLL = 3600.0
 
 
 class _Worker:
@@ -62,12 +63,14 @@ class _Worker:
         except OSError:
             raise CompileError(self._death()) from None
         deadline = time.monotonic() + timeout
+        poll = select.poll()
+        poll.register(self.from_child, select.POLLIN | select.POLLHUP)
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
                 self.close(kill=True)
                 raise CompileError(f"LLVM did not finish within {timeout:g} seconds")
-            if select.select([self.from_child], [], [], left)[0]:
+            if poll.poll(min(left, _LONGEST_POLL) * 1000):
                 break
         reply = read_message(self.from_child)
         if reply is None:

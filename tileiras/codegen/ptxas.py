@@ -47,7 +47,11 @@ def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT) -> As
     ptxas = toolchain.find_tool("ptxas")
     if ptxas is None:
         raise CompileError("cannot find ptxas; install nvidia-cuda-nvcc, or put it on PATH or under CUDA_HOME")
-    with tempfile.TemporaryDirectory(prefix="tileiras-") as folder:
+    try:
+        holder = tempfile.TemporaryDirectory(prefix="tileiras-")
+    except OSError as error:
+        raise CompileError(f"cannot make a temporary folder: {error}") from error
+    with holder as folder:
         cubin_path = os.path.join(folder, "out.cubin")
         command = [ptxas, *flags, "-o", cubin_path, "-"]
         try:

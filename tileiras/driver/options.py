@@ -56,7 +56,7 @@ class CompileOptions:
     def after_pass(self, name: str, module: Any) -> None:
         """What the pipeline calls when the pass `name` has left `module`."""
         if self.print_sink is not None and (name in self.print_after or ALL_PASSES in self.print_after):
-            self.print_sink(f"// *** IR dump after {name} ***\n{module}\n")
+            self.print_sink(f"// *** IR dump after {name} ***\n{str(module).rstrip()}\n")
 
     def record(self, phase: str, seconds: float) -> None:
         if self.timing is not None:
