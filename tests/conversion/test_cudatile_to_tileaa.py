@@ -439,7 +439,7 @@ def test_real_kernels_convert_whole(kernel_bytecode):
 
     import tileiras.bytecode as bytecode
     from tileiras.dialects.nv_tileaa import OPS
-    from tileiras.transforms import canonicalize
+    from tileiras.pipeline import PIPELINE
     context = text_context()
     for name in sample():
         module = convert(bytecode.read(kernel_bytecode(name)), Target())
@@ -447,5 +447,7 @@ def test_real_kernels_convert_whole(kernel_bytecode):
         assert str(Parser(context, str(module)).parse_module()) == str(module), name
         assert all(op.name.startswith(("arith.", "math.", "scf.", "builtin.")) or op.name in OPS
                    for op in module.walk()), name
-        canonicalize.run(module)
+        for entry in PIPELINE:
+            if entry.level == "nv_tileaa" and entry.in_place:
+                entry.apply(module, None, None)
         module.verify()

@@ -21,12 +21,20 @@ from xdsl.ir import Block, Region
 from tests.integer_programs import Program, Undefined, evaluate
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.transforms import canonicalize, cse, dce, hoist_invariants, simplify
+from tileiras.pipeline import PIPELINE
+from tileiras.transforms import cse, dce, hoist_invariants, simplify
 
 I1, I32, I64 = IntegerType(1), IntegerType(32), IntegerType(64)
 PTR = aa.PtrType(f32)
 TOKEN = aa.MemTokenType()
 WEAK = {"mem_semantic": StringAttr("weak")}
+
+
+def canonicalize(func, opt_level: int = 3) -> None:
+    """What the pipeline does to a function between the two conversions."""
+    for entry in PIPELINE:
+        if entry.level == "nv_tileaa" and entry.in_place and entry.min_opt <= opt_level:
+            entry.apply(func, None, None)
 
 
 class Builder:
@@ -66,7 +74,7 @@ def test_programs_compute_the_same(seed):
             runs.append((arguments, evaluate(program.func, arguments)[1]))
         except Undefined:
             continue
-    canonicalize.run(program.func)
+    canonicalize(program.func)
     program.func.verify()
     for arguments, printed in runs:
         assert evaluate(program.func, arguments)[1] == printed
@@ -80,7 +88,7 @@ def test_float_identities_that_hold_for_every_value():
     b.keep(b(arith.Subf, [x, zero], f32, nearest), b(arith.Mulf, [x, one], f32, nearest),
            b(arith.Addf, [x, zero], f32, nearest), b(arith.Mulf, [x, one], f32, {**nearest, "ftz": UnitAttr()}),
            b(arith.Subf, [x, zero], f32, down), b(arith.Mulf, [x, zero], f32, nearest))
-    canonicalize.run(b.func)
+    canonicalize(b.func)
     assert [v is x for v in b.kept.operands] == [True, True, False, False, False, False]
 
 
@@ -109,7 +117,7 @@ def test_splats_fold_through_shapes_and_arithmetic():
     small, line, full = TensorType(I32, [8]), TensorType(I32, [1, 8]), TensorType(I32, [4, 8])
     total = b(arith.Addi, [b(aa.Splat, [b.args[0]], small), b(aa.Splat, [b.args[1]], small)], small)
     b.keep(b(aa.Broadcast, [b(aa.View, [total], line)], full))
-    canonicalize.run(b.func)
+    canonicalize(b.func)
     assert b.names() == ["arith.addi", "nv_tileaa.splat", "nv_tileaa.print"]
 
 
@@ -121,7 +129,7 @@ def test_permutations_compose():
     two = b(aa.Permute, [one], TensorType(I32, [8, 2, 4]), {"permutation": order})
     three = b(aa.Permute, [two], TensorType(I32, [2, 4, 8]), {"permutation": order})
     b.keep(two, three)
-    canonicalize.run(b.func)
+    canonicalize(b.func)
     assert b.kept.operands[1] is b.args[0]
     assert [p.data for p in b.kept.operands[0].owner.properties["permutation"].data] == [2, 0, 1]
 
@@ -152,7 +160,7 @@ def test_constant_branch_is_inlined():
     branch = arith.If.make([b.const(1, I1)], [[I32]], {}, [Region(then), Region(other)])
     b.block.add_op(branch)
     b.keep(branch.results[0])
-    canonicalize.run(b.func)
+    canonicalize(b.func)
     assert b.names() == ["arith.addi", "nv_tileaa.print"]
 
 
@@ -162,7 +170,7 @@ def test_full_mask_goes_with_the_value_elsewhere():
     load = aa.Load.make([b.args[0], mask, other, None], [TensorType(f32, [8]), TOKEN], WEAK)
     b.block.add_op(load)
     b.keep(load.results[0])
-    canonicalize.run(b.func)
+    canonicalize(b.func)
     assert load.mask is None and load.other is None and len(load.operands) == 1
     load.verify()
 
@@ -214,10 +222,8 @@ def test_idle_loops_go_and_endless_ones_stay():
 
 
 def test_level_0_only_removes_dead_ops():
-    class Options:
-        opt_level = 0
     b = Builder(I32)
     b(arith.Addi, [b.args[0], b.args[0]], I32)
     b.keep(b(arith.Muli, [b.args[0], b.const(1)], I32))
-    canonicalize.run(b.func, Options())
+    canonicalize(b.func, opt_level=0)
     assert b.names() == ["arith.constant", "arith.muli", "nv_tileaa.print"]
