@@ -1,0 +1,630 @@
+"""PTX instructions to Python closures: operands bound to register slots, addresses and constants.
+
+`build` turns one entry function into a `Program`: a flat list of basic blocks, each a list of closures `run(batch)`.
+Device functions are inlined where they are called, so the execution engine knows one function and one register file.
+An operation is decoded by the function registered for its name: `@operation("add")`.
+"""
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tileiras.sim import memory as mem
+from tileiras.sim import parser as ptx
+from tileiras.sim.errors import InvalidInstruction, UninitializedRead, UnsupportedInstruction
+from tileiras.sim.types import B128, BITS, SIGNED, STORAGE, VALUE
+
+Run = Callable
+OPERATIONS: dict[str, Callable] = {}
+SYNCHRONOUS: dict[str, Callable] = {}    # operation -> (decoder, instruction) -> member mask getter, None: whole warp
+_MODULES = ("integer", "floating", "bitwise", "compare", "convert", "move", "loadstore", "atomics", "warp", "special",
+            "matrix", "matrixcopy", "asynccopy", "mbarrier", "hints", "packed")
+
+
+def operation(*names: str) -> Callable:
+    """Register the decoder of instructions whose first word is one of `names`."""
+    def keep(f: Callable) -> Callable:
+        for name in names:
+            OPERATIONS[name] = f
+        return f
+    return keep
+
+
+def load_operations() -> None:
+    """Import every module that registers operations."""
+    if not OPERATIONS:
+        for name in _MODULES:
+            try: importlib.import_module(f"tileiras.sim.{name}")
+            except ModuleNotFoundError: pass
+
+
+@dataclass
+class Block:
+    """A basic block: closures, the PTX line of each, and how it ends.
+
+    `end`: ("fall",), ("bra", target, predicate, negated), ("brx", getter, targets), ("exit", predicate, negated),
+    ("bar", Barrier, predicate, negated). `sync` holds what a warp-synchronous first instruction needs: (getter of the
+    member mask or None for the whole warp, predicate, negated)."""
+    start: int
+    run: list = field(default_factory=list)
+    lines: list = field(default_factory=list)
+    end: tuple = ("fall",)
+    end_line: int = 0
+    sync: tuple | None = None
+    kinds: list = field(default_factory=list)
+
+
+@dataclass
+class Program:
+    """A decoded entry: blocks, the register slots' storage and names, and the sizes of private memory in bytes."""
+    entry: ptx.Function
+    blocks: list[Block]
+    storage: list
+    names: list[str]
+    shared_size: int
+    local_size: int
+    module: ptx.Module
+
+
+class Instance:
+    """One inlined copy of a function: its names to slots, addresses and labels."""
+
+    def __init__(self, function: ptx.Function, prefix: str, parent: Instance | None) -> None:
+        self.function, self.prefix, self.parent = function, prefix, parent
+        self.slots: dict[str, int] = {}
+        self.addresses: dict[str, tuple[str, int]] = {}      # variable -> (space, address)
+
+    def depth(self) -> int:
+        return 0 if self.parent is None else 1 + self.parent.depth()
+
+
+class Decoder:
+    """Binds operands of one launch's entry function. The `source`/`target` methods are what operations use."""
+
+    def __init__(self, module: ptx.Module, entry: ptx.Function, launch) -> None:
+        self.module, self.entry, self.launch = module, entry, launch
+        self.storage: list = []
+        self.types: list[str] = []
+        self.names: list[str] = []
+        self.shared_size = mem.SHARED_START
+        self.local_size = mem.LOCAL_START
+        self.shared_addresses: dict[str, int] = {}
+        self.instance = Instance(entry, "", None)
+        self.line = 0
+        self.scratch = 0
+
+    # ---- names
+    def enter(self, instance: Instance) -> None:
+        f = instance.function
+        for name, type_ in f.registers.items():
+            instance.slots[name] = self.new_slot(type_, instance.prefix + name)
+        for v in f.variables.values():
+            if v.space == "shared":
+                instance.addresses[v.name] = ("shared", self.place_shared(instance.prefix + v.name, v))
+            elif v.space in ("local", "param"):
+                instance.addresses[v.name] = ("local", self.place_local(v.size, v.align))
+            elif v.space in ("global", "const"):
+                instance.addresses[v.name] = ("global", self.launch.function_variables[f.name, v.name])
+
+    def new_slot(self, type_: str, name: str) -> int:
+        if type_ not in STORAGE and type_ != B128:
+            raise UnsupportedInstruction(f"registers of type .{type_}")
+        self.storage.append(STORAGE.get(type_, np.uint64))
+        self.types.append(type_)
+        self.names.append(name)
+        return len(self.storage) - 1
+
+    def place_shared(self, name: str, v: ptx.Variable) -> int:
+        if name not in self.shared_addresses:
+            size = v.size or (self.launch.dynamic_shared if v.extern else 0)
+            align = max(v.align, 16)
+            address = (self.shared_size + align - 1) // align * align
+            self.shared_addresses[name] = address
+            self.shared_size = address + size
+        return self.shared_addresses[name]
+
+    def place_local(self, size: int, align: int) -> int:
+        address = (self.local_size + align - 1) // align * align
+        self.local_size = address + size
+        return address
+
+    def address_of(self, name: str) -> tuple[str, int] | None:
+        """(space, address) of a variable or kernel parameter, or None."""
+        found = self.instance.addresses.get(name)
+        if found:
+            return found
+        if self.instance.parent is None and name in self.launch.param_addresses:
+            return "global", self.launch.param_addresses[name]
+        v = self.module.variables.get(name)
+        if v is None:
+            return None
+        if v.space == "shared":
+            return "shared", self.place_shared(name, v)
+        if name in self.launch.variable_addresses:
+            return "global", self.launch.variable_addresses[name]
+        return None
+
+    def slot(self, operand) -> int:
+        """The slot of a register operand."""
+        if not isinstance(operand, ptx.Register):
+            raise InvalidInstruction(f"a register is needed, found {describe(operand)}")
+        return self.instance.slots[operand.name]
+
+    def predicate(self, name: str) -> int:
+        return self.instance.slots[name]
+
+    def register_bits(self, operand) -> int:
+        """Width of a register operand in bits."""
+        return BITS[self.types[self.slot(operand)]]
+
+    # ---- reading
+    def source(self, operand, type_: str) -> Callable:
+        """A getter `get(batch)` of an operand as `VALUE[type_]`."""
+        if isinstance(operand, ptx.Register):
+            return self.register_source(operand, type_)
+        if isinstance(operand, ptx.Negated) and type_ == "pred":
+            inner = self.source(operand.item, "pred")
+            return lambda st: ~inner(st)
+        if isinstance(operand, ptx.Immediate):
+            value = self.constant(operand, type_)
+            return lambda st: value
+        if isinstance(operand, ptx.Symbol):
+            return self.symbol_source(operand, type_)
+        if isinstance(operand, ptx.Sink):
+            raise InvalidInstruction("the sink `_` can't be read")
+        raise InvalidInstruction(f"operand {describe(operand)} doesn't fit type .{type_}")
+
+    def register_source(self, operand: ptx.Register, type_: str) -> Callable:
+        slot = self.slot(operand)
+        have = self.types[slot]
+        if (have == "pred") != (type_ == "pred"):
+            raise InvalidInstruction(f"register {operand.name} of type .{have} where .{type_} is needed")
+        if type_ == B128 or have == B128:
+            if have != type_:
+                raise InvalidInstruction(f"register {operand.name} of type .{have} where .{type_} is needed")
+            return self.wide_source(slot)
+        storage, value = STORAGE[have], VALUE[type_]
+        width, wanted = BITS[have], BITS[type_]
+        if width < wanted:
+            raise InvalidInstruction(f"register {operand.name} of type .{have} is too narrow for .{type_}")
+        narrow = None if width == wanted else STORAGE[type_]
+        view = None if (narrow or storage) == value else value
+
+        if narrow is None and view is None:
+            def get(st):
+                if st.I[slot] is not True:
+                    st.check(slot)
+                v = st.R[slot]
+                return v if st.index is None or v.size == 1 else v[st.index]
+        elif narrow is None:
+            def get(st):
+                if st.I[slot] is not True:
+                    st.check(slot)
+                v = st.R[slot]
+                return v.view(view) if st.index is None or v.size == 1 else v[st.index].view(view)
+        else:
+            def get(st):
+                if st.I[slot] is not True:
+                    st.check(slot)
+                v = st.R[slot]
+                if st.index is not None and v.size != 1:
+                    v = v[st.index]
+                return v.astype(narrow).view(value)
+        return get
+
+    def wide_source(self, slot: int) -> Callable:
+        def get(st):
+            if st.I[slot] is not True:
+                st.check(slot)
+            v = st.R[slot]
+            return v if st.index is None else v[st.index]
+        return get
+
+    def constant(self, operand: ptx.Immediate, type_: str) -> np.ndarray:
+        """An immediate as a one-element array of `VALUE[type_]`."""
+        value, kind = operand.value, operand.kind
+        if type_ == "pred":
+            return np.array([bool(value)])
+        bits = BITS[type_]
+        if kind == "f64" and type_ in ("f32", "b32", "u32", "s32"):
+            with np.errstate(all="ignore"):
+                value = int(np.uint64(value).view(np.float64).astype(np.float32).view(np.uint32))
+        elif kind == "f64" and type_ in ("f16", "b16"):
+            with np.errstate(all="ignore"):
+                value = int(np.uint64(value).view(np.float64).astype(np.float16).view(np.uint16))
+        elif kind == "f32" and type_ == "f64":
+            with np.errstate(all="ignore"):
+                value = int(np.uint32(value).view(np.float32).astype(np.float64).view(np.uint64))
+        elif kind == "int" and type_ in ("f32", "f64", "f16"):
+            value = int(np.array(value, VALUE[type_]).view(STORAGE[type_]))
+        return np.array([value & ((1 << bits) - 1)], np.uint64).astype(STORAGE[type_]).view(VALUE[type_])
+
+    def symbol_source(self, operand: ptx.Symbol, type_: str) -> Callable:
+        if operand.name.startswith("%") or operand.name in ("WARP_SZ",):
+            from tileiras.sim.special import special_register
+            get, bits = special_register(operand.name, self)
+            dtype = VALUE[type_]
+            if BITS[type_] == bits:
+                return lambda st: get(st).view(dtype)
+            unsigned = STORAGE[type_]
+            return lambda st: get(st).astype(unsigned).view(dtype)
+        found = self.address_of(operand.name)
+        if found is None:
+            function = self.launch.function_addresses.get(operand.name)
+            if function is None:
+                raise InvalidInstruction(f"unknown name {operand.name}")
+            found = ("function", function)
+        value = np.array([(found[1] + operand.offset) & ((1 << BITS[type_]) - 1)], np.uint64).astype(VALUE[type_])
+        return lambda st: value
+
+    def raw_source(self, operand, type_: str) -> tuple[Callable, int | None]:
+        """A getter that doesn't check initialisation, and the slot to check (None for constants)."""
+        get = self.source(operand, type_)
+        if not isinstance(operand, ptx.Register):
+            return get, None
+        slot = self.slot(operand)
+        dtype = self.storage[slot]
+
+        def raw(st):
+            if st.R[slot] is None:
+                st.R[slot] = np.zeros((st.size, 2), np.uint64) if self.types[slot] == B128 else np.zeros(1, dtype)
+            kept = st.I[slot]
+            st.I[slot] = True
+            try:
+                return get(st)
+            finally:
+                st.I[slot] = kept
+        return raw, slot
+
+    # ---- writing
+    def target(self, operand, type_: str) -> Callable:
+        """A writer `put(batch, value)` for results of `VALUE[type_]`; narrower types are widened to the register."""
+        convert, slot = self.widening(operand, type_)
+        if slot is None:
+            return lambda st, value: None
+        if convert is None:
+            def put(st, value):
+                if st.mask is None:
+                    st.R[slot] = value
+                    st.I[slot] = True
+                else:
+                    st.write(slot, value)
+        else:
+            def put(st, value):
+                value = convert(value)
+                if st.mask is None:
+                    st.R[slot] = value
+                    st.I[slot] = True
+                else:
+                    st.write(slot, value)
+        return put
+
+    def scatter_target(self, operand, type_: str) -> Callable:
+        """A writer for results with one element for each active lane (memory and warp operations)."""
+        convert, slot = self.widening(operand, type_)
+        if slot is None:
+            return lambda st, value: None
+        if convert is None:
+            return lambda st, value: st.scatter(slot, value)
+        return lambda st, value: st.scatter(slot, convert(value))
+
+    def widening(self, operand, type_: str) -> tuple[Callable | None, int | None]:
+        if isinstance(operand, ptx.Sink):
+            return None, None
+        slot = self.slot(operand)
+        have = self.types[slot]
+        if (have == "pred") != (type_ == "pred") or (have == B128) != (type_ == B128):
+            raise InvalidInstruction(f"a result of type .{type_} in register {operand.name} of type .{have}")
+        if type_ in ("pred", B128):
+            return None, slot
+        width, given = BITS[have], BITS[type_]
+        storage, value = STORAGE[have], VALUE[type_]
+        if width < given:
+            raise InvalidInstruction(f"a result of type .{type_} doesn't fit register {operand.name} of type .{have}")
+        if width == given:
+            return (None if storage == value else lambda v: v.view(storage)), slot
+        if type_ in SIGNED:
+            signed = VALUE[f"s{width}"]
+            return (lambda v: v.astype(signed).view(storage)), slot
+        raw = STORAGE[type_]
+        return (lambda v: v.view(raw).astype(storage)), slot
+
+    def simple(self, ins: ptx.Instruction, types: list[str], result: str, f: Callable) -> Run:
+        """An elementwise operation: operands 1.. read as `types`, `f` of them written to operand 0 as `result`."""
+        if len(ins.operands) != len(types) + 1:
+            raise InvalidInstruction(f"{ins.parts[0]} takes {len(types) + 1} operands, found {len(ins.operands)}")
+        gets = [self.source(o, t) for o, t in zip(ins.operands[1:], types)]
+        return apply(f, gets, self.target(ins.operands[0], result))
+
+
+def apply(f: Callable, gets: list, put: Callable) -> Run:
+    """A closure that evaluates getters, a function of them, and a writer."""
+    if len(gets) == 1:
+        a, = gets
+        return lambda st: put(st, f(a(st)))
+    if len(gets) == 2:
+        a, b = gets
+        return lambda st: put(st, f(a(st), b(st)))
+    if len(gets) == 3:
+        a, b, c = gets
+        return lambda st: put(st, f(a(st), b(st), c(st)))
+    return lambda st: put(st, f(*[g(st) for g in gets]))
+
+
+def describe(operand) -> str:
+    """An operand in words, for messages."""
+    if isinstance(operand, ptx.Register | ptx.Symbol):
+        return operand.name
+    if isinstance(operand, ptx.Immediate):
+        return f"the constant {operand.value}"
+    return type(operand).__name__.lower()
+
+
+# ---- flattening and blocks
+
+@dataclass
+class _Item:
+    instance: Instance
+    ins: ptx.Instruction | None
+    label: str | None = None
+
+
+_CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier"}
+MAX_INLINE_DEPTH = 32
+MAX_INSTRUCTIONS = 2_000_000
+
+
+def _flatten(decoder: Decoder) -> list[_Item]:
+    """The entry's instructions with called functions put in place of their calls."""
+    items: list[_Item] = []
+    counter = [0]
+
+    def emit(instance: Instance, end: str | None) -> None:
+        decoder.instance = instance
+        decoder.enter(instance)
+        for node in instance.function.body:
+            if isinstance(node, ptx.Label):
+                items.append(_Item(instance, None, instance.prefix + node.name))
+                continue
+            decoder.line = node.line
+            if node.parts[0] == "ret" and end is not None:
+                jump = ptx.Instruction("bra", ("bra",), [ptx.Symbol(end)], node.guard, node.guard_negated, node.line)
+                jump.call = ("absolute",)
+                items.append(_Item(instance, jump))
+            elif node.parts[0] == "call" and _callee(decoder, instance, node) is not None:
+                inline(instance, node)
+            else:
+                items.append(_Item(instance, node))
+            if len(items) > MAX_INSTRUCTIONS:
+                raise UnsupportedInstruction("the program is too large after inlining")
+
+    def inline(caller: Instance, node: ptx.Instruction) -> None:
+        assert node.call is not None
+        results, _, arguments = node.call
+        f = _callee(decoder, caller, node)
+        assert f is not None
+        counter[0] += 1
+        callee = Instance(f, f"{f.name}#{counter[0]}:", caller)
+        up: Instance | None = caller
+        while up is not None:
+            if up.function is f or callee.depth() > MAX_INLINE_DEPTH:
+                raise UnsupportedInstruction(f"recursive call of {f.name}")
+            up = up.parent
+        if len(arguments) != len(f.params) or len(results) != len(f.results):
+            raise InvalidInstruction(f"call of {f.name} with the wrong number of arguments")
+        skip = None
+        if node.guard is not None:
+            skip = f"{callee.prefix}skip"
+            jump = ptx.Instruction("bra", ("bra",), [ptx.Symbol(skip)], node.guard, not node.guard_negated, node.line)
+            jump.call = ("absolute",)
+            items.append(_Item(caller, jump))
+        before, after = [], []
+        for given, formal in zip(list(arguments) + list(results), f.params + f.results):
+            if formal.kind == "reg":
+                continue
+            if not isinstance(given, ptx.Symbol) or given.name not in caller.addresses:
+                raise UnsupportedInstruction(f"argument {describe(given)} for parameter {formal.name}")
+            space, address = caller.addresses[given.name]
+            callee.addresses[formal.name] = (space, address + given.offset)
+        decoder.enter(callee)
+        for given, formal in zip(arguments, f.params):
+            if formal.kind == "reg":
+                before.append((given, formal))
+        for given, formal in zip(results, f.results):
+            if formal.kind == "reg":
+                after.append((given, formal))
+        for given, formal in before:
+            items.append(_Item(caller, _transfer(callee, caller, formal.name, given, formal.type, node.line, True)))
+        end = f"{callee.prefix}end"
+        emit_body(callee, end)
+        items.append(_Item(caller, None, end))
+        for given, formal in after:
+            items.append(_Item(caller, _transfer(callee, caller, formal.name, given, formal.type, node.line, False)))
+        if skip:
+            items.append(_Item(caller, None, skip))
+        decoder.instance = caller
+
+    def emit_body(instance: Instance, end: str) -> None:
+        saved = decoder.enter
+        decoder.enter = lambda _: None          # the names are bound already
+        try:
+            emit(instance, end)
+        finally:
+            decoder.enter = saved
+
+    emit(decoder.instance, None)
+    return items
+
+
+def _transfer(callee: Instance, caller: Instance, formal: str, given, type_: str, line: int, inward: bool):
+    """A mov between a register of the caller and a register parameter of the callee."""
+    alias = f"{callee.prefix}{formal}"
+    caller.slots[alias] = callee.slots[formal]
+    a, b = (ptx.Register(alias), given) if inward else (given, ptx.Register(alias))
+    bits = {"f32": "b32", "f64": "b64", "f16": "b16"}.get(type_, type_)
+    return ptx.Instruction(f"mov.{bits}", ("mov", bits), [a, b], line=line)
+
+
+def _callee(decoder: Decoder, instance: Instance, node: ptx.Instruction) -> ptx.Function | None:
+    assert node.call is not None
+    target = node.call[1]
+    if isinstance(target, ptx.Symbol):
+        f = decoder.module.functions.get(target.name)
+        if f is not None and f.defined:
+            return f
+    return None
+
+
+def _label_of(item: _Item) -> str:
+    ins = item.ins
+    assert ins is not None
+    target = ins.operands[0]
+    if not isinstance(target, ptx.Symbol):
+        raise InvalidInstruction("a branch needs a label")
+    return target.name if ins.call else item.instance.prefix + target.name
+
+
+def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
+    """Decode an entry function for a launch (whose memory layout gives the addresses of variables and parameters)."""
+    load_operations()
+    decoder = Decoder(module, entry, launch)
+    items: list[_Item] = []
+    try:
+        for v in module.variables.values():
+            if v.space == "shared" and not v.extern:
+                decoder.place_shared(v.name, v)
+        items = _flatten(decoder)
+        blocks = _blocks(decoder, items)
+    except (UnsupportedInstruction, InvalidInstruction) as error:
+        line = decoder.line
+        error.locate(kernel=entry.name, line=line or None, source=module.source_of(line),
+                     text=module.lines[line - 1].strip() if 0 < line <= len(module.lines) else "")
+        raise
+    return Program(entry, blocks, decoder.storage, decoder.names, decoder.shared_size, decoder.local_size, module)
+
+
+def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
+    labels: dict[str, int] = {}
+    blocks: list[Block] = []
+    pending: list[tuple[Block, object]] = []
+    current: Block | None = None
+
+    def fresh() -> Block:
+        block = Block(len(blocks))
+        blocks.append(block)
+        return block
+
+    current = fresh()
+    for item in items:
+        if item.label is not None:
+            if current.run or current.sync or current.end != ("fall",):
+                current = fresh()
+            labels[item.label] = current.start
+            continue
+        ins = item.ins
+        assert ins is not None
+        decoder.instance = item.instance
+        decoder.line = ins.line
+        name = ins.parts[0]
+        guard = (None if ins.guard is None else decoder.predicate(ins.guard)), ins.guard_negated
+        if name in _CONTROL:
+            current.end_line = ins.line
+            if name == "bra":
+                current.end = ("bra", _label_of(item), *guard)
+            elif name == "brx":
+                get = decoder.source(ins.operands[0], "u32")
+                table = ins.operands[1]
+                names = item.instance.function.tables.get(getattr(table, "name", ""))
+                if names is None:
+                    raise InvalidInstruction("brx.idx needs a branch table")
+                current.end = ("brx", get, [item.instance.prefix + n for n in names], *guard)
+            elif name in ("ret", "exit"):
+                current.end = ("exit", *guard)
+            else:
+                from tileiras.sim.barriers import decode_barrier
+                barrier = decode_barrier(decoder, ins)
+                if barrier is None:                        # bar.warp.sync
+                    _synchronous(decoder, ins, guard, fresh() if current.run or current.sync else current)
+                    current = blocks[-1]
+                    current.run.append(lambda st: None)
+                    current.lines.append(ins.line)
+                    current.kinds.append("bar.warp")
+                    continue
+                current.end = ("bar", barrier, *guard)
+            current = fresh()
+            continue
+        decode = OPERATIONS.get(name)
+        if decode is None:
+            raise UnsupportedInstruction(ins.opcode)
+        if name in SYNCHRONOUS and SYNCHRONOUS[name](ins):
+            if current.run or current.sync:
+                current = fresh()
+            _synchronous(decoder, ins, guard, current)
+        run = decode(decoder, ins)
+        if guard[0] is not None:
+            run = guarded(run, *guard)
+        current.run.append(run)
+        current.lines.append(ins.line)
+        current.kinds.append(name)
+    if current.end == ("fall",):
+        current.end = ("exit", None, False)
+        current.end_line = decoder.line
+    for block in blocks:
+        end = block.end
+        if end[0] == "bra":
+            block.end = ("bra", _target(labels, end[1]), *end[2:])
+        elif end[0] == "brx":
+            block.end = ("brx", end[1], [_target(labels, n) for n in end[2]], *end[3:])
+    return blocks
+
+
+def _synchronous(decoder: Decoder, ins: ptx.Instruction, guard: tuple, block: Block) -> None:
+    from tileiras.sim.warp import member_mask
+    block.sync = (member_mask(decoder, ins), *guard)
+
+
+def _target(labels: dict[str, int], name: str) -> int:
+    if name not in labels:
+        raise InvalidInstruction(f"unknown label {name}")
+    return labels[name]
+
+
+def guarded(run: Run, slot: int, negated: bool) -> Run:
+    """An operation under a predicate."""
+    def conditional(st):
+        taken = predicate_of(st, slot, negated)
+        if taken is None:
+            return
+        if taken is True:
+            run(st)
+            return
+        saved = st.mask, st.index, st._lanes
+        st.set_mask(taken)
+        try:
+            run(st)
+        finally:
+            st.mask, st.index, st._lanes = saved
+    return conditional
+
+
+def predicate_of(st, slot: int, negated: bool):
+    """The active threads whose predicate holds: True for all of them, None for none, else a mask."""
+    if st.I[slot] is not True:
+        st.check(slot)
+    p = st.R[slot]
+    if p.size == 1 and st.size != 1:
+        return True if bool(p[0]) != negated else None
+    active = st.active
+    taken = active & ~p if negated else active & p
+    count = np.count_nonzero(taken)
+    if count == 0:
+        return None
+    if count == np.count_nonzero(active):
+        return True
+    return taken
+
+
+__all__ = ["Block", "Decoder", "Program", "UninitializedRead", "apply", "build", "guarded", "operation"]

@@ -1,0 +1,306 @@
+"""`simulate`: lay out memory for a launch, decode the kernel, run its CTAs batch by batch, write the arrays back."""
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from tileiras.sim import decode
+from tileiras.sim import parser as ptx
+from tileiras.sim.engine import Engine
+from tileiras.sim.errors import LaunchError, SimulationError
+from tileiras.sim.memory import GlobalMemory
+from tileiras.sim.state import Batch
+
+BATCH_THREADS = 32768             # threads simulated at once, at most
+BATCH_BYTES = 512 << 20           # register and private memory of a batch, at most
+DEFAULT_BUDGET = 100_000_000      # issued instructions (one for all threads of a batch that execute it together)
+MAX_THREADS = 1024
+MAX_GRID = (2**31 - 1, 65535, 65535)
+FUNCTION_BASE = 0x0F00_0000_0000
+
+
+@dataclass
+class Report:
+    """What a simulation found and counted.
+
+    `instructions`: thread-instructions executed; `issued`: instructions issued, one for all threads that execute it
+    together; `kinds`: thread-instructions by operation; `output`: what the kernel printed; `findings`: remarks that
+    didn't stop it."""
+    kernel: str
+    instructions: int = 0
+    issued: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+    output: str = ""
+    findings: list[SimulationError] = field(default_factory=list)
+    shared_bytes: int = 0
+    local_bytes: int = 0
+
+
+class Launch:
+    """One launch: dimensions, and where arguments and module variables are in memory."""
+
+    def __init__(self, module: ptx.Module, entry: ptx.Function, grid, block, args: Sequence, dynamic_shared: int) -> None:
+        self.module, self.entry = module, entry
+        self.grid = _dimensions(grid, "grid")
+        self.block = _dimensions(block, "block")
+        for n, top in zip(self.grid, MAX_GRID):
+            if not 0 < n <= top:
+                raise LaunchError(f"grid {self.grid} is out of range")
+        self.threads = self.block[0] * self.block[1] * self.block[2]
+        if not 0 < self.threads <= MAX_THREADS:
+            raise LaunchError(f"a block of {self.threads} threads")
+        self.padded = (self.threads + 31) // 32 * 32
+        self.ctas = self.grid[0] * self.grid[1] * self.grid[2]
+        self.dynamic_shared = dynamic_shared
+        self.memory = GlobalMemory()
+        self.output: list[str] = []
+        self.variable_addresses: dict[str, int] = {}
+        self.function_variables: dict[tuple[str, str], int] = {}
+        self.function_addresses = {n: FUNCTION_BASE + 16 * i for i, n in enumerate(module.functions)}
+        self.param_addresses: dict[str, int] = {}
+        self._spans: list[tuple[np.ndarray, int]] = []
+        pointers = self._place_arrays(args)
+        self._place_variables()
+        block_bytes = self._parameters(args, pointers)
+        base = self.memory.add("the kernel's parameters", block_bytes, readonly=True)
+        for name, offset in self._offsets.items():
+            self.param_addresses[name] = base + offset
+        self._relocations()
+        self.memory.seal()
+
+    @staticmethod
+    def unflatten(i: int, dims: tuple[int, int, int]) -> tuple[int, int, int]:
+        """x, y, z of a linear index."""
+        return i % dims[0], i // dims[0] % dims[1], i // (dims[0] * dims[1])
+
+    def _place_arrays(self, args: Sequence) -> dict[int, int]:
+        """Give every array's memory an allocation; arrays that overlap share one. Returns {argument: address}."""
+        spans = []
+        for i, a in enumerate(args):
+            if isinstance(a, np.ndarray):
+                low, high = np.lib.array_utils.byte_bounds(a) if a.size else (a.ctypes.data, a.ctypes.data)
+                spans.append((low, high, i, a))
+        spans.sort(key=lambda s: (s[0], s[1], s[2]))
+        out: dict[int, int] = {}
+        k = 0
+        while k < len(spans):
+            low, high = spans[k][0], spans[k][1]
+            end = k + 1
+            while end < len(spans) and spans[end][0] < high:
+                high = max(high, spans[end][1])
+                end += 1
+            members = spans[k:end]
+            raw = _bytes_at(low, high - low)
+            address = self.memory.add(f"argument {min(m[2] for m in members)}", raw)
+            self._spans.append((raw, address))
+            for member in members:
+                out[member[2]] = address + (member[3].ctypes.data - low)
+            k = end
+        self._keep = list(args)
+        return out
+
+    def _place_variables(self) -> None:
+        for v in self.module.variables.values():
+            if v.space in ("global", "const") and not v.extern:
+                self.variable_addresses[v.name] = self.memory.add(v.name, v.data if v.data is not None else v.size,
+                                                                  readonly=v.space == "const")
+        for f in self.module.functions.values():
+            for v in f.variables.values():
+                if v.space in ("global", "const"):
+                    data = v.data if v.data is not None else v.size
+                    self.function_variables[f.name, v.name] = self.memory.add(v.name, data, readonly=v.space == "const")
+
+    def _relocations(self) -> None:
+        everything = [(v, self.variable_addresses.get(v.name)) for v in self.module.variables.values()]
+        everything += [(v, self.function_variables[f.name, v.name]) for f in self.module.functions.values()
+                       for v in f.variables.values() if (f.name, v.name) in self.function_variables]
+        for v, address in everything:
+            if not v.relocations or address is None:
+                continue
+            k = self.memory.starts.index(address - self.memory_base())
+            data = np.array(self.memory.contents[k])
+            for offset, name, addend in v.relocations:
+                value = self.variable_addresses.get(name, self.function_addresses.get(name))
+                if value is None:
+                    raise LaunchError(f"{v.name} refers to the unknown name {name}")
+                width = ptx.SIZES[v.type]
+                data[offset:offset + width] = np.frombuffer((value + addend).to_bytes(8, "little")[:width], np.uint8)
+            self.memory.contents[k] = data
+
+    @staticmethod
+    def memory_base() -> int:
+        from tileiras.sim.memory import GLOBAL_BASE
+        return GLOBAL_BASE
+
+    def _parameters(self, args: Sequence, pointers: dict[int, int]) -> bytes:
+        params = self.entry.params
+        if len(args) != len(params):
+            raise LaunchError(f"kernel {self.entry.name} takes {len(params)} parameters, {len(args)} were given")
+        self._offsets: dict[str, int] = {}
+        data = bytearray()
+        for i, (p, a) in enumerate(zip(params, args)):
+            data += bytes(-len(data) % max(p.align, 1))
+            self._offsets[p.name] = len(data)
+            data += _scalar_bytes(i, p, pointers.get(i), a)
+        return bytes(data)
+
+    def write_back(self) -> None:
+        """Copy the arrays' memory back to the arrays."""
+        for raw, address in self._spans:
+            if len(raw):
+                new = self.memory.read(address, len(raw))
+                if not np.array_equal(raw, new):
+                    raw[:] = new
+
+
+def _bytes_at(address: int, size: int) -> np.ndarray:
+    if size == 0:
+        return np.zeros(0, np.uint8)
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+
+
+def _dimensions(given, what: str) -> tuple[int, int, int]:
+    dims = (given,) if isinstance(given, int | np.integer) else tuple(given)
+    if not 1 <= len(dims) <= 3:
+        raise LaunchError(f"{what} has {len(dims)} dimensions")
+    x, y, z = (*(int(d) for d in dims), 1, 1)[:3]
+    return x, y, z
+
+
+def _scalar_bytes(i: int, p: ptx.Variable, pointer: int | None, a) -> bytes:
+    """The bytes of one launch argument as parameter `p` holds them."""
+    if pointer is not None:
+        if p.size == 8:
+            return pointer.to_bytes(8, "little")
+        if isinstance(a, np.ndarray) and a.nbytes == p.size:
+            return a.tobytes()
+        raise LaunchError(f"argument {i} is an array, parameter {p.name} has {p.size} bytes")
+    if isinstance(a, bytes | bytearray):
+        if len(a) != p.size:
+            raise LaunchError(f"argument {i} has {len(a)} bytes, parameter {p.name} has {p.size}")
+        return bytes(a)
+    if a is None and p.size == 8:
+        return bytes(8)
+    if isinstance(a, bool | int | float):
+        if isinstance(a, float) and p.type not in ("f32", "f64"):
+            a = np.float32(a) if p.size == 4 else np.float64(a)
+        else:
+            if p.type in ("f32", "f64"):
+                return struct.pack("<f" if p.type == "f32" else "<d", a)
+            return (int(a) & ((1 << 8 * p.size) - 1)).to_bytes(p.size, "little")
+    scalar = np.asarray(a)
+    if scalar.ndim or p.size > 8:
+        raise LaunchError(f"argument {i} ({type(a).__name__}) doesn't fit parameter {p.name} of {p.size} bytes")
+    if scalar.dtype.kind in "biu":
+        if p.type in ("f32", "f64"):
+            return struct.pack("<f" if p.type == "f32" else "<d", float(scalar))
+        return (int(scalar) & ((1 << 8 * p.size) - 1)).to_bytes(p.size, "little")
+    if scalar.nbytes == p.size:
+        return scalar.tobytes()
+    if p.type == "f32" or p.type == "f64":
+        return struct.pack("<f" if p.type == "f32" else "<d", float(scalar))
+    if scalar.nbytes < p.size:
+        return scalar.tobytes().ljust(p.size, b"\0")
+    raise LaunchError(f"argument {i} of type {scalar.dtype} doesn't fit parameter {p.name} of {p.size} bytes")
+
+
+@lru_cache(maxsize=16)
+def parse_cached(text: str) -> ptx.Module:
+    """Parse PTX, keeping the last few modules."""
+    return ptx.parse(text)
+
+
+def choose_entry(module: ptx.Module, kernel: str | None) -> ptx.Function:
+    """The entry function named, or the only one."""
+    entries = [f for f in module.functions.values() if f.entry and f.defined]
+    if kernel is None:
+        if len(entries) != 1:
+            raise LaunchError(f"the module has {len(entries)} kernels; name one of: " + ", ".join(f.name for f in entries))
+        return entries[0]
+    for f in entries:
+        if f.name == kernel:
+            return f
+    raise LaunchError(f"no kernel {kernel}; there are: {', '.join(f.name for f in entries) or 'none'}")
+
+
+def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Sequence = (), block=None, *,
+             dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
+             ) -> Report:
+    """Run a PTX kernel on NumPy arrays.
+
+    `args`: the launch parameters in order; an array stands for a pointer to its memory (written in place), NumPy and
+    Python scalars are converted to the parameter's size. `block` defaults to the kernel's `.reqntid`, or one thread.
+    `dynamic_shared`: bytes of `extern .shared`. `max_instructions`: issued instructions before BudgetExceeded.
+    Raises a SimulationError for every fault. Returns a Report."""
+    module = parse_cached(ptx_text)
+    entry = choose_entry(module, kernel)
+    if block is None:
+        block = (entry.directives.get("reqntid") or [1])[:3]
+    try:
+        launch = Launch(module, entry, grid, block, args, dynamic_shared)
+    except LaunchError as error:
+        error.locate(kernel=entry.name)
+        raise
+    required = entry.directives.get("reqntid")
+    if required and int(np.prod(required)) != launch.threads:
+        error = LaunchError(f"a block of {launch.threads} threads, .reqntid asks for {int(np.prod(required))}")
+        error.locate(kernel=entry.name)
+        raise error
+    report = Report(entry.name)
+    with np.errstate(all="ignore"):
+        program = decode.build(module, entry, launch)
+        report.shared_bytes, report.local_bytes = program.shared_size, program.local_size
+        hits = [0] * len(program.blocks)
+        budget = [max_instructions, max_instructions]
+        try:
+            _run_all(program, launch, hits, budget, batch_threads)
+        finally:
+            launch.write_back()
+            report.output = "".join(launch.output)
+            report.issued = budget[1] - budget[0]
+            for block_, n in zip(program.blocks, hits):
+                if n:
+                    report.instructions += n * (len(block_.run) + (block_.end[0] != "fall"))
+                    for kind in block_.kinds:
+                        report.kinds[kind] = report.kinds.get(kind, 0) + n
+    return report
+
+
+def batch_size(program: decode.Program, launch: Launch, batch_threads: int) -> int:
+    """How many CTAs run together, so that a batch's arrays stay within BATCH_BYTES."""
+    per_thread = sum(np.dtype(d).itemsize + 1 for d in program.storage) + 2 * program.local_size
+    per_cta = per_thread * launch.padded + 2 * program.shared_size
+    return max(1, min(launch.ctas, batch_threads // launch.padded, BATCH_BYTES // max(per_cta, 1)))
+
+
+def _run_all(program: decode.Program, launch: Launch, hits: list[int], budget: list[int], batch_threads: int) -> None:
+    size = batch_size(program, launch, batch_threads)
+    first = 0
+    running: deque = deque()
+    while running or first < launch.ctas:
+        if not running:
+            first = _start(running, program, launch, hits, budget, first, size)
+        engine = running.popleft()
+        try:
+            next(engine)
+        except StopIteration:
+            continue
+        running.append(engine)               # it only polls: let later CTAs run as well
+        if first < launch.ctas and len(running) < MAX_RESIDENT:
+            first = _start(running, program, launch, hits, budget, first, size)
+            running.rotate(1)
+
+
+MAX_RESIDENT = 64                 # batches that may be under way at once
+
+
+def _start(running: deque, program, launch, hits, budget, first: int, size: int) -> int:
+    ctas = min(size, launch.ctas - first)
+    running.append(Engine(Batch(program, launch, first, ctas), hits, budget).run())
+    return first + ctas

@@ -1,0 +1,238 @@
+"""ld, st and their relatives: address spaces, vectors, widths, and the checks every access goes through."""
+from __future__ import annotations
+
+import numpy as np
+
+from tileiras.sim import memory as mem
+from tileiras.sim import parser as ptx
+from tileiras.sim.decode import operation
+from tileiras.sim.errors import InvalidInstruction, OutOfBounds
+from tileiras.sim.types import B128, BITS, STORAGE, VALUE
+
+SPACES = ("global", "shared", "local", "param", "const", "shared::cta", "shared::cluster", "param::entry",
+          "param::func")
+_VECTOR = {"v2": 2, "v4": 4, "v8": 8}
+_POLLING = {"volatile", "relaxed", "acquire", "mmio"}
+
+
+def space_of(parts) -> str:
+    """The state space named in an opcode: global, shared, local, or "" for generic. const and param are global."""
+    for p in parts[1:]:
+        if p in SPACES:
+            base = p.split("::")[0]
+            return "global" if base in ("const", "param") else base
+    return ""
+
+
+def address_source(decoder, operand, space: str):
+    """(getter of uint64 addresses, space): a variable named in the operand decides the space of a param access."""
+    if not isinstance(operand, ptx.Memory):
+        raise InvalidInstruction("a memory operand is needed")
+    base = operand.base
+    if isinstance(base, ptx.Register):
+        bits = decoder.register_bits(base)
+        get = decoder.source(base, f"u{bits}")
+        step = operand.offset
+        if bits == 64:
+            if step == 0:
+                return get, space
+            delta = np.uint64(step & (1 << 64) - 1)
+            return (lambda st: get(st) + delta), space
+        if bits != 32 or space not in ("shared", "local", "global"):
+            raise InvalidInstruction("an address needs 64 bits")
+        return (lambda st: (get(st).astype(np.int64) + step).view(np.uint64)), space
+    if isinstance(base, ptx.Immediate):
+        value = np.array([(base.value + operand.offset) & (1 << 64) - 1], np.uint64)
+        return (lambda st: value), space
+    found = decoder.address_of(base.name)
+    if found is None:
+        raise InvalidInstruction(f"unknown variable {base.name}")
+    place, address = found
+    if space == "" or (space == "global" and place == "local"):     # generic, or a parameter of a call
+        space = place
+    elif space != place:
+        raise InvalidInstruction(f"{base.name} isn't in .{space}")
+    value = np.array([(address + operand.offset) & (1 << 64) - 1], np.uint64)
+    return (lambda st: value), space
+
+
+def resolve(st, space: str, address: np.ndarray, size: int, write: bool):
+    """Check accesses of `size` bytes by the active lanes and find them: [(space, selected lanes or None, offsets)]."""
+    lanes = st.lanes
+    if space == "global":
+        return [("global", None, st.memory.offsets(address, size, lanes, write))]
+    if space:
+        return [(space, None, mem.private_offsets(st, space, address, size, lanes))]
+    low = int(address.min())
+    if low >= mem.GLOBAL_BASE:
+        return [("global", None, st.memory.offsets(address, size, lanes, write))]
+    out = []
+    address = np.broadcast_to(address, lanes.shape)
+    rest = np.ones(len(lanes), bool)
+    for name, base in (("shared", mem.SHARED_WINDOW), ("local", mem.LOCAL_WINDOW)):
+        inside = (address >= np.uint64(base)) & (address < np.uint64(base + mem.WINDOW_SIZE))
+        if inside.any():
+            pick = np.flatnonzero(inside)
+            off = _private(st, name, address[pick] - np.uint64(base), size, lanes[pick])
+            out.append((name, None if len(pick) == len(lanes) else pick, off))
+            rest &= ~inside
+    if rest.any():
+        pick = np.flatnonzero(rest)
+        off = st.memory.offsets(address[pick], size, lanes[pick], write)
+        out.append(("global", None if len(pick) == len(lanes) else pick, off))
+    return out
+
+
+def _private(st, space, address, size, lanes):
+    return mem.private_offsets(st, space, address, size, lanes)
+
+
+def fetch(st, space: str, address: np.ndarray, size: int, count: int) -> np.ndarray:
+    """Load [lanes] or [lanes, count] unsigned elements of `size` bytes."""
+    places = resolve(st, space, address, size * count, False)
+    shift = (size * count).bit_length() - 1
+    if len(places) == 1:
+        name, _, off = places[0]
+        if name != "global":
+            mem.check_written(st.written_views[name], off, size, count, name, st.lanes)
+        return st.views[name].of(size, count)[off >> shift]
+    n = len(st.lanes)
+    out = np.zeros((n, count) if count > 1 else n, mem.UNSIGNED[size])
+    for name, pick, off in places:
+        if name != "global":
+            mem.check_written(st.written_views[name], off, size, count, name, st.lanes[pick])
+        out[pick] = st.views[name].of(size, count)[off >> shift]
+    return out
+
+
+def deposit(st, space: str, address: np.ndarray, values: np.ndarray, size: int, count: int) -> None:
+    """Store [lanes] or [lanes, count] unsigned elements of `size` bytes."""
+    shift = (size * count).bit_length() - 1
+    full = mem.UNSIGNED[size](mem._FULL[size])
+    for name, pick, off in resolve(st, space, address, size * count, True):
+        at = off >> shift
+        st.views[name].of(size, count)[at] = values if pick is None else values[pick]
+        if name != "global":
+            st.written_views[name].of(size, count)[at] = full
+
+
+def _shape(ins) -> tuple[int, str]:
+    count = next((_VECTOR[p] for p in ins.parts if p in _VECTOR), 1)
+    t = ins.parts[-1]
+    if t not in BITS or t == "pred":
+        raise InvalidInstruction(f"{ins.opcode}: no such type")
+    return count, t
+
+
+@operation("ld", "ldu")
+def _load(decoder, ins):
+    count, t = _shape(ins)
+    space = space_of(ins.parts)
+    address, space = address_source(decoder, ins.operands[1], space)
+    target = ins.operands[0]
+    items = target.items if isinstance(target, ptx.Vector) else [target]
+    if len(items) != count:
+        raise InvalidInstruction(f"{ins.opcode} writes {count} registers, found {len(items)}")
+    polling = bool(_POLLING & set(ins.parts))
+    constant = _parameter(decoder, ins, t, count)
+    if t == B128:
+        if count != 1:
+            raise InvalidInstruction(ins.opcode)
+        put = decoder.scatter_target(target, B128)
+
+        def wide(st):
+            a = st.gathered(address(st))
+            if len(a):
+                put(st, np.ascontiguousarray(fetch(st, space, a, 8, 2)))
+        return wide
+    size, dtype = BITS[t] // 8, VALUE[t]
+    puts = [decoder.scatter_target(o, t) for o in items]
+    if constant is not None:
+        values = [constant[i:i + 1].view(dtype) for i in range(count)]
+
+        def known(st):
+            for p, v in zip(puts, values):
+                p(st, v)
+        return known
+    if count == 1:
+        put = puts[0]
+
+        def single(st):
+            if polling:
+                st.yielded = True
+            a = address(st)
+            if a.size == 1 and space == "global":
+                put(st, st.views["global"].of(size)[st.memory.offsets(a, size, st.lanes, False) // size].view(dtype))
+                return
+            a = st.gathered(a)
+            if len(a):
+                put(st, fetch(st, space, a, size, 1).view(dtype))
+        return single
+
+    def vector(st):
+        if polling:
+            st.yielded = True
+        a = st.gathered(address(st))
+        if not len(a):
+            return
+        values = fetch(st, space, a, size, count)
+        for i, p in enumerate(puts):
+            p(st, np.ascontiguousarray(values[:, i]).view(dtype))
+    return vector
+
+
+def _parameter(decoder, ins, t: str, count: int):
+    """The value of a load from a kernel parameter at a constant address, as unsigned elements; else None."""
+    operand = ins.operands[1]
+    if not any(p.startswith("param") for p in ins.parts) or not isinstance(operand.base, ptx.Symbol) or t == B128:
+        return None
+    found = decoder.address_of(operand.base.name)
+    if found is None or found[0] != "global":
+        return None
+    size = BITS[t] // 8
+    address = found[1] + operand.offset
+    if address % (size * count):
+        raise InvalidInstruction("misaligned parameter load")
+    try:
+        data = decoder.launch.memory.bytes_at(address, size * count)
+    except OutOfBounds as error:
+        raise InvalidInstruction(error.detail) from error
+    return data.copy().view(mem.UNSIGNED[size])
+
+
+@operation("st")
+def _store(decoder, ins):
+    count, t = _shape(ins)
+    space = space_of(ins.parts)
+    address, space = address_source(decoder, ins.operands[0], space)
+    given = ins.operands[1]
+    items = given.items if isinstance(given, ptx.Vector) else [given]
+    if len(items) != count:
+        raise InvalidInstruction(f"{ins.opcode} reads {count} registers, found {len(items)}")
+    gets = [decoder.source(o, t) for o in items]
+    if t == B128:
+        get, = gets
+
+        def wide(st):
+            a = st.gathered(address(st))
+            v = get(st)
+            if len(a):
+                deposit(st, space, a, v if st.index is not None or st.everything else v[st.lanes], 8, 2)
+        return wide
+    size, dtype = BITS[t] // 8, STORAGE[t]
+    if count == 1:
+        get = gets[0]
+
+        def single(st):
+            a = st.gathered(address(st))
+            v = st.gathered(get(st)).view(dtype)
+            if len(a):
+                deposit(st, space, a, v, size, 1)
+        return single
+
+    def vector(st):
+        a = st.gathered(address(st))
+        values = [st.gathered(g(st)).view(dtype) for g in gets]
+        if len(a):
+            deposit(st, space, a, np.stack(values, axis=-1), size, count)
+    return vector
