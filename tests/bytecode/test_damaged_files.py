@@ -95,12 +95,18 @@ def test_diagnostics(damage: Callable[[bytes], bytes], message: str) -> None:
     (b"\x44\x01", "block is expected to have a terminator operation, but the last operation 'cuda_tile.make_token'"),
     (b"", "block is expected to have a terminator operation, but it is empty"),
     (b"\x44", "unexpected end of data in a function's body"),
+    (b"\x3d\x01\x01\x20", "unused bits set in optional parameter flags"),
     (b"\x44\x09", "type index 9 out of bounds (size=2)"),
 ])
 def test_diagnostics_of_bodies(body: bytes, message: str) -> None:
     with pytest.raises(BytecodeError, match=r"(?s).*") as caught:
         read(assemble(function(body), types=[b"\x10\x00\x00", b"\x11"]))
     assert message in str(caught.value)
+
+
+def test_a_string_that_is_no_utf_8_is_shown_with_escapes() -> None:
+    module = read(assemble(function(RETURN), strings=[b"k\xff"]))
+    assert [entry.sym_name.data for entry in module.entries] == ["k\\xff"]
 
 
 def test_a_function_that_is_no_kernel_is_refused() -> None:

@@ -139,7 +139,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
         function(RETURN), strings=b"\x02\xcb\xcb\xcb" + struct.pack("<II", 1, 0) + b"k"),
     "string offsets past the end": lambda: assemble(
         function(RETURN), strings=b"\x02\xcb\xcb\xcb" + struct.pack("<II", 0, 1 << 31) + b"k"),
-    "no UTF-8": lambda: assemble(function(RETURN), strings=[b"\xff\xfe"]),
+    "unknown flags": lambda: assemble(function(b"\x29\x00\xff\x7f"), version=(13, 2)),
     "type contains itself": lambda: assemble(function(b"\x3a\x01" + RETURN), types=[NO_TYPES, b"\x0d\x01\x00"]),
     "types contain each other": lambda: assemble(
         function(b"\x3a\x01" + RETURN), types=[NO_TYPES, b"\x0d\x02\x00", b"\x0c\x01"]),

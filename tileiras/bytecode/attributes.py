@@ -116,11 +116,8 @@ class AttributeReader:
         if found is None:
             if index >= len(self._raw_strings):
                 raise BytecodeError(f"string index {index} out of bounds")
-            try:
-                found = self._raw_strings[index].decode()
-            except UnicodeDecodeError:
-                raise BytecodeError(f"string {index} is not valid UTF-8") from None
-            self._strings[index] = found
+            # Frontends write UTF-8. A byte that is none shows as an escape, as MLIR prints it in another form.
+            found = self._strings[index] = self._raw_strings[index].decode(errors="backslashreplace")
         return found
 
     def dense(self, type_: Attribute, index: int) -> DenseElementsAttr:
@@ -318,6 +315,8 @@ def _integer(value: int, type_: IntegerType, pos: int) -> IntegerAttr:
 def _optional_pair(data: bytes, pos: int) -> tuple[tuple[int | None, int | None], int]:
     flags = data[pos]
     pos += 1
+    if flags & ~3:
+        raise malformed(pos, "unused bits set in optional parameter flags")
     first = second = None
     if flags & 1:
         first, pos = read_signed_varint(data, pos)

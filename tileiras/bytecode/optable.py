@@ -19,8 +19,8 @@ Sources: public `BytecodeOpcodes.td` and `Ops.td` (13.1 to 13.3), cuTile Python 
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from tileiras.bytecode.version import V13_1, Version
 from tileiras.dialects.cuda_tile import ops
@@ -140,8 +140,7 @@ _LATER_VALUES = {("PrintTko", "token"): Version(13, 2), ("PrintTko", "result_tok
 """Operands and results that came after their op."""
 
 
-@dataclass(frozen=True)
-class WireAttr:
+class WireAttr(NamedTuple):
     """One attribute on the wire; `flag` is its bit, or None where it is always there."""
 
     name: str
@@ -151,8 +150,7 @@ class WireAttr:
     flag: int | None
 
 
-@dataclass(frozen=True)
-class WireOperand:
+class WireOperand(NamedTuple):
     """One operand group; `many` is "", "?" or "*" as in the declaration, `flag` the bit of an optional one."""
 
     name: str
@@ -161,8 +159,7 @@ class WireOperand:
     flag: int | None
 
 
-@dataclass(frozen=True)
-class OpRow:
+class OpRow(NamedTuple):
     """One op of the table, resolved against its declaration."""
 
     opcode: int
@@ -176,8 +173,9 @@ class OpRow:
     segmented: bool
     regions: int
 
-    def has_flags(self, version: Version) -> bool:
-        return any(f.flag is not None and f.since <= version for f in (*self.attrs, *self.operands))
+    def flags(self, version: Version) -> int:
+        """The flag bits that the version knows; where there are none the flags don't stand in the file."""
+        return sum(1 << f.flag for f in (*self.attrs, *self.operands) if f.flag is not None and f.since <= version)
 
 
 def _later(op: str, field: str) -> Version:

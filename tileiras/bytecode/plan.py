@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     results: int
     least_results: int
     most_results: int
-    has_flags: bool
+    flags: int
     attrs: tuple[AttrStep, ...]
     units: tuple[tuple[str, int], ...]
     defaults: dict[str, Attribute]
@@ -92,7 +92,7 @@ def _plan(row: OpRow, version: Version) -> Plan:
                        for f in row.operands)
     count = COUNTED if row.counted_operands else 0 if row.segmented else len(row.operands)
     return Plan(row.op, COUNTED if row.counted_results else len(results), least_results, most_results,
-                row.has_flags(version), tuple(steps), tuple(units), defaults, count, least, most, groups,
+                row.flags(version), tuple(steps), tuple(units), defaults, count, least, most, groups,
                 bool(row.regions) or row.op.TERMINATOR, row.regions)
 
 

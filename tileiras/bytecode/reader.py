@@ -193,7 +193,7 @@ class ModuleReader:
             if plan is None:
                 raise malformed(self.body_offset + start,
                                 f"unsupported opcode {opcode} for bytecode version {self.version}")
-            (cls, n_results, least_results, most_results, has_flags, attr_steps, units, defaults, n_operands,
+            (cls, n_results, least_results, most_results, known_flags, attr_steps, units, defaults, n_operands,
              least_operands, most_operands, groups, tail, n_regions) = plan
             if known:
                 di = self.next_location
@@ -230,11 +230,13 @@ class ModuleReader:
             # Flags and attributes.
             properties = dict(defaults)
             flags = 0
-            if has_flags:
+            if known_flags:
                 flags = data[pos]
                 pos += 1
                 if flags > 127:
                     flags, pos = read_varint(data, pos - 1)
+                if flags & ~known_flags:
+                    raise malformed(self.body_offset + pos, "unused bits set in optional parameter flags")
                 for name, mask in units:
                     if flags & mask:
                         properties[name] = UNIT

@@ -62,6 +62,9 @@ TAG_OF_SIMPLE: dict[Attribute, int] = {type_: tag for tag, (type_, _) in SIMPLE.
 POINTER, TILE, TENSOR_VIEW, PARTITION_VIEW, FUNCTION, GATHER_SCATTER_VIEW, STRIDED_VIEW = 12, 13, 14, 15, 16, 20, 21
 _SINCE = {GATHER_SCATTER_VIEW: V13_3, STRIDED_VIEW: V13_3}
 
+_OPTIONAL = 1
+"""The bit of a type's one optional parameter."""
+
 _PADDINGS = tuple(PaddingValueAttr(case) for case in PaddingValueAttr.CASES)
 _T = TypeVar("_T")
 
@@ -124,7 +127,12 @@ class TypeReader:
         return parse(self, data, pos)
 
     def _flags(self, data: bytes, pos: int, since: Version) -> tuple[int, int]:
-        return read_varint(data, pos) if self.version >= since else (0, pos)
+        if self.version < since:
+            return 0, pos
+        flags, pos = read_varint(data, pos)
+        if flags & ~_OPTIONAL:
+            raise malformed(pos, "unused bits set in optional parameter flags")
+        return flags, pos
 
     def _number_type(self, data: bytes, pos: int, what: str) -> tuple[Attribute, int]:
         index, pos = read_varint(data, pos)
@@ -141,10 +149,10 @@ class TypeReader:
         return found, pos
 
     def _ptr_attr(self, data: bytes, pos: int, flags: int) -> str | None:
-        return _case(PTR_ATTR_CASES, read_varint(data, pos)[0], pos) if flags & 1 else None
+        return _case(PTR_ATTR_CASES, read_varint(data, pos)[0], pos) if flags & _OPTIONAL else None
 
     def _padding(self, data: bytes, pos: int, present: int) -> PaddingValueAttr | None:
-        return _case(_PADDINGS, read_varint(data, pos)[0], pos) if present & 1 else None
+        return _case(_PADDINGS, read_varint(data, pos)[0], pos) if present & _OPTIONAL else None
 
     def _pointer(self, data: bytes, pos: int) -> Attribute:
         flags, pos = self._flags(data, pos, V13_4)
@@ -174,17 +182,19 @@ class TypeReader:
         if self.version < V13_3:
             flags = data[pos]
             pos += 1
+            if flags & ~_OPTIONAL:
+                raise malformed(pos, f"invalid presence byte for optional attribute: {flags}")
         return PartitionViewType(tile_shape, tensor_view, dim_map, self._padding(data, pos, flags))
 
     def _gather_scatter_view(self, data: bytes, pos: int) -> Attribute:
-        flags, pos = read_varint(data, pos)
+        flags, pos = self._flags(data, pos, V13_3)
         tile_shape, pos = read_int_list(data, pos, 4)
         tensor_view, pos = self._tensor_view(data, pos)
         sparse_dim, pos = read_varint(data, pos)
         return GatherScatterViewType(tile_shape, tensor_view, sparse_dim, self._padding(data, pos, flags))
 
     def _strided_view(self, data: bytes, pos: int) -> Attribute:
-        flags, pos = read_varint(data, pos)
+        flags, pos = self._flags(data, pos, V13_3)
         tile_shape, pos = read_int_list(data, pos, 4)
         strides, pos = read_int_list(data, pos, 4)
         tensor_view, pos = self._tensor_view(data, pos)

@@ -178,7 +178,7 @@ class ModuleWriter:
         self.debug_runs[-1].append(self.debug.add(op.location))
         append_varint(out, row.opcode)
         self._result_types(out, row, op)
-        if row.has_flags(self.version):
+        if row.flags(self.version):
             append_varint(out, self._flags(row, op))
         for attr in row.attrs:
             self._attribute(out, attr, op)
