@@ -76,10 +76,13 @@ def _pack(decoder, to, given: ptx.Vector, t: str):
 
     def run(st):
         put(st, build(st))
-        if out is not None:
+        # LLVM fills the half it doesn't need with any register: the whole is unwritten only where every part is.
+        if out is not None and len(slots) == n and all(st.I[s] is not True for s in slots):
+            written = np.zeros(st.size, np.bool_)
             for s in slots:
-                if st.I[s] is not True:
-                    _unwritten(st, out, st.I[s])
+                if st.I[s] is not None:
+                    written = written | st.I[s]
+            _unwritten(st, out, written)
     return run
 
 
