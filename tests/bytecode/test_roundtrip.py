@@ -58,6 +58,11 @@ def test_a_program_reads_alike_from_every_version(case: str, version: str,
     assert equal_locations(original, other)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_what_the_frontend_writes_verifies(case: str, kernel_bytecode: Callable[..., bytes]) -> None:
+    read(kernel_bytecode(case)).verify()
+
+
 def test_print_has_a_token_since_13_2(kernel_bytecode: Callable[..., bytes]) -> None:
     old, new = read(kernel_bytecode("misc_print", "13.1")), read(kernel_bytecode("misc_print", "13.2"))
     old_prints, new_prints = ([op for op in module.walk() if isinstance(op, ops.PrintTko)] for module in (old, new))

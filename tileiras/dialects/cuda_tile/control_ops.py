@@ -6,7 +6,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block
-from xdsl.traits import IsolatedFromAbove, SymbolTable
+from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolTable
 
 from tileiras.dialects.cuda_tile.op import CudaTileOp
 
@@ -21,7 +21,7 @@ class Module(CudaTileOp):
     name = "cuda_tile.module"
     ATTRS = "sym_name producer?"
     REGIONS = "body"
-    EXTRA_TRAITS = (SymbolTable(), IsolatedFromAbove())
+    EXTRA_TRAITS = (SymbolTable(), IsolatedFromAbove(), NoTerminator())
 
     bytecode_info: Any = None
 
