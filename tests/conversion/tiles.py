@@ -35,7 +35,6 @@ from tileiras.dialects.nv_tileas import LayoutAttr
 from tileiras.driver.targets import find_target
 from tileiras.layout.linear import LinearLayout
 
-
 TYPES: dict[Any, Attribute] = {
     np.dtype(np.float16): Float16Type(), np.dtype(np.float32): Float32Type(), np.dtype(np.float64): Float64Type(),
     np.dtype(np.int8): IntegerType(8), np.dtype(np.uint8): IntegerType(8), np.dtype(np.int16): IntegerType(16),
@@ -69,7 +68,7 @@ def indices(layout: LinearLayout, threads: int) -> np.ndarray:
 
 def registers(tile: Tile, threads: int) -> np.ndarray:
     raw = tile.values.reshape(-1)[indices(tile.layout, threads)]
-    if raw.dtype.kind in "iu" or raw.dtype.itemsize == 1 and raw.dtype != np.bool_:
+    if raw.dtype.kind in "iu" or (raw.dtype.itemsize == 1 and raw.dtype != np.bool_):
         raw = raw.view(f"u{raw.dtype.itemsize}")
     return raw
 

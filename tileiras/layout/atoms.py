@@ -168,15 +168,22 @@ def split_warps(m: int, n: int, atom_m: int, atom_n: int, warp_bits: int) -> tup
 
 @lru_cache(maxsize=1024)
 def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
-                batch: int = 0) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
+                batch: int = 0, chained: bool = False) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
     """Layouts of A (m, k), B (k, n) and C (m, n) for a tile product by `atom`; with `batch` > 0, of (batch, ...) tiles.
+
+    chained: C is (or comes from) the A of another product; all warps then go over m as far as it reaches, so that a
+    warp's rows of C are the rows of A that it needs, and the value never leaves its threads.
 
     Warps go over the batch first, then over m and n. Registers run through an atom, then along n (C), k (A, B), then
     the other dimension, then the batch, so that atom number i of C is the i-th run of 4 (or 2) registers."""
     warp_bits = log2(num_warps)
     batch_bits = log2(batch) if batch else 0
     warp_batch = min(warp_bits, batch_bits)
-    wm, wn = split_warps(m, n, atom.m, atom.n, warp_bits - warp_batch)
+    if chained:
+        wm = min(warp_bits - warp_batch, log2(m // atom.m))
+        wn = min(warp_bits - warp_batch - wm, log2(n // atom.n))
+    else:
+        wm, wn = split_warps(m, n, atom.m, atom.n, warp_bits - warp_batch)
     idle = warp_bits - warp_batch - wm - wn
     lead = () if not batch else (batch,)
 

@@ -26,8 +26,10 @@ def _shape(parser: AttrParser) -> tuple[int, ...]:
     parser.parse_punctuation("[")
     shape: list[int] = []
     if parser.parse_optional_punctuation("]") is None:
-        shape = list(parser.parse_shape_dimensions())
-        parser.parse_punctuation("]")
+        shape.append(parser.parse_shape_dimension(allow_dynamic=False))
+        while parser.parse_optional_punctuation("]") is None:
+            parser.parse_shape_delimiter()
+            shape.append(parser.parse_shape_dimension(allow_dynamic=False))
     try:
         bits = sum(log2(n) for n in shape)
     except ValueError:

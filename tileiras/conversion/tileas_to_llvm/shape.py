@@ -24,8 +24,8 @@ from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.convert import Plan, ThroughShared
 from tileiras.layout.f2 import solve
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
-from tileiras.layout.shared import SharedLayout, access, between
 from tileiras.layout.shape_rules import bytes_of, elements_of, embed, slice_bits, without_bit
+from tileiras.layout.shared import SharedLayout, access, between
 
 
 def _element_bytes(v: SSAValue) -> int:

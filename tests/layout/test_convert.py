@@ -1,0 +1,102 @@
+"""Plans for conversions: cheapest kind, and every element where it belongs."""
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.conversion.test_moves import any_layout
+from tileiras.layout.atoms import choose_atom, dot_layouts
+from tileiras.layout.convert import Noop, RegisterPermute, ThroughShared, plan_conversion
+from tileiras.layout.f2 import apply
+from tileiras.layout.linear import LinearLayout, blocked
+from tileiras.layout.shuffle import WarpShuffle, apply_shuffle, plan_shuffle
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_shuffles_bring_every_element(seed: int) -> None:
+    """Any two layouts that hold the same elements in each warp, copies included."""
+    rng = random.Random(seed)
+    bits = rng.randint(1, 8)
+    warps = rng.choice([1, 2])
+    src = any_layout(rng, (1 << bits,), warps, rng.randint(0, 2))
+    inside = [*src.reg, *src.lane] + [0] * rng.randint(0, 2)
+    rng.shuffle(inside)
+    if rng.random() < 0.5:      # directions need not be single bits
+        i, j = rng.sample(range(len(inside)), 2)
+        inside[i] ^= inside[j]
+    dst = LinearLayout(src.shape, tuple(inside[5:]), tuple(inside[:5]), src.warp)
+    plan = plan_shuffle(src, dst, rng.choice([8, 16, 32, 64]))
+    assert plan is not None
+    for warp in range(warps):
+        held = [[src.index(r, lane, warp) for r in range(src.num_regs)] for lane in range(32)]
+        want = [[dst.index(r, lane, warp) for r in range(dst.num_regs)] for lane in range(32)]
+        assert apply_shuffle(plan, held, warp) == want
+
+
+def test_elements_that_change_warps_are_not_shuffled() -> None:
+    src = LinearLayout((128,), (), (1, 2, 4, 8, 16), (32, 64))
+    dst = LinearLayout((128,), (), (64, 2, 4, 8, 16), (32, 1))
+    assert plan_shuffle(src, dst, 32) is None
+    assert isinstance(plan_conversion(src, dst, 32), ThroughShared)
+
+
+def test_the_cheapest_kind_is_taken() -> None:
+    a = blocked((64, 64), 4, 4)
+    assert plan_conversion(a, a, 32) == Noop()
+    renamed = LinearLayout(a.shape, a.reg[::-1], a.lane, a.warp)
+    plan = plan_conversion(a, renamed, 32)
+    assert isinstance(plan, RegisterPermute)
+    assert [a.index(m) for m in plan.mapping] == [renamed.index(r) for r in range(a.num_regs)]
+    lanes = LinearLayout(a.shape, (*a.lane[:2], *a.reg[2:]), (*a.reg[:2], *a.lane[2:]), a.warp)
+    assert isinstance(plan_conversion(a, lanes, 32), WarpShuffle)
+
+
+def test_accumulators_of_one_product_are_the_operand_of_the_next() -> None:
+    """Attention: C of the first product (f32 narrowed to f16) is A of the second, without leaving its thread."""
+    atom = choose_atom(80, "f16", "f16", "f32", 64, 64, 64)
+    assert atom is not None
+    *_, c = dot_layouts(atom, 64, 128, 32, 4, chained=True)
+    a, *_ = dot_layouts(atom, 64, 32, 128, 4, chained=True)
+    assert isinstance(plan_conversion(c, a, 16), Noop | RegisterPermute)
+    *_, square = dot_layouts(atom, 64, 128, 32, 4)
+    assert isinstance(plan_conversion(square, a, 16), ThroughShared)
+
+
+def test_narrow_elements_share_a_shuffle() -> None:
+    src = blocked((4, 128), 1, 4)
+    dst = LinearLayout(src.shape, src.reg, src.lane[::-1], src.warp)
+    assert [len(p.steps) for p in (plan_shuffle(src, dst, w) for w in (8, 16, 32)) if p is not None] == [4, 8, 16]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rounds_keep_the_scratch_within_its_budget(seed: int) -> None:
+    rng = random.Random(seed)
+    shape = rng.choice([(32, 32), (256,), (16, 64)])
+    warps = rng.choice([1, 4])
+    src, dst = any_layout(rng, shape, warps), any_layout(rng, shape, warps)
+    elem = rng.choice([8, 32])
+    budget = rng.choice([64, 256, 1024])
+    plan = plan_conversion(src, dst, elem, budget)
+    if not isinstance(plan, ThroughShared):
+        return
+    assert plan.bytes <= budget
+    got: dict[tuple[int, int, int], int] = {}
+    for number in range(plan.num_rounds):
+        memory: dict[int, int] = {}
+        for side, layout, write in ((plan.store, src, True), (plan.load, dst, False)):
+            for lane in range(32):
+                for warp in range(warps):
+                    thread = apply(side.lane, lane) ^ apply(side.warp, warp)
+                    own = apply(side.lane_round, lane) ^ apply(side.warp_round, warp)
+                    for registers, offset, part in side.groups:
+                        if part ^ own != number:
+                            continue
+                        for i, r in enumerate(registers):
+                            if write:
+                                memory[(thread ^ offset) + i] = layout.index(r, lane, warp)
+                            else:
+                                got[r, lane, warp] = memory[(thread ^ offset) + i]
+    for (r, lane, warp), flat in got.items():
+        assert flat == dst.index(r, lane, warp)
+    assert len({r for r, _, _ in got}) == len(set(dst.reg_indices))
