@@ -41,6 +41,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("convert-cudatile-to-tileaa", "nv_tileaa", "tileiras.conversion.cudatile_to_tileaa:convert"),
     _in_place("simplify", "nv_tileaa", 1),
     _in_place("cse", "nv_tileaa", 1),
+    _in_place("refine-integers", "nv_tileaa", 1),
     _in_place("hoist-invariants", "nv_tileaa", 1),
     _in_place("simplify", "nv_tileaa", 1),
     _in_place("dce", "nv_tileaa", 0),

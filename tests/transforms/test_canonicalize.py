@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     IntAttr,
     IntegerAttr,
     IntegerType,
+    NoneAttr,
     StringAttr,
     TensorType,
     UnitAttr,
@@ -227,3 +228,38 @@ def test_level_0_only_removes_dead_ops():
     b.keep(b(arith.Muli, [b.args[0], b.const(1)], I32))
     canonicalize(b.func, opt_level=0)
     assert b.names() == ["arith.constant", "arith.muli", "nv_tileaa.print"]
+
+
+def assumed(b, value, low, high):
+    fact = aa.AssumeAttr(StringAttr("bounded"), ArrayAttr([IntAttr(n) if n is not None else NoneAttr()
+                                                           for n in (low, high)]))
+    return b(aa.Assume, [value], value.type, {"fact": fact})
+
+
+def test_divisions_of_what_is_not_negative_become_shifts_and_masks():
+    """pid // 8, pid % 8 and ceil(n / 64) of a bounded n need no division; x // 8 of any x shifts, x % 8 stays."""
+    b = Builder(I32, I32)
+    pid, n = assumed(b, b.args[0], 0, None), assumed(b, b.args[1], 0, 1 << 20)
+    x = b.args[0]
+    b.keep(b(arith.FloorDivsi, [pid, b.const(8)], I32), b(arith.Remsi, [pid, b.const(8)], I32),
+           b(arith.CeilDivsi, [n, b.const(64)], I32), b(arith.FloorDivsi, [x, b.const(8)], I32),
+           b(arith.Remsi, [x, b.const(8)], I32), b(arith.Divsi, [x, b.const(8)], I32),
+           b(arith.FloorDivsi, [pid, n], I32))
+    canonicalize(b.func)
+    assert [v.owner.name for v in b.kept.operands] == [
+        "arith.shrui", "arith.andi", "arith.shrui", "arith.shrsi", "arith.remsi", "arith.divsi", "arith.divui"]
+
+
+def test_comparisons_and_extremes_that_bounds_decide():
+    """0 <= i <= 99: i < 100 holds, max(i, 100) is 100, i % 128 is i."""
+    b = Builder(I32)
+    i = assumed(b, b.args[0], 0, 99)
+    b.keep(b(arith.Cmpi, [i, b.const(100)], I1, {"predicate": StringAttr("slt")}),
+           b(arith.Cmpi, [i, b.const(99)], I1, {"predicate": StringAttr("slt")}),
+           b(arith.Maxsi, [i, b.const(100)], I32), b(arith.Remsi, [i, b.const(128)], I32))
+    canonicalize(b.func)
+    decided, open_, most, same = b.kept.operands
+    assert decided.owner.properties["value"].value.data & 1 == 1
+    assert open_.owner.name == "arith.cmpi"
+    assert most.owner.properties["value"].value.data == 100
+    assert same is i
