@@ -78,7 +78,7 @@ def rmw(low: Lowering, p: SSAValue, x: SSAValue, mode: str, semantic: str, scope
 
 def cas(low: Lowering, p: SSAValue, compare: SSAValue, x: SSAValue, semantic: str, scope: str,
         predicate: SSAValue | None) -> SSAValue:
-    """One compare-and-swap (bitwise); the old value, zero where the predicate is false."""
+    """One compare-and-swap (bitwise); the old value, `compare` where the predicate is false."""
     b = low.b
     t = x.type
     word, letter = carrier(t)
@@ -88,7 +88,7 @@ def cas(low: Lowering, p: SSAValue, compare: SSAValue, x: SSAValue, semantic: st
     if predicate is not None:
         text = f"@$4 {text}"
         constraints += ["b", "0"]
-        args += [predicate, b.bits(0, word)]
+        args += [predicate, args[1]]
     return b.cast("bitcast", b.asm(text, ",".join([*constraints, "~{memory}"]), [word], args)[0], t)
 
 
