@@ -138,7 +138,8 @@ _DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "tf
 
 def numbers(x: np.ndarray, kind: str) -> np.ndarray:
     """The values of an array of a float type, as float64."""
-    return (x.view(_VIEWS[kind]) if kind in _VIEWS else x).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return (x.view(_VIEWS[kind]) if kind in _VIEWS else x).astype(np.float64)
 
 
 def all_values(kind: str) -> np.ndarray:

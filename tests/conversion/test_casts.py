@@ -101,8 +101,8 @@ def _integers(w: int) -> list[int]:
     """Corners, and numbers at and around the ties of every float format."""
     out = values(w, 0)[:60]
     for p in (3, 4, 8, 11, 24, 53):
-        for e in (p, p + 1, p + 7, 31, 40, 62):
-            for tie in ((2 ** p + 1) << e - p, ((2 ** p + 3) << e - p) if e > p else 3):
+        for shift in (0, 1, 7, max(31 - p, 0), max(40 - p, 0), 62 - p):
+            for tie in ((2 ** p + 1) << shift, (2 ** p + 3) << shift):
                 out += [unsigned(s * (tie + d), w) for d in (-1, 0, 1) for s in (1, -1)]
     return out
 

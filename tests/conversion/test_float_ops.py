@@ -119,7 +119,8 @@ UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def _unary(case: Case, operands: list[np.ndarray]) -> np.ndarray:
-    return UNARY[case.op](ref.numbers(operands[0], case.result))
+    with np.errstate(invalid="ignore"):
+        return UNARY[case.op](ref.numbers(operands[0], case.result))
 
 
 def _remainder(case: Case, operands: list[np.ndarray]) -> np.ndarray:
@@ -165,7 +166,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[float, float], float]] = {
     "math.sin": (np.sin, (-9, 9), 2), "math.cos": (np.cos, (-9, 9), 2), "math.tan": (np.tan, (-1.5, 1.5), 4),
     "math.sinh": (np.sinh, (-9, 9), 3), "math.cosh": (np.cosh, (-9, 9), 2), "math.tanh": (np.tanh, (-9, 9), 2)}
 PAIRS: dict[str, tuple[Callable[..., Any], tuple[float, float], float]] = {
-    "math.powf": (np.power, (0.1, 8), 4), "math.atan2": (np.arctan2, (-9, 9), 3)}
+    "math.powf": (np.power, (0.1, 4), 4), "math.atan2": (np.arctan2, (-9, 9), 3)}
 
 
 @pytest.mark.parametrize("kind", FLOATS)

@@ -80,6 +80,8 @@ def _shift(low: Lowering, mnemonic: str, x: SSAValue, y: SSAValue, flags: str = 
     zero = b.bits(0, x.type)
     if known is not None:
         return zero
+    if w == 64:     # PTX shifts by 32 bits: LLVM would drop the upper half together with the comparison
+        y = overloaded(b, "llvm.umin", [y, b.bits(w, y.type)])
     inside = b.icmp("ult", y, b.bits(w, y.type)) if w > 1 else b.icmp("eq", y, zero)
     return b.select(inside, b.binary(mnemonic, x, y, flags), zero)
 
