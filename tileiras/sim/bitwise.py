@@ -251,7 +251,9 @@ def _prmt(decoder, ins):
 
 def _prmt_constant(decoder, ins, selector: int):
     picks = [(selector >> 4 * i) & 15 for i in range(4)]
-    gets = [decoder.source(ins.operands[1], "u32"), decoder.source(ins.operands[2], "u32")]
+    used = [any(p >> 2 & 1 == side for p in picks) for side in (0, 1)]
+    gets = [decoder.source(ins.operands[1 if used[0] else 2], "u32"),       # a register of which no byte is taken isn't read
+            decoder.source(ins.operands[2 if used[1] else 1], "u32")]
 
     def f(a, b):
         out = np.uint32(0)

@@ -322,7 +322,9 @@ class _Parser:
         while self.kinds[self.i] == "directive":
             t = self.next()[1:]
             if t == "align":
-                out["align"] = self.integer()
+                align = self.integer()
+                if not out["pointer"]:      # after .ptr it is the pointee's
+                    out["align"] = align
             elif t == "ptr":
                 out["pointer"] = True
             elif t in ("global", "shared", "local", "const", "param") or t.startswith(("shared::", "param::")):
