@@ -151,6 +151,16 @@ def test_a_slow_module_is_given_up() -> None:
     assert ".entry vadd" in emit(programs.vector_op(SM90))
 
 
+def test_a_worker_retires(monkeypatch: pytest.MonkeyPatch) -> None:
+    client.stop()
+    monkeypatch.setattr(client, "MAX_REQUESTS", 2)
+    pids = []
+    for _ in range(4):
+        assert ".entry vadd" in emit(programs.vector_op(SM90))
+        pids.append(client.worker_pid())
+    assert pids[0] != pids[1] == pids[2] != pids[3]
+
+
 def test_threads_share_the_worker() -> None:
     results: list[str] = []
     threads = [threading.Thread(target=lambda i=i: results.append(emit(programs.vector_op(SM90, name=f"k{i}"))))

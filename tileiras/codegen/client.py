@@ -24,6 +24,8 @@ DEFAULT_TIMEOUT = 600.0
 
 _BOOTSTRAP = ("import sys; sys.path[:0] = sys.argv[2:]; "
               "from tileiras.codegen.worker import main; main(sys.argv[1])")
+MAX_REQUESTS = 500
+"""After so many modules a worker is replaced: llvmlite keeps some 150 KiB of each optimized module."""
 _LOG_TAIL = 4000
 _LONGEST_POLL = 3600.0
 
@@ -42,6 +44,7 @@ class _Worker:
         if package_root not in paths:
             paths.append(package_root)
         argv = [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, toolchain.find_libdevice() or "", *paths]
+        self.served = 0
         self.log = _anonymous_file()
         child_in, self.to_child = os.pipe()
         self.from_child, child_out = os.pipe()
@@ -150,6 +153,22 @@ def start(cpu: str, features: str, opt_level: int) -> None:
             pass  # the first request reports it
 
 
+def _retire(cpu: str, features: str, opt_level: int) -> None:
+    """Replace a worker that has served its time; the new one warms up while nobody waits."""
+    global _worker
+    worker = _worker
+    if worker is None:
+        return
+    worker.served += 1
+    if worker.served >= MAX_REQUESTS:
+        _worker = None
+        worker.close(kill=True)
+        try:
+            write_message(_current().to_child, ("warm", cpu, features, opt_level))
+        except (OSError, CompileError):
+            pass  # the next request reports it
+
+
 def emit_ptx(llvm_ir: str, *, cpu: str, features: str, opt_level: int, cc: int, verify: bool = False,
              keep_llvm: bool = False, timeout: float = DEFAULT_TIMEOUT) -> tuple[str, str, dict[str, float]]:
     """PTX, optimized LLVM text (empty unless asked for) and seconds by phase.
@@ -165,6 +184,7 @@ def emit_ptx(llvm_ir: str, *, cpu: str, features: str, opt_level: int, cc: int, 
             if worker is not None:
                 worker.close(kill=True)
             raise
+        _retire(cpu, features, opt_level)
     if reply[0] != "ok":
         raise CompileError(f"LLVM: {reply[1]}")
     return reply[1], reply[2], reply[3]

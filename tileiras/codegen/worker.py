@@ -78,7 +78,7 @@ class Backend:
         header = f'target datalayout = "{machine.target_data}"\ntarget triple = "{TRIPLE}"\n'
         lines = [line for line in llvm_ir.split("\n") if not line.startswith("target ")]
         linked = clock()
-        module = binding.parse_assembly(header + "\n".join(lines))
+        module = binding.parse_assembly(header + "\n".join(lines), binding.create_context())
         if verify:
             module.verify()
         parsed = clock()
