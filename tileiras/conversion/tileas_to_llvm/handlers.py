@@ -13,6 +13,7 @@ RARE: dict[str, tuple[str, ...]] = {
     "printing": ("print",),
     "convert": ("convert_layout", "alloc_tensor", "store_shared", "load_shared"),
     "reduce": ("reduce",),
+    "scan": ("scan",),
     "dot": ("dot",),
 }
 """module -> the nv_tileas ops it lowers."""

@@ -67,6 +67,9 @@ def steps_of(layout: LinearLayout, dim: int) -> Steps:
             kept.append(1 << i)
     lanes = [i for i, b in enumerate(layout.lane) if b & along and seen.add(b)]
     warps = [i for i, b in enumerate(layout.warp) if b & along and seen.add(b)]
+    if len(lanes) + len(warps) < sum(1 for b in (*layout.lane, *layout.warp) if b & along):
+        # the same elements once more in other threads, whose order of combining might differ
+        return steps_of(blocked(layout.shape, layout.num_warps), dim)
     rest = layout.drop(dim)
     kept_bases = tuple(b for i, b in enumerate(rest.reg) if 1 << i in kept)
     size = rest.size

@@ -1,0 +1,324 @@
+"""scan: prefixes along a dimension, bit of the index by bit, lowest first.
+
+After the bits below b, every element knows the prefix inside its block of 2^b and the block's total. Bit b joins two
+blocks: the later one's prefixes get the earlier one's total in front, and the totals are combined. Where the bit is a
+register's, that is done in registers; a lane's bit takes one shuffle of the totals; warps exchange totals through
+shared memory, all their bits that follow one another at once.
+
+    x       3 1 4 1          totals
+    bit 0   3 4 4 5          4 . 5 .       pairs
+    bit 1   3 4 8 9          9 . . .       (4 in front of the later pair)
+
+Once lanes or warps come into it, what goes in front of a thread's elements is collected in one place (`front`, as
+many values as totals) and put in front of all of them at the end.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.conversion.tileas_to_llvm.body import Body
+from tileiras.conversion.tileas_to_llvm.convert import emit_plan, plan_bytes, plan_for
+from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, lowers
+from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, shuffle_lanes, to_plain
+from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
+from tileiras.dialects.nv_tileas import layout_of
+from tileiras.layout.convert import ThroughShared, through_shared
+from tileiras.layout.f2 import Span
+from tileiras.layout.linear import LinearLayout, blocked, dim_bits
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Totals meet across warps. warps: the warp bits, in the order of the index. parts, gathered: the totals' layouts
+    (parts, everything else), as each warp has its own, and with all parts in each thread."""
+
+    warps: tuple[int, ...]
+    parts: LinearLayout
+    gathered: LinearLayout
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How a layout's dimension is walked.
+
+    layout: the layout the elements must be in; its register bits are first those of other dimensions (`kept` many),
+    then those of the dimension, lowest first. walk: for each index bit, lowest first, "reg", a lane bit's number, or an
+    Exchange (for several bits at once)."""
+
+    layout: LinearLayout
+    kept: int
+    walk: tuple[str | int | Exchange, ...]
+
+
+@lru_cache(maxsize=512)
+def steps_of(layout: LinearLayout, dim: int) -> Steps:
+    """The walk for a layout; one in which some index bit of the dimension belongs to no single place bit is replaced."""
+    low, bits = dim_bits(layout.shape)[dim]
+    along = (1 << bits) - 1 << low
+    units = [1 << low + i for i in range(bits)]
+    threads = [b for b in (*layout.lane, *layout.warp) if b & along]
+    if (any(b & along and b not in units for b in layout.bases) or any(u not in layout.bases for u in units)
+            or any(threads.count(b) > 1 or b in layout.reg for b in threads)):
+        return steps_of(blocked(layout.shape, layout.num_warps), dim)
+    seen = Span()
+    kept = [b for b in layout.reg if b and not b & along and seen.add(b)]
+    owner: dict[int, tuple[str, int]] = {}
+    for kind, bases in (("reg", layout.reg), ("lane", layout.lane), ("warp", layout.warp)):
+        for i, b in enumerate(bases):
+            if b in units and b not in owner:
+                owner[b] = (kind, i)
+    placed = LinearLayout(layout.shape, (*kept, *(u for u in units if owner[u][0] == "reg")), layout.lane, layout.warp)
+    walk: list[str | int | Exchange] = []
+    at = 0
+    while at < bits:
+        kind, number = owner[units[at]]
+        if kind == "reg":
+            walk.append("reg")
+        elif kind == "lane":
+            walk.append(number)
+        else:
+            end = at
+            while end < bits and owner[units[end]][0] == "warp":
+                end += 1
+            warps = tuple(owner[u][1] for u in units[at:end])
+            walk.append(_exchange(placed, dim, warps, (1 << end) - 1 << low))
+            at = end
+            continue
+        at += 1
+    return Steps(placed, len(kept), tuple(walk))
+
+
+def _exchange(layout: LinearLayout, dim: int, warps: tuple[int, ...], done: int) -> Exchange:
+    """Totals depend on all index bits but those in `done`; these are squeezed out and the parts put above the rest."""
+    size_bits = layout.size.bit_length() - 1
+    left = [i for i in range(size_bits) if not done >> i & 1]
+
+    def squeeze(basis: int) -> int:
+        return sum((basis >> bit & 1) << i for i, bit in enumerate(left))
+    reg = tuple(b for b in map(squeeze, layout.reg) if b)
+    lane, warp = tuple(map(squeeze, layout.lane)), tuple(map(squeeze, layout.warp))
+    steps = [1 << len(left) + i for i in range(len(warps))]
+    shape = (1 << len(warps), 1 << len(left))
+    own = tuple(steps[warps.index(i)] if i in warps else b for i, b in enumerate(warp))
+    return Exchange(warps, LinearLayout(shape, reg, lane, own), LinearLayout(shape, (*reg, *steps), lane, warp))
+
+
+def _plan(exchange: Exchange, v: SSAValue, target: Any) -> ThroughShared:
+    bits = max(8, bits_of(v.type.element_type))  # type: ignore[attr-defined]
+    return through_shared(exchange.parts, exchange.gathered, bits, target.max_static_smem // 4)
+
+
+def _dim(op: Operation) -> int:
+    attr: Any = op.properties["dim"]
+    return attr.value.data if hasattr(attr, "value") else attr.data
+
+
+def _reverse(op: Operation) -> bool:
+    attr: Any = op.properties["reverse"]
+    return bool(attr.value.data if isinstance(attr, IntegerAttr) else attr.data)
+
+
+class _Front:
+    """What goes in front of each group of a thread's elements, and whether there is anything: certainly (`always`, one
+    flag a value), or only in threads where `sometimes` holds."""
+
+    def __init__(self) -> None:
+        self.values: list[SSAValue] = []
+        self.always: list[bool] = []
+        self.sometimes: SSAValue | None = None
+
+
+class _Scan:
+    """One scan: `values` are the prefixes so far, `totals` those of whole blocks; both vectors, one an operand.
+
+    Element number of `values`: other dimensions' register bits lowest, then the dimension's, lowest first; `totals` has
+    lost the dimension's bits that are done."""
+
+    def __init__(self, low: Lowering, op: Operation, steps: Steps, values: list[SSAValue]) -> None:
+        self.low, self.op, self.steps = low, op, steps
+        self.body = Body(low, op)
+        self.late = 0 if _reverse(op) else 1
+        self.values = values
+        self.totals = list(values)
+        self.front = _Front()
+        self.kept = 1 << steps.kept
+        self.done = 0               # the dimension's register bits behind us
+        self.start = 0              # how many of them were, when `front` began
+
+    def count(self) -> int:
+        return self.totals[0].type.get_shape()[0]  # type: ignore[attr-defined]
+
+    def join(self, early: list[SSAValue], late: list[SSAValue], where: Sequence[int]) -> list[SSAValue]:
+        """Elements `where` of `early`, one by one in front of `late`."""
+        return self.body([gather(self.low.b, v, where) for v in early], late)
+
+    def replace(self, old: list[SSAValue], places: Sequence[int], new: list[SSAValue]) -> list[SSAValue]:
+        """Vectors `old` with elements `places` replaced by those of `new`, in order."""
+        n = old[0].type.get_shape()[0]  # type: ignore[attr-defined]
+        m = new[0].type.get_shape()[0]  # type: ignore[attr-defined]
+        mask = list(range(n))
+        for i, p in enumerate(places):
+            mask[p] = n + i
+        b = self.low.b
+        if m < n:       # shufflevector takes two vectors of one length
+            new = [b.shuffle(v, None, [i if i < m else -1 for i in range(n)]) for v in new]
+        return [b.shuffle(x, y, mask) for x, y in zip(old, new)]
+
+    # --- one index bit
+
+    def register_bit(self) -> None:
+        n = self.count()
+        stride = self.kept
+        lower = [i for i in range(n) if not i & stride]
+        early, late = ([i ^ stride * bit for i in lower] for bit in (1 - self.late, self.late))
+        if not self.front.values:
+            # element j's total: its number without the bits done
+            size = self.kept << self.register_bits()
+            places = [i for i in range(size) if (i // self.kept >> self.done & 1) == self.late]
+            before = [self._total_of(i) ^ stride for i in places]
+            after = [gather(self.low.b, v, places) for v in self.values]
+            self.values = self.replace(self.values, places, self.join(self.totals, after, before))
+        else:
+            groups = len(self.front.always)
+            shift = self.done - self.start
+            places = [g for g in range(groups) if (g // self.kept >> shift & 1) == self.late]
+            before = [(g % self.kept | (g // self.kept >> shift) * self.kept) ^ stride for g in places]
+            self._push(places, [gather(self.low.b, v, before) for v in self.totals])
+            for g in places:
+                self.front.always[g] = True
+        self.totals = self.join(self.totals, [gather(self.low.b, v, late) for v in self.totals], early)
+        self.done += 1
+
+    def register_bits(self) -> int:
+        return len(self.steps.layout.reg) - self.steps.kept
+
+    def _total_of(self, element: int) -> int:
+        """The number, among totals, of an element's block."""
+        return element % self.kept | (element // self.kept >> self.done) * self.kept
+
+    def _push(self, places: Sequence[int], totals: list[SSAValue], condition: SSAValue | None = None) -> None:
+        """Put `totals` (one a place) in front of what is already in front of the groups `places`, in the threads where
+        `condition` holds."""
+        b = self.low.b
+        front = self.front
+        old = [gather(b, v, places) for v in front.values]
+        new = totals
+        some = [i for i, g in enumerate(places) if front.always[g]]
+        if some or front.sometimes is not None:
+            joined = self.body(totals, old)
+            if len(some) < len(places):
+                # only where there is something to join with
+                if front.sometimes is not None:
+                    fallback = [b.select(front.sometimes, x, y) for x, y in zip(joined, totals)]
+                else:
+                    fallback = totals
+                mask = [i if i in some else i + len(places) for i in range(len(places))]
+                joined = [b.shuffle(x, y, mask) for x, y in zip(joined, fallback)]
+            new = joined
+        if condition is not None:
+            new = [b.select(condition, x, y) for x, y in zip(new, old)]
+        front.values = self.replace(front.values, places, new) if len(places) < len(front.always) else new
+
+    def _begin_front(self) -> None:
+        if not self.front.values:
+            self.start = self.done
+            self.front.always = [False] * self.count()
+            self.front.values = [self.low.b.poison(v.type) for v in self.totals]
+
+    def _all_groups(self, totals: list[SSAValue]) -> list[SSAValue]:
+        """Totals, one for each group of `front`."""
+        shift = self.done - self.start
+        where = [g % self.kept | (g // self.kept >> shift) * self.kept for g in range(len(self.front.always))]
+        return [gather(self.low.b, v, where) for v in totals]
+
+    def _also_where(self, condition: SSAValue) -> None:
+        before = self.front.sometimes
+        self.front.sometimes = condition if before is None else self.low.b.or_(before, condition)
+
+    def lane_bit(self, lane: int, last: bool) -> None:
+        b = self.low.b
+        self._begin_front()
+        bit = b.and_(self.low.lane, b.i32(1 << lane))
+        is_late = b.icmp("ne" if self.late else "eq", bit, b.i32(0))
+        others = [from_plain(b, shuffle_lanes(self.low, to_plain(b, v), 1 << lane), v.type.element_type)  # type: ignore[attr-defined]
+                  for v in self.totals]
+        self._push(range(len(self.front.always)), self._all_groups(others), is_late)
+        self._also_where(is_late)
+        if not last:
+            early = [b.select(is_late, x, y) for x, y in zip(others, self.totals)]
+            late = [b.select(is_late, y, x) for x, y in zip(others, self.totals)]
+            self.totals = self.body(early, late)
+
+    def warp_bits(self, exchange: Exchange) -> None:
+        low, b = self.low, self.low.b
+        self._begin_front()
+        n = self.count()
+        gathered = [emit_plan(low, self.op, v, _plan(exchange, operand, low.target))
+                    for v, operand in zip(self.totals, self.op.operands)]
+        count = 1 << len(exchange.warps)
+        order = list(range(count)) if self.late else list(range(count))[::-1]
+        mine = low.place((0,) * 5, tuple(1 << exchange.warps.index(i) if i in exchange.warps else 0
+                                         for i in range(len(self.steps.layout.warp))))
+        running = [b.slice(v, order[0] * n, n) for v in gathered]
+        before = list(running)
+        for i in range(1, count):
+            if i > 1:
+                here = b.icmp("eq", mine, b.i32(order[i]))
+                before = [b.select(here, x, y) for x, y in zip(running, before)]
+            running = self.body(running, [b.slice(v, order[i] * n, n) for v in gathered])
+        not_first = b.icmp("ne", mine, b.i32(order[0]))
+        self._push(range(len(self.front.always)), self._all_groups(before), not_first)
+        self._also_where(not_first)
+        self.totals = running
+
+    def finish(self) -> list[SSAValue]:
+        front = self.front
+        if not front.values:
+            return self.values
+        b = self.low.b
+        size = self.kept << self.register_bits()
+        group = [i % self.kept | (i // self.kept >> self.start) * self.kept for i in range(size)]
+        joined = self.join(front.values, self.values, group)
+        fallback = self.values
+        if front.sometimes is not None:
+            fallback = [b.select(front.sometimes, x, y) for x, y in zip(joined, self.values)]
+        mask = [i if front.always[group[i]] else i + size for i in range(size)]
+        return [b.shuffle(x, y, mask) for x, y in zip(joined, fallback)]
+
+
+@lowers("nv_tileas.scan")
+def scan(low: Lowering, op: Operation) -> None:
+    steps = steps_of(low.layout(op.operands[0]), _dim(op))
+    values = []
+    for v in op.operands:
+        values.append(emit_plan(low, op, low.vec(v), plan_for(low.layout(v), steps.layout, low.element(v), low.target)))
+    state = _Scan(low, op, steps, values)
+    for i, step in enumerate(steps.walk):
+        if step == "reg":
+            state.register_bit()
+        elif isinstance(step, int):
+            state.lane_bit(step, i + 1 == len(steps.walk))
+        else:
+            assert isinstance(step, Exchange)
+            state.warp_bits(step)
+    for result, v in zip(op.results, state.finish()):
+        plan = plan_for(steps.layout, low.layout(result), low.element(result), low.target)
+        low.set(result, emit_plan(low, op, v, plan))
+
+
+@scratch("nv_tileas.scan")
+def scan_scratch(op: Operation, target: Any) -> int:
+    steps = steps_of(layout_of(op.operands[0]), _dim(op))
+    most = 0
+    for v, r in zip(op.operands, op.results):
+        element = v.type.element_type  # type: ignore[attr-defined]
+        plans = [plan_for(layout_of(v), steps.layout, element, target), plan_for(steps.layout, layout_of(r), element, target)]
+        plans += [_plan(step, v, target) for step in steps.walk if isinstance(step, Exchange)]
+        most = max(most, *(plan_bytes(p) for p in plans))
+    return most
