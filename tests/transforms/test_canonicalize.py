@@ -263,3 +263,28 @@ def test_comparisons_and_extremes_that_bounds_decide():
     assert open_.owner.name == "arith.cmpi"
     assert most.owner.properties["value"].value.data == 100
     assert same is i
+
+
+def test_what_a_loop_or_branch_hands_through_is_not_its_result():
+    """A carried value that no iteration changes, and a result that only one branch comes back with."""
+    b = Builder(I32, I1, I32)
+    x, c, n = b.args
+    zero, one = b.const(0), b.const(1)
+    body = Block(arg_types=[I32, I32, I32])
+    skip, go_on = Block(), Block()
+    skip.add_op(aa.Continue.make([[body.args[1], body.args[0]]]))
+    go_on.add_op(arith.Yield.make([[]]))
+    branch = arith.If.make([c], [[]], {}, [Region(skip), Region(go_on)])
+    add = arith.Addi.create(operands=[body.args[2], body.args[1]], result_types=[I32])
+    body.add_ops([branch, add, arith.Yield.make([[body.args[1], add.results[0]]])])
+    loop = arith.For.make([zero, n, one, [x, x]], [[I32, I32]], {}, [Region(body)])
+    b.block.add_op(loop)
+    leave, stay = Block(), Block()
+    leave.add_op(aa.Return.make())
+    stay.add_op(arith.Yield.make([[n]]))
+    choice = arith.If.make([c], [[I32]], {}, [Region(leave), Region(stay)])
+    b.block.add_op(choice)
+    b.keep(loop.results[0], loop.results[1], choice.results[0])
+    canonicalize(b.func)
+    assert list(b.kept.operands) == [x, loop.results[1], n]
+    assert list(add.operands) == [body.args[2], x]

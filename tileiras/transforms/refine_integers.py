@@ -92,12 +92,12 @@ def refine_quotient(op: TileOp, a: Info, b: Info) -> SSAValue | None:
 
 
 def refine_ceiling(op: TileOp, a: Info, b: Info) -> SSAValue | None:
-    """ceil(a / 2^k) = (a + 2^k - 1) >> k where the sum can't wrap."""
+    """ceil(a / 2^k) = (a + 2^k - 1) >> k: both terms are below 2^(bits - 1), so that the unsigned sum doesn't wrap."""
     lhs, rhs = op.operands
     k = exponent(b.const)
     if not nonnegative(a):
         return None
-    if k is not None and a.hi is not None and a.hi + (1 << k) - 1 <= limits(int_width(op.results[0].type))[1]:
+    if k is not None:
         return like(op, arith.Shrui, like(op, arith.Addi, lhs, (1 << k) - 1), k)
     if isinstance(op, arith.CeilDivsi) and nonnegative(b):
         return like(op, arith.CeilDivui, lhs, rhs)

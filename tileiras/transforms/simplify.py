@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Operation
 
 from tileiras.dialects import arith
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.transforms import rules
 from tileiras.transforms.rules import (  # noqa: F401  (each fills the table)
     effects,
@@ -20,6 +21,7 @@ from tileiras.transforms.rules import (  # noqa: F401  (each fills the table)
     integers,
     shapes,
 )
+from tileiras.transforms.rules.control import forward_if_results, forward_loop_invariants, inline_constant_if
 
 shapes.install()
 
@@ -37,6 +39,9 @@ def run(top: Operation, options: Any = None) -> None:
                 if inlined is not None:
                     op = inlined
                     continue
+                forward_if_results(op)
+            elif isinstance(op, (arith.For, aa.Loop)):
+                forward_loop_invariants(op)
             if op.regions:
                 if following is not None:
                     stack.append(following)
@@ -52,35 +57,3 @@ def run(top: Operation, options: Any = None) -> None:
                         op.detach()
                         op.erase()
             op = following
-
-
-def inline_constant_if(op: Operation) -> Operation | None:
-    """Replace an `scf.if` on a constant by the branch taken; gives the op to go on with, None if nothing was done.
-
-    Branches that end in an early exit stay: what follows the `if` would be unreachable."""
-    taken = rules.int_constant(op.operands[0])
-    if taken is None:
-        return None
-    region = op.regions[0 if taken else 1]
-    block = op.parent
-    assert block is not None
-    first = op.next_op
-    if region.blocks:
-        body: Block = region.block
-        last = body.last_op
-        if not isinstance(last, arith.Yield):
-            return None
-        for result, value in zip(op.results, last.operands):
-            result.replace_all_uses_with(value)
-        last.detach()
-        last.erase()
-        moved = list(body.ops)
-        for inner in moved:
-            inner.detach()
-            block.insert_op_before(inner, op)
-        first = moved[0] if moved else first
-    elif op.results:
-        return None
-    op.detach()
-    op.erase()
-    return first
