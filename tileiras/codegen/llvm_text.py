@@ -6,8 +6,8 @@ Vector constants are splats (`splat (i32 7)`), floats print as bit patterns, so 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FLOATS: dict[type, str] = {Float16Type: "half", BFloat16Type: "bfloat", Float32Type: "float", Float64Type: "double"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def type_text(t: Attribute) -> str:
     """The LLVM spelling of a type."""
     if isinstance(t, IntegerType):
@@ -98,32 +98,29 @@ class Printer:
     def _inline(self, v: SSAValue) -> str:
         owner = v.owner
         if isinstance(owner, llvm.Constant):
-            return constant_text(v.type, owner.properties["bits"].data)  # type: ignore[attr-defined]
+            return constant_text(v.type, _data(owner, "bits"))
         if isinstance(owner, llvm.Poison):
             return "poison"
         if isinstance(owner, llvm.AddressOf):
-            return "@" + _symbol(owner.properties["symbol"].data)  # type: ignore[attr-defined]
+            return "@" + _symbol(_data(owner, "symbol"))
         self.count += 1
         return f"%v{self.count}"
 
     # --- functions --------------------------------------------------------------------------------------------------
 
     def function(self, func: llvm.Func) -> None:
-        props = func.properties
         region = func.regions[0]
         entry = region.blocks[0]
-        given = props.get("arg_attrs")
-        arg_attrs = [a.data for a in given.data] if given is not None else [""] * len(entry.args)  # type: ignore[attr-defined]
-        params = []
-        for arg, attrs in zip(entry.args, arg_attrs):
-            params.append(f"{type_text(arg.type)}{' ' + attrs if attrs else ''} {self.value(arg)}")
-        launch = props.get("launch")
-        text = "".join(f' "{k}"="{v.data}"' for k, v in launch.data.items()) if launch is not None else ""  # type: ignore[attr-defined]
+        name = _data(func, "sym_name")
+        attributes = [a.data for a in _data(func, "arg_attrs", ())] or [""] * len(entry.args)
+        params = ", ".join(f"{type_text(arg.type)}{' ' + attrs if attrs else ''} {self.value(arg)}"
+                           for arg, attrs in zip(entry.args, attributes, strict=True))
+        launch = "".join(f' "{key}"="{value.data}"' for key, value in _data(func, "launch", {}).items())
         debug = self.debug
-        scope = "" if debug is None else debug.kernel(props["sym_name"].data, func.location)  # type: ignore[attr-defined]
-        subprogram = f" !dbg {scope}" if scope else ""
-        kind = "ptx_kernel " if "kernel" in props else "internal "
-        self.lines.append(f"define {kind}void @{_symbol(props['sym_name'].data)}({', '.join(params)}) nounwind{text}{subprogram} {{")  # type: ignore[attr-defined]
+        scope = "" if debug is None else debug.kernel(name, func.location)
+        kind = "ptx_kernel" if "kernel" in func.properties else "internal"
+        self.lines.append(f"define {kind} void @{_symbol(name)}({params}) nounwind{launch}"
+                          f"{f' !dbg {scope}' if scope else ''} {{")
         blocks = list(region.blocks)
         edges: dict[Block, list[tuple[Block, list[SSAValue]]]] = {b: [] for b in blocks}
         for i, block in enumerate(blocks):
@@ -132,7 +129,7 @@ class Printer:
             if isinstance(last, llvm.Br):
                 edges[last.successors[0]].append((block, list(last.operands)))
             elif isinstance(last, llvm.CondBr):
-                n = last.properties["operandSegmentSizes"].get_values()[1]  # type: ignore[attr-defined]
+                n = _segments(last)[1]
                 edges[last.successors[0]].append((block, list(last.operands[1:1 + n])))
                 edges[last.successors[1]].append((block, list(last.operands[1 + n:])))
         for i, block in enumerate(blocks):
@@ -141,9 +138,10 @@ class Printer:
             self.lines.append(f"{self.labels[block]}:")
             if i:
                 for n, arg in enumerate(block.args):
-                    sources = ", ".join(f"[ {self.value(values[n])}, %{self.labels[source]} ]" for source, values in edges[block])
+                    sources = ", ".join(f"[ {self.value(values[n])}, %{self.labels[source]} ]"
+                                        for source, values in edges[block])
                     self.lines.append(f"  {self.value(arg)} = phi {type_text(arg.type)} {sources}")
-            if not scope:
+            if debug is None or not scope:
                 for op in block.ops:
                     PRINTERS[op.name](self, op)
                 continue
@@ -151,20 +149,18 @@ class Printer:
                 before = len(self.lines)
                 PRINTERS[op.name](self, op)
                 if len(self.lines) > before:
-                    known = debug.location(op.location, scope)  # type: ignore[union-attr]
+                    known = debug.location(op.location, scope)
                     # A call to a function that might be inlined must have a location.
-                    self.lines[-1] += f", !dbg {known or debug.location(func.location, scope)}"  # type: ignore[union-attr]
+                    self.lines[-1] += f", !dbg {known or debug.location(func.location, scope)}"
         self.lines.append("}")
 
     def globals(self, op: llvm.Global) -> None:
-        props = op.properties
-        size, align, space = (props[k].data for k in ("size", "alignment", "space"))  # type: ignore[attr-defined]
-        linkage = props["linkage"].data  # type: ignore[attr-defined]
-        init = props.get("init")
-        text = "undef" if init is None else 'c"' + "".join("\\" + init.data[i:i + 2] for i in range(0, len(init.data), 2)) + '"'  # type: ignore[attr-defined]
+        size, align, space = (_data(op, key) for key in ("size", "alignment", "space"))
+        linkage, init = _data(op, "linkage"), _data(op, "init", None)
+        text = "undef" if init is None else 'c"' + "".join(f"\\{init[i:i + 2]}" for i in range(0, len(init), 2)) + '"'
         where = f"addrspace({space}) " if space else ""
-        kind = "constant" if "constant" in props else "global"
-        self.lines.append(f"@{_symbol(props['sym_name'].data)} = {linkage + ' ' if linkage else ''}{where}{kind} "  # type: ignore[attr-defined]
+        kind = "constant" if "constant" in op.properties else "global"
+        self.lines.append(f"@{_symbol(_data(op, 'sym_name'))} = {linkage + ' ' if linkage else ''}{where}{kind} "
                           f"[{size} x i8] {text}, align {align}")
 
     def text(self) -> str:
@@ -173,105 +169,146 @@ class Printer:
 
 
 def _symbol(name: str) -> str:
-    return name if all(c.isalnum() or c in "._$-" for c in name) else '"' + "".join(
-        c if c.isprintable() and c not in '"\\' and ord(c) < 128 else "".join(f"\\{b:02X}" for b in c.encode()) for c in name) + '"'
+    """A symbol as LLVM spells it: quoted, with escapes, unless it is an identifier."""
+    if all(c.isalnum() or c in "._$-" for c in name):
+        return name
+    plain = (c if c.isprintable() and c not in '"\\' and ord(c) < 128 else "".join(
+        f"\\{byte:02X}" for byte in c.encode()) for c in name)
+    return f'"{"".join(plain)}"'
 
 
-def _prop(op: Operation, name: str) -> str:
-    p = op.properties.get(name)
-    return p.data if p is not None else ""  # type: ignore[attr-defined]
+_REQUIRED = object()
+
+
+def _data(op: Operation, name: str, default: Any = _REQUIRED) -> Any:
+    """The data of an op's property; `default` where it has none."""
+    if default is not _REQUIRED and name not in op.properties:
+        return default
+    found: Any = op.properties[name]
+    return found.data
+
+
+def _segments(op: Operation) -> Any:
+    found: Any = op.properties["operandSegmentSizes"]
+    return found.get_values()
+
+
+def _text(op: Operation, name: str) -> str:
+    """A text property, "" where there is none."""
+    return _data(op, name, "")
+
+
+def _word(text: str) -> str:
+    return f"{text} " if text else ""
+
+
+def _scope(op: Operation) -> str:
+    scope = _text(op, "syncscope")
+    return f'syncscope("{scope}") ' if scope else ""
+
+
+def _convergent(op: Operation) -> str:
+    return " convergent" if "convergent" in op.properties else ""
+
+
+def _assign(p: Printer, op: Operation) -> str:
+    """The left side of an instruction; empty for one without a value."""
+    return "" if isinstance(op.results[0].type, llvm.VoidType) else f"{p.value(op.results[0])} = "
 
 
 def _binary(p: Printer, op: Operation) -> None:
-    flags = _prop(op, "flags")
     x, y = op.operands
-    p.lines.append(f"  {p.value(op.results[0])} = {op.name[5:]} {flags + ' ' if flags else ''}{p.typed(x)}, {p.value(y)}")
+    p.lines.append(f"  {_assign(p, op)}{op.name[5:]} {_word(_text(op, 'flags'))}{p.typed(x)}, {p.value(y)}")
 
 
 def _cast(p: Printer, op: Operation) -> None:
-    p.lines.append(f"  {p.value(op.results[0])} = {op.name[5:]} {p.typed(op.operands[0])} to {type_text(op.results[0].type)}")
+    p.lines.append(f"  {_assign(p, op)}{op.name[5:]} {p.typed(op.operands[0])} to {type_text(op.results[0].type)}")
 
 
 def _compare(p: Printer, op: Operation) -> None:
     x, y = op.operands
-    p.lines.append(f"  {p.value(op.results[0])} = {op.name[5:]} {_prop(op, 'predicate')} {p.typed(x)}, {p.value(y)}")
+    p.lines.append(f"  {_assign(p, op)}{op.name[5:]} {_text(op, 'predicate')} {p.typed(x)}, {p.value(y)}")
 
 
 def _operands(p: Printer, op: Operation) -> None:
-    p.lines.append(f"  {p.value(op.results[0])} = {op.name[5:]} {', '.join(p.typed(v) for v in op.operands)}")
+    p.lines.append(f"  {_assign(p, op)}{op.name[5:]} {', '.join(p.typed(v) for v in op.operands)}")
+
+
+def _insert(p: Printer, op: Operation) -> None:
+    value, vector, index = op.operands
+    p.lines.append(f"  {_assign(p, op)}insertelement {p.typed(vector)}, {p.typed(value)}, {p.typed(index)}")
 
 
 def _gep(p: Printer, op: Operation) -> None:
     base, index = op.operands
-    p.lines.append(f"  {p.value(op.results[0])} = getelementptr {type_text(op.properties['elem_type'])}, {p.typed(base)}, {p.typed(index)}")
+    element = type_text(op.properties["elem_type"])
+    p.lines.append(f"  {_assign(p, op)}getelementptr {element}, {p.typed(base)}, {p.typed(index)}")
 
 
 def _load(p: Printer, op: Operation) -> None:
-    flags = _prop(op, "flags")
+    flags = _text(op, "flags")
     volatile = "volatile " if flags == "volatile" else ""
     extra = ", !invariant.load !0" if flags == "invariant" else ""
     if extra:
         p.declarations.setdefault("!0", "!0 = !{}")
-    p.lines.append(f"  {p.value(op.results[0])} = load {volatile}{type_text(op.results[0].type)}, {p.typed(op.operands[0])}, "
-                   f"align {op.properties['alignment'].data}{extra}")  # type: ignore[attr-defined]
+    p.lines.append(f"  {_assign(p, op)}load {volatile}{type_text(op.results[0].type)}, {p.typed(op.operands[0])}, "
+                   f"align {_data(op, 'alignment')}{extra}")
 
 
 def _store(p: Printer, op: Operation) -> None:
-    volatile = "volatile " if _prop(op, "flags") == "volatile" else ""
+    volatile = "volatile " if _text(op, "flags") == "volatile" else ""
     value, where = op.operands
-    p.lines.append(f"  store {volatile}{p.typed(value)}, {p.typed(where)}, align {op.properties['alignment'].data}")  # type: ignore[attr-defined]
+    p.lines.append(f"  store {volatile}{p.typed(value)}, {p.typed(where)}, align {_data(op, 'alignment')}")
 
 
 def _shuffle(p: Printer, op: Operation) -> None:
     x, y = op.operands
-    mask = [m.data for m in op.properties["mask"].data]  # type: ignore[attr-defined]
-    if not any(m > 0 for m in mask) and all(m == 0 for m in mask):
+    mask = [m.data for m in _data(op, "mask")]
+    if not any(mask):
         text = "zeroinitializer"
     else:
         text = "<" + ", ".join("i32 poison" if m < 0 else f"i32 {m}" for m in mask) + ">"
-    p.lines.append(f"  {p.value(op.results[0])} = shufflevector {p.typed(x)}, {p.typed(y)}, <{len(mask)} x i32> {text}")
+    p.lines.append(f"  {_assign(p, op)}shufflevector {p.typed(x)}, {p.typed(y)}, <{len(mask)} x i32> {text}")
 
 
 def _extractvalue(p: Printer, op: Operation) -> None:
-    p.lines.append(f"  {p.value(op.results[0])} = extractvalue {p.typed(op.operands[0])}, {op.properties['position'].data}")  # type: ignore[attr-defined]
+    p.lines.append(f"  {_assign(p, op)}extractvalue {p.typed(op.operands[0])}, {_data(op, 'position')}")
+
+
+VARIADIC = "vprintf"
+"""Declared variadic, so that LLVM builds the buffer of its arguments."""
 
 
 def _call(p: Printer, op: Operation) -> None:
-    callee = _prop(op, "callee")
-    result = op.results[0].type
-    types = ", ".join(type_text(v.type) for v in op.operands)
-    variadic = callee == "vprintf"
+    callee, result = _text(op, "callee"), type_text(op.results[0].type)
+    arguments = ", ".join(p.typed(v) for v in op.operands)
+    convergent = _convergent(op)
     if callee not in p.declarations:
-        convergent = " convergent" if "convergent" in op.properties else ""
-        p.declarations[callee] = f"declare {type_text(result)} @{callee}({types}){convergent} nounwind" if not variadic else \
-            "declare i32 @vprintf(ptr, ...) nounwind"
-    fastmath = _prop(op, "fastmath")
-    lhs = "" if isinstance(result, llvm.VoidType) else f"{p.value(op.results[0])} = "
-    kind = f"{type_text(result)} (ptr, ...)" if variadic else type_text(result)
-    p.lines.append(f"  {lhs}call {fastmath + ' ' if fastmath else ''}{kind} @{callee}({', '.join(p.typed(v) for v in op.operands)})"
-                   f"{' convergent' if 'convergent' in op.properties else ''}")
+        types = "ptr, ..." if callee == VARIADIC else ", ".join(type_text(v.type) for v in op.operands)
+        p.declarations[callee] = f"declare {result} @{callee}({types}){convergent} nounwind"
+    kind = f"{result} (ptr, ...)" if callee == VARIADIC else result
+    p.lines.append(f"  {_assign(p, op)}call {_word(_text(op, 'fastmath'))}{kind} @{callee}({arguments}){convergent}")
+
+
+_ASM_ESCAPES = str.maketrans({"\\": "\\5C", '"': "\\22", "\n": "\\0A", "\t": "\\09"})
 
 
 def _asm(p: Printer, op: Operation) -> None:
-    result = op.results[0].type
-    lhs = "" if isinstance(result, llvm.VoidType) else f"{p.value(op.results[0])} = "
-    body = _prop(op, "asm").replace("\\", "\\5C").replace('"', "\\22").replace("\n", "\\0A").replace("\t", "\\09")
-    p.lines.append(f"  {lhs}call {type_text(result)} asm {'sideeffect ' if 'sideeffect' in op.properties else ''}"
-                   f"\"{body}\", \"{_prop(op, 'constraints')}\"({', '.join(p.typed(v) for v in op.operands)})"
-                   f"{' convergent' if 'convergent' in op.properties else ''} nounwind")
+    sideeffect = "sideeffect " if "sideeffect" in op.properties else ""
+    body = _text(op, "asm").translate(_ASM_ESCAPES)
+    arguments = ", ".join(p.typed(v) for v in op.operands)
+    p.lines.append(f"  {_assign(p, op)}call {type_text(op.results[0].type)} asm {sideeffect}\"{body}\", "
+                   f"\"{_text(op, 'constraints')}\"({arguments}){_convergent(op)} nounwind")
 
 
 def _cmpxchg(p: Printer, op: Operation) -> None:
-    where, compare, value = op.operands
-    scope = _prop(op, "syncscope")
-    p.lines.append(f"  {p.value(op.results[0])} = cmpxchg {p.typed(where)}, {p.typed(compare)}, {p.typed(value)} "
-                   f"{f'syncscope({chr(34)}{scope}{chr(34)}) ' if scope else ''}{_prop(op, 'success')} {_prop(op, 'failure')}, "
-                   f"align {op.properties['alignment'].data}")  # type: ignore[attr-defined]
+    operands = ", ".join(p.typed(v) for v in op.operands)
+    p.lines.append(f"  {_assign(p, op)}cmpxchg {operands} {_scope(op)}{_text(op, 'success')} {_text(op, 'failure')}, "
+                   f"align {_data(op, 'alignment')}")
 
 
 def _fence(p: Printer, op: Operation) -> None:
-    scope = _prop(op, "syncscope")
-    p.lines.append(f"  fence {f'syncscope({chr(34)}{scope}{chr(34)}) ' if scope else ''}{_prop(op, 'ordering')}")
+    p.lines.append(f"  fence {_scope(op)}{_text(op, 'ordering')}")
 
 
 def _br(p: Printer, op: Operation) -> None:
@@ -290,8 +327,7 @@ def _nothing(p: Printer, op: Operation) -> None:
 PRINTERS: dict[str, Callable[[Printer, Operation], None]] = {
     **{c.name: _binary for c in llvm.BINARY.values()}, **{c.name: _cast for c in llvm.CASTS.values()},
     "llvm.icmp": _compare, "llvm.fcmp": _compare, "llvm.select": _operands, "llvm.fneg": _operands,
-    "llvm.extractelement": _operands, "llvm.insertelement": lambda p, op: p.lines.append(
-        f"  {p.value(op.results[0])} = insertelement {p.typed(op.operands[1])}, {p.typed(op.operands[0])}, {p.typed(op.operands[2])}"),
+    "llvm.extractelement": _operands, "llvm.insertelement": _insert,
     "llvm.getelementptr": _gep, "llvm.load": _load, "llvm.store": _store, "llvm.shufflevector": _shuffle,
     "llvm.extractvalue": _extractvalue, "llvm.call": _call, "llvm.inline_asm": _asm, "llvm.cmpxchg": _cmpxchg,
     "llvm.fence": _fence, "llvm.br": _br, "llvm.cond_br": _cond_br,
