@@ -150,7 +150,6 @@ JOINS: dict[str, Callable[[Classes, Operation], None]] = {
     "scf.yield": _join_exit, "nv_tileaa.break": _join_exit, "nv_tileaa.continue": _join_exit,
     "nv_tileaa.scan": _join_same, "nv_tileaa.assume": _join_same,
     "nv_tileaa.dot": lambda c, op: c.join(op.results[0], op.operands[2]),
-    "nv_tileaa.dot_scaled": lambda c, op: c.join(op.results[0], op.operands[2]),
     "nv_tileaa.addptr": lambda c, op: c.join(op.results[0], *op.operands),
     "nv_tileaa.int_to_ptr": _join_same, "nv_tileaa.ptr_to_int": _join_same, "nv_tileaa.ptr_to_ptr": _join_same,
     "nv_tileaa.load": lambda c, op: c.join(op.results[0], *op.operands),

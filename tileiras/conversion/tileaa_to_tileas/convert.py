@@ -118,7 +118,7 @@ class Converter:
 
     def decide(self) -> None:
         for op in self.ops:
-            if op.name in ("nv_tileaa.dot", "nv_tileaa.dot_scaled"):
+            if op.name == "nv_tileaa.dot":
                 plan = self.dots[op] = plan_dot(op, self.target, self.num_warps)
                 self.classes.decide(op.results[0], plan.acc)
         anchors: dict[int, list[tuple[Operation, SSAValue, int, int, int | None]]] = {}
@@ -385,10 +385,6 @@ class Converter:
         lhs, rhs = self.values[op.operands[0]], self.values[op.operands[1]]
         plan.emit(self, op, lhs, rhs, acc)
 
-    def dot_scaled(self, op: Operation) -> None:
-        self.dot(op)
-
-
 FREE_OPERANDS = {"nv_tileaa." + m for m in (
     "splat", "make_range", "extract", "insert", "cat", "pack", "unpack", "tiled_load", "tiled_store", "tiled_atomic_rmw",
     "make_memref", "block_tile", "print", "assert")}
@@ -396,5 +392,4 @@ FREE_OPERANDS = {"nv_tileaa." + m for m in (
 VISITORS: dict[str, Any] = {
     "scf.yield": Converter.exit, "nv_tileaa.break": Converter.exit, "nv_tileaa.continue": Converter.exit,
     "nv_tileaa.view": Converter.reshape, "nv_tileaa.permute": Converter.permute, "nv_tileaa.broadcast": Converter.broadcast,
-    "nv_tileaa.reduce": Converter.reduce, "nv_tileaa.scan": Converter.scan, "nv_tileaa.dot": Converter.dot,
-    "nv_tileaa.dot_scaled": Converter.dot_scaled}
+    "nv_tileaa.reduce": Converter.reduce, "nv_tileaa.scan": Converter.scan, "nv_tileaa.dot": Converter.dot}

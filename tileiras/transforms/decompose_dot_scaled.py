@@ -1,0 +1,66 @@
+"""`decompose-dot-scaled`: a block-scaled product becomes an ordinary one of exactly widened operands.
+
+    %d = nv_tileaa.dot_scaled %a, %b, %c, %sa, %sb : tensor<MxKxf8E4M3FN>, ..., tensor<MxK/Vxf8E8M0FNU>
+->  %wa = convertf %a to bf16 ; %ws = convertf %sa to bf16
+    %s  = view (broadcast (view %ws : MxK/Vx1) : MxK/VxV) : MxK
+    %x  = mulf %wa, %s                               (and so for %b)
+    %d  = nv_tileaa.dot %x, %y, %c : tensor<MxKxbf16>, ...
+
+Every 8-bit and 4-bit element and every scale is exact in bf16, and so is their product: at most 3 + 3 significand bits
+after the points' ones, and bf16 has the exponents of f32. Only products beyond f32's range differ from scaling in
+unbounded precision.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import BFloat16Type, StringAttr, TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.dialects import arith, nv_tileaa
+
+_WIDE = BFloat16Type()
+
+
+def run(top: Operation, options: Any = None) -> None:
+    """Rewrite every nv_tileaa.dot_scaled of a module or function in place."""
+    for op in [op for op in top.walk() if op.name == "nv_tileaa.dot_scaled"]:
+        decompose(op)
+
+
+def decompose(op: Operation) -> None:
+    """Replace one dot_scaled by widened, scaled operands and a dot."""
+    block = op.parent
+    assert block is not None
+    lhs, rhs, acc, lhs_scale, rhs_scale = op.operands
+    x = _scaled(block, op, lhs, lhs_scale, len(_shape(lhs)) - 1)
+    y = _scaled(block, op, rhs, rhs_scale, len(_shape(rhs)) - 2)
+    dot = _insert(block, op, nv_tileaa.Dot.make([x, y, acc], [op.results[0].type]))
+    dot.location = op.location
+    op.results[0].replace_all_uses_with(dot.results[0])
+    block.erase_op(op)
+
+
+def _shape(v: SSAValue) -> tuple[int, ...]:
+    assert isinstance(v.type, TensorType)
+    return v.type.get_shape()
+
+
+def _insert(block: Block, before: Operation, op: Operation) -> Operation:
+    block.insert_op_before(op, before)
+    return op
+
+
+def _scaled(block: Block, before: Operation, x: SSAValue, scale: SSAValue, k: int) -> SSAValue:
+    """x * scale in bf16, each scale repeated over its block of elements along dimension `k`."""
+    def step(op: Operation) -> SSAValue:
+        return _insert(block, before, op).results[0]
+    shape, blocks = _shape(x), _shape(scale)
+    size = shape[k] // blocks[k]
+    wide = step(arith.Convertf.make([x], [TensorType(_WIDE, shape)]))
+    s = step(arith.Convertf.make([scale], [TensorType(_WIDE, blocks)]))
+    if size > 1:
+        s = step(nv_tileaa.View.make([s], [TensorType(_WIDE, (*blocks[:k + 1], 1, *blocks[k + 1:]))]))
+        s = step(nv_tileaa.Broadcast.make([s], [TensorType(_WIDE, (*blocks[:k + 1], size, *blocks[k + 1:]))]))
+        s = step(nv_tileaa.View.make([s], [TensorType(_WIDE, shape)]))
+    return step(arith.Mulf.make([wide, s], [TensorType(_WIDE, shape)], {"rounding": StringAttr("nearest_even")}))
