@@ -251,20 +251,34 @@ def _prmt(decoder, ins):
 
 def _prmt_constant(decoder, ins, selector: int):
     picks = [(selector >> 4 * i) & 15 for i in range(4)]
+    # A register of which no byte is taken isn't read; where every byte comes from unwritten ones, so is the result.
     used = [any(p >> 2 & 1 == side for p in picks) for side in (0, 1)]
-    gets = [decoder.source(ins.operands[1 if used[0] else 2], "u32"),       # a register of which no byte is taken isn't read
-            decoder.source(ins.operands[2 if used[1] else 1], "u32")]
+    sources = [ins.operands[1 if used[0] else 2], ins.operands[2 if used[1] else 1]]
+    raw = [decoder.raw_source(o, "u32") for o in sources]
+    gets = [get for get, _ in raw]
+    slots = [slot for _, slot in raw if slot is not None]
+    put = decoder.target(ins.operands[0], "b32")
+    _, out = decoder.widening(ins.operands[0], "b32")
 
     def f(a, b):
-        out = np.uint32(0)
+        result = np.uint32(0)
         for i, p in enumerate(picks):
             word = b if p & 4 else a
             byte = (word >> np.uint32(8 * (p & 3))) & np.uint32(0xFF)
             if p & 8:
                 byte = np.where(byte & np.uint32(0x80), np.uint32(0xFF), np.uint32(0))
-            out = out | (byte << np.uint32(8 * i))
-        return out
-    return apply(f, gets, decoder.target(ins.operands[0], "b32"))
+            result = result | (byte << np.uint32(8 * i))
+        return result
+
+    def run(st):
+        put(st, f(gets[0](st), gets[1](st)))
+        if out is not None and len(slots) == 2 and all(st.I[s] is not True for s in slots):
+            written = np.zeros(st.size, np.bool_)
+            for s in slots:
+                if st.I[s] is not None:
+                    written = written | st.I[s]
+            st.unwrite(out, st.active & ~written)
+    return run
 
 
 @operation("lop3")
