@@ -62,7 +62,8 @@ def f32_function(name: str, mode: str):
     """The float32 function of an operation in a rounding mode, before .ftz and .sat."""
     if name == "fma":
         def fma(a, b, c):
-            return _fma_zero(rnd.to_f32(rnd.fma_odd(_d(a), _d(b), _d(c)), mode), a, b, c, mode)
+            total = rnd.fma_odd(_d(a), _d(b), _d(c))
+            return _fma_zero(rnd.to_f32(total, mode), total, a, b, c, mode)
         return fma
     if mode == "rn":
         return {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[name]
@@ -81,11 +82,12 @@ def _zero_sum(r, a, b, mode):
     return np.where((r == 0) & (np.signbit(a) | np.signbit(b)), r.dtype.type(-0.0), r)
 
 
-def _fma_zero(r, a, b, c, mode):
+def _fma_zero(r, total, a, b, c, mode):
+    """Only an exact zero takes its sign from the mode, not a small number rounded to zero."""
     if mode != "rm":
         return r
     p = a * b
-    return np.where((r == 0) & (np.signbit(p) | np.signbit(c)), r.dtype.type(-0.0), r)
+    return np.where((total == 0) & (np.signbit(p) | np.signbit(c)), r.dtype.type(-0.0), r)
 
 
 def divide32(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
