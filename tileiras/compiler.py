@@ -1,7 +1,10 @@
 """How one bytecode module becomes one compiled module: read, lower, generate code."""
 from __future__ import annotations
 
+import gc
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -71,29 +74,40 @@ def _import_verify_exception() -> type[Exception]:
     return VerifyException
 
 
-def lower(bytecode: bytes, options: CompileOptions) -> str:
-    """LLVM IR text of a bytecode module, empty for an empty module. Raises BytecodeError, CompileError."""
-    module = read_module(bytecode, options)
-    if not module.body.block.ops:  # what frontends probe for versions with
-        return ""
-    from tileiras.pipeline import lower_to_llvm
-
+@contextmanager
+def _lowering() -> Iterator[None]:
+    """Around the passes: an invalid module becomes a CompileError; the garbage collector, which would look through
+    the IR over and over for a quarter of the time, waits until they are done."""
+    collecting = gc.isenabled()
+    gc.disable()
     try:
-        return lower_to_llvm(module, options)
+        yield
     except _import_verify_exception() as error:
         raise CompileError(f"a pass left an invalid module: {error}") from error
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def lower(bytecode: bytes, options: CompileOptions) -> str:
+    """LLVM IR text of a bytecode module, empty for an empty module. Raises BytecodeError, CompileError."""
+    with _lowering():
+        module = read_module(bytecode, options)
+        if not module.body.block.ops:  # what frontends probe for versions with
+            return ""
+        from tileiras.pipeline import lower_to_llvm
+
+        return lower_to_llvm(module, options)
 
 
 def stage_text(bytecode: bytes, options: CompileOptions, stage: str) -> str:
     """The module as text where it last is in the dialect `stage`; nothing below that runs."""
-    module = read_module(bytecode, options)
-    if stage != DIALECT_STAGES[0]:
-        from tileiras.pipeline import run
-        try:
+    with _lowering():
+        module = read_module(bytecode, options)
+        if stage != DIALECT_STAGES[0]:
+            from tileiras.pipeline import run
             module = run(module, options.target, options, stop_at=stage, after=options.after_pass)
-        except _import_verify_exception() as error:
-            raise CompileError(f"a pass left an invalid module: {error}") from error
-    return module_text(module)
+        return module_text(module)
 
 
 def module_text(module: Any) -> str:
