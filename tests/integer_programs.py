@@ -6,6 +6,7 @@ given arguments. Elements are Python integers wrapped to their width (signed; i1
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, IntegerType, NoneAttr, StringAttr, TensorType
@@ -192,7 +193,7 @@ class Program:
         self.values.append(op.results[0])
         return op.results[0]
 
-    def pick(self, test):
+    def pick(self, test) -> Any:
         found = [v for v in self.values if test(v.type)]
         return self.rng.choice(found[-12:]) if found else None
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import (
@@ -49,9 +50,9 @@ class Entry:
     """An entry under construction in a module; `e(cls, operands, types, attrs)` appends an op."""
 
     def __init__(self, *arg_types, name: str = "k", hints=None) -> None:
-        self.block = Block(arg_types=arg_types)
+        self.block: Any = Block(arg_types=arg_types)
         self.args = self.block.args
-        properties = {"sym_name": StringAttr(name), "function_type": FunctionType.from_lists(arg_types, [])}
+        properties: dict[str, Any] = {"sym_name": StringAttr(name), "function_type": FunctionType.from_lists(arg_types, [])}
         if hints is not None:
             properties["optimization_hints"] = hints
         self.entry = ops.Entry.make((), (), properties, [Region(self.block)])
@@ -65,7 +66,7 @@ class Entry:
     def constant(self, t, raw: bytes):
         return self(ops.Constant, (), [t], {"value": attrs.DenseElementsAttr(t, raw)})
 
-    def convert(self, target: str = "sm_90"):
+    def convert(self, target: str = "sm_90") -> tuple[list[Any], Any]:
         """The ops of the converted function, and the function."""
         if self.block.last_op is None or not self.block.last_op.TERMINATOR:
             self(ops.Return, [[]])
@@ -347,7 +348,8 @@ def test_deep_nesting_costs_no_stack():
     outer.add_op(ops.Yield.make([[]]))
     e(ops.Return, [[]])
     module = ops.Module.make((), (), {"sym_name": StringAttr("m")}, [Region(e.body)])
-    block = convert(module, Target()).body.block.first_op.regions[0].block
+    func: Any = convert(module, Target()).body.block.first_op
+    block = func.regions[0].block
     depth = 0
     while (branch := block.first_op).name == "scf.if":
         block, depth = branch.regions[0].block, depth + 1

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import (
@@ -51,7 +52,7 @@ class Builder:
         self.block.add_op(op)
         return op.results[0]
 
-    def const(self, value, t=I32):
+    def const(self, value, t: Any = I32):
         element = t.element_type if isinstance(t, TensorType) else t
         attr = FloatAttr(value, element) if isinstance(value, float) else IntegerAttr(value, element)
         return self(arith.Constant, [], t, {"value": attr})

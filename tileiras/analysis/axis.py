@@ -94,12 +94,12 @@ class AxisAnalysis:
     def memref(self, value: SSAValue) -> MemRefFacts:
         """The facts of a memref, or of the memref behind a tiled view."""
         maker: Any = value.owner
-        if isinstance(maker, Operation) and maker.name.endswith(".block_tile"):
+        if getattr(maker, "name", "").endswith(".block_tile"):
             value = maker.operands[0]
             maker = value.owner
         t = value.type
         assert isinstance(t, MemRefType)
-        made = isinstance(maker, Operation) and maker.name.endswith(".make_memref")
+        made = getattr(maker, "name", "").endswith(".make_memref")
         base = self.divisor(maker.base) if made else 1
         extents, extent_divisors = self._descriptor(t.shape, maker.sizes if made else ())
         strides, stride_divisors = self._descriptor(t.strides, maker.strides if made else ())

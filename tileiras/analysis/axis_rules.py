@@ -602,7 +602,7 @@ def assume(op: Operation, infos: Infos) -> Info:
     shape = shape_of(op.results[0].type)
     a = infos[0] if infos[0] is not None else unknown(shape)
     what: Any = op.properties["fact"]
-    values = [getattr(v, "data", None) for v in what.values.data]
+    values: list[Any] = [getattr(v, "data", None) for v in what.values.data]
     kind = what.kind.data
     if kind == "div_by":
         divisor, every, along = values

@@ -64,8 +64,8 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
 
     kind: "partition", "strided" or "gather_scatter". tile_shape: the tile's extents, in tile order. dim_map[t] is
     the memref dimension that tile dimension t runs along. steps[t]: distance of neighbouring tiles along tile
-    dimension t, in elements (= tile_shape for partitions). padding: "" (unspecified), zero, neg_zero, nan, pos_inf,
-    neg_inf. sparse_dim: the gathered dimension of a gather_scatter view, else -1."""
+    dimension t, in elements (= tile_shape for partitions, 1 for gather_scatter). padding: "" (unspecified), zero,
+    neg_zero, nan, pos_inf, neg_inf. sparse_dim: the gathered dimension of a gather_scatter view, else -1."""
 
     name = "nv_tileaa.tiled_view"
     memref: MemRefType = param_def()

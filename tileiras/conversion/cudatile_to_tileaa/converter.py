@@ -62,7 +62,7 @@ class Converter:
         self.block.add_op(op)
         return op
 
-    def emit_groups(self, cls: type[TileOp], operands: Sequence[Any], types: Sequence[Attribute],
+    def emit_groups(self, cls: type[TileOp], operands: Sequence[Any], types: Sequence[Any],
                     attrs: Mapping[str, Attribute | None] | None = None) -> Any:
         """Append an op given one entry per declared operand group (see `TileOp.make`)."""
         op = cls.make(operands, types, attrs)

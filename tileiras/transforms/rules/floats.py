@@ -38,7 +38,7 @@ def plain(op: Operation) -> bool:
 
 
 def is_zero(value: float | None, sign: float) -> bool:
-    return value == 0.0 and math.copysign(1.0, value) == sign
+    return value is not None and value == 0.0 and math.copysign(1.0, value) == sign
 
 
 @rule("arith.addf", "arith.subf")
