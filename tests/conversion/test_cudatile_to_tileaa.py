@@ -52,7 +52,8 @@ class Entry:
     def __init__(self, *arg_types, name: str = "k", hints=None) -> None:
         self.block: Any = Block(arg_types=arg_types)
         self.args = self.block.args
-        properties: dict[str, Any] = {"sym_name": StringAttr(name), "function_type": FunctionType.from_lists(arg_types, [])}
+        properties: dict[str, Any] = {"sym_name": StringAttr(name),
+                                      "function_type": FunctionType.from_lists(arg_types, [])}
         if hints is not None:
             properties["optimization_hints"] = hints
         self.entry = ops.Entry.make((), (), properties, [Region(self.block)])
