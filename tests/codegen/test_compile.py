@@ -92,6 +92,18 @@ def test_static_shared_memory_ends_where_the_table_says(target: Target) -> None:
         compile_llvm(ptx_source_with_shared(target.max_static_smem + 1), target)
 
 
+def many_parameters(count: int) -> str:
+    parameters = ", ".join(f"i32 %p{i}" for i in range(count))
+    return f'define ptx_kernel void @k({parameters}) #0 {{\n  ret void\n}}\nattributes #0 = {{ "nvvm.reqntid"="32" }}\n'
+
+
+@pytest.mark.parametrize("target", [TARGETS[0], SM90, TARGETS[-1]], ids=str)
+def test_parameters_end_at_32764_bytes(target: Target) -> None:
+    assert compile_llvm(many_parameters(32764 // 4), target).entries[0].param_bytes == 32764
+    with pytest.raises(CompileError, match=r"\(32768 bytes required, max 32764 bytes allowed\) in function k"):
+        compile_llvm(many_parameters(32768 // 4), target)
+
+
 def test_a_module_without_kernels_is_a_cubin() -> None:
     result = compile_llvm("", "sm_120")
     assert machine_of(result.cubin) == EM_CUDA and result.entries == ()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tileiras.codegen import client, gate
 from tileiras.codegen.ptx_fixup import empty_ptx, fix_ptx
 from tileiras.codegen.resources import Entry, entries_of_ptx, with_resources
-from tileiras.driver.targets import Target, find_target
+from tileiras.driver.targets import MAX_PARAMETER_BYTES, Target, find_target
+from tileiras.errors import CompileError
 
 TimingSink = Callable[[str, float], None]
 """Called with a phase's name and its seconds."""
@@ -44,7 +45,12 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
     if timing is not None:
         for phase, seconds in phases.items():
             timing(phase, seconds)
-    return fix_ptx(ptx), optimized
+    ptx = fix_ptx(ptx)
+    for entry in entries_of_ptx(ptx):
+        if entry.param_bytes > MAX_PARAMETER_BYTES:
+            raise CompileError(f"Formal parameter space overflowed ({entry.param_bytes} bytes required, max "
+                               f"{MAX_PARAMETER_BYTES} bytes allowed) in function {entry.name}")
+    return ptx, optimized
 
 
 def optimize_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3) -> str:
