@@ -1,0 +1,69 @@
+"""`hoist-buffers`: buffers and conversions of loop-invariant tiles are made once, before the loop, if they fit there."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr, f32, i32
+from xdsl.ir import Block, Operation, Region
+
+from tests.conversion.tiles import tensor
+from tileiras.dialects import arith, nv_tileas
+from tileiras.dialects.nv_tileas import AllocTensor, BufferType, ConvertLayout, LoadShared, SharedLayoutAttr, StoreShared
+from tileiras.driver.targets import find_target
+from tileiras.layout.linear import blocked
+from tileiras.layout.shared import SharedLayout
+from tileiras.transforms import hoist_buffers
+
+
+@dataclass
+class Options:
+    target: Any
+
+
+def loop_with_buffer(shape: tuple[int, int], invariant: bool) -> tuple[ModuleOp, Operation]:
+    """for ...: %b = alloc; store %x, %b; load %b, where %x is the function's tile or one made in the loop."""
+    t = tensor(blocked(shape, 4, 4), f32)
+    other = tensor(blocked(shape, 4, 4, (0, 1)), f32)
+    outer = Block(arg_types=[i32, i32, i32, t])
+    body = Block(arg_types=[i32])
+    x = outer.args[3]
+    if not invariant:
+        body.add_op(double := arith.Addf.make([x, x], [t]))
+        x = double.results[0]
+    alloc = AllocTensor.make([], [BufferType(f32, SharedLayoutAttr(SharedLayout.row_major(shape)))])
+    for op in (alloc, StoreShared.make([x, alloc.results[0]]), LoadShared.make([alloc.results[0]], [t]),
+               ConvertLayout.make([x], [other]), arith.Yield.make([[]])):
+        body.add_op(op)
+    loop = arith.For.make([outer.args[0], outer.args[1], outer.args[2], []], [[]], {}, [Region(body)])
+    outer.add_op(loop)
+    outer.add_op(nv_tileas.Return.make())  # type: ignore[attr-defined]
+    func = nv_tileas.Func.make([], [], {"sym_name": StringAttr("f")}, [Region(outer)])  # type: ignore[attr-defined]
+    return ModuleOp([func]), loop
+
+
+def names(block: Block) -> list[str]:
+    return [op.name.removeprefix("nv_tileas.") for op in block.ops]
+
+
+def test_what_does_not_change_is_done_before_the_loop() -> None:
+    module, loop = loop_with_buffer((32, 32), invariant=True)
+    hoist_buffers.run(module, Options(find_target("sm_80")))
+    assert names(loop.regions[0].block) == ["load_shared", "scf.yield"]
+    assert names(loop.parent) == ["alloc_tensor", "store_shared", "convert_layout", "scf.for", "return"]  # type: ignore[arg-type]
+
+
+def test_what_changes_stays() -> None:
+    module, loop = loop_with_buffer((32, 32), invariant=False)
+    before = names(loop.regions[0].block)
+    hoist_buffers.run(module, Options(find_target("sm_80")))
+    assert names(loop.regions[0].block) == before
+
+
+def test_a_buffer_that_does_not_fit_stays_where_it_is() -> None:
+    """64 x 256 f32 is 64 KiB, more than sm_80's 48 KiB of static shared memory and less than sm_90's 227."""
+    for name, moves in (("sm_80", False), ("sm_90", True)):
+        module, loop = loop_with_buffer((64, 256), invariant=True)
+        hoist_buffers.run(module, Options(find_target(name)))
+        left = ["load_shared", "scf.yield"]
+        assert names(loop.regions[0].block) == (left if moves else ["alloc_tensor", "store_shared", *left])
