@@ -221,7 +221,8 @@ def fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str = "rn") -> np
     zero = finite & (a * b == 0) & ((a == 0) | (b == 0))
     out = np.where(zero, plain, out)
     out = _exact_each(out, finite & ~safe & ~zero, lambda x, y, z: x * y + z, mode, a, b, c)
-    return _zero_sum_sign(out, a * b, c, mode)
+    exact_zero = np.where(c == 0, zero, a * b == -c)
+    return np.where(exact_zero, _zero_sum_sign(out, a * b, c, mode), out)
 
 
 def _zero_sum_sign(out: np.ndarray, a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
