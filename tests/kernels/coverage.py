@@ -253,7 +253,8 @@ def group_key(kind: str, error: str) -> str:
             text = "wrong result: values differ"
     text, at, place = text.partition(" @ ")
     text = re.sub(r"/[\w./-]*/", "", text)
-    text = re.sub(r"loc\([^)]*\)| \(kernel [^)]*\)", "", text)
+    text = re.sub(r"loc\([^)]*\)| \(kernel .*", "", text)
+    text = re.sub(r"(unsupported instruction: \w+)\S*", r"\1", text)
     text = re.sub(r"%[\w.$-]+", "%x", text)
     text = re.sub(r"0x[0-9a-fA-F]+", "N", text)
     text = re.sub(r"\b\d+(x\d+)*x(?=[a-z])", "NxNx", text)      # the shape of a tile, not its type
