@@ -21,7 +21,7 @@ Run = Callable
 OPERATIONS: dict[str, Callable] = {}
 SYNCHRONOUS: dict[str, Callable] = {}    # operation -> (decoder, instruction) -> member mask getter, None: whole warp
 _MODULES = ("integer", "floating", "bitwise", "compare", "convert", "move", "loadstore", "atomics", "warp", "special",
-            "matrix", "matrixcopy", "asynccopy", "mbarrier", "hints", "packed")
+            "matrix", "matrixcopy", "asynccopy", "mbarrier", "hints", "packed", "calls")
 
 
 def operation(*names: str) -> Callable:
@@ -37,8 +37,7 @@ def load_operations() -> None:
     """Import every module that registers operations."""
     if not OPERATIONS:
         for name in _MODULES:
-            try: importlib.import_module(f"tileiras.sim.{name}")
-            except ModuleNotFoundError: pass
+            importlib.import_module(f"tileiras.sim.{name}")
 
 
 @dataclass

@@ -24,6 +24,8 @@ _TOKEN = re.compile(
     r"""|(?P<space>\s+)|(?P<bad>.)""")
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
 _NOISE = re.compile(r"^[ \t]*\.(?:loc|file)\b[^\n]*$", re.M)
+_EMBEDDED = re.compile(r"^[ \t]*\.nv_intermediate_source_section\b.*?(?=^[ \t]*\.(?:visible|entry|func|global|section)\b|\Z)",
+                       re.M | re.S)
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"')
 
@@ -152,7 +154,10 @@ def _blank(match: re.Match) -> str:
 
 def parse(text: str) -> Module:
     """Parse a PTX module. Raises PtxSyntaxError with the line. NUL characters count as line ends."""
-    return _Parser(text.replace("\0", "\n").replace("\r\n", "\n")).module()
+    text = text.replace("\0", "\n").replace("\r\n", "\n")
+    if ".nv_intermediate_source_section" in text:           # another program's text, not PTX
+        text = _EMBEDDED.sub(lambda m: "\n" * m.group().count("\n"), text)
+    return _Parser(text).module()
 
 
 class _Parser:

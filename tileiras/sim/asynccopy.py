@@ -1,0 +1,150 @@
+"""cp.async: copies from global to shared memory that land as late as they may.
+
+The source is read when the copy is issued; the bytes appear in shared memory only when the issuing thread waits for
+the copy's group. Until then the destination counts as unwritten, so that a read without the wait is found.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tileiras.sim import memory as mem
+from tileiras.sim import parser as ptx
+from tileiras.sim.decode import operation
+from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
+from tileiras.sim.loadstore import address_source
+
+
+@dataclass
+class Copy:
+    """One issued cp.async: per thread where it goes, what it brings, and the group it will belong to."""
+    lanes: np.ndarray
+    group: np.ndarray
+    off: np.ndarray
+    data: np.ndarray
+    size: int
+    count: int
+
+
+@dataclass
+class Copies:
+    """The copies of a batch under way, and how many groups each thread has committed."""
+    committed: np.ndarray
+    pending: list[Copy] = field(default_factory=list)
+
+
+def copies(st) -> Copies:
+    """The batch's copies, made on first use."""
+    if st.copies is None:
+        st.copies = Copies(np.zeros(st.size, np.int64))
+    return st.copies
+
+
+def land(st, copy: Copy, chosen) -> None:
+    """Write copied bytes to shared memory (`chosen`: index of the copy's threads, or a full slice)."""
+    at = copy.off[chosen] // (copy.size * copy.count)
+    st.views["shared"].of(copy.size, copy.count)[at] = copy.data[chosen]
+    st.written_views["shared"].of(copy.size, copy.count)[at] = mem.UNSIGNED[copy.size](mem._FULL[copy.size])
+
+
+def wait(st, keep: int, everything: bool) -> None:
+    """Land the copies of all but the newest `keep` groups of the active threads (`everything`: uncommitted ones too)."""
+    state = copies(st)
+    left = []
+    active = st.active
+    for copy in state.pending:
+        if everything:
+            done = active[copy.lanes]
+        else:
+            done = active[copy.lanes] & (copy.group < state.committed[copy.lanes] - keep)
+        if done.all():
+            land(st, copy, slice(None))
+        elif done.any():
+            land(st, copy, done)
+            rest = ~done
+            left.append(Copy(copy.lanes[rest], copy.group[rest], copy.off[rest], copy.data[rest], copy.size, copy.count))
+        else:
+            left.append(copy)
+    state.pending = left
+
+
+@operation("cp")
+def _cp(decoder, ins):
+    parts = ins.parts
+    if parts[1] != "async":
+        raise UnsupportedInstruction(ins.opcode)
+    if parts[2] == "commit_group":
+        def commit(st):
+            copies(st).committed[st.lanes] += 1
+        return commit
+    if parts[2] == "wait_all":
+        return lambda st: wait(st, 0, True)
+    if parts[2] == "wait_group":
+        operand = ins.operands[0]
+        if not isinstance(operand, ptx.Immediate):
+            raise InvalidInstruction("cp.async.wait_group needs a constant")
+        return lambda st: wait(st, operand.value, False)
+    if parts[2] == "mbarrier":
+        from tileiras.sim.mbarrier import copy_arrive
+        return copy_arrive(decoder, ins)
+    if parts[2] == "bulk":
+        from tileiras.sim.mbarrier import bulk
+        return bulk(decoder, ins)
+    return _copy(decoder, ins)
+
+
+def _copy(decoder, ins):
+    operands = ins.operands
+    to, _ = address_source(decoder, operands[0], "shared")
+    source, space = address_source(decoder, operands[1], "global")
+    if not isinstance(operands[2], ptx.Immediate) or operands[2].value not in (4, 8, 16):
+        raise InvalidInstruction("cp.async copies 4, 8 or 16 bytes")
+    total = operands[2].value
+    size, count = (4, 1) if total == 4 else (8, total // 8)
+    amount = ignore = None
+    hinted = any("cache_hint" in p for p in ins.parts)
+    extra = operands[3:len(operands) - hinted]
+    if extra:
+        operand = extra[0]
+        if isinstance(operand, ptx.Register) and decoder.types[decoder.slot(operand)] == "pred" or \
+                isinstance(operand, ptx.Negated):
+            ignore = decoder.source(operand, "pred")
+        else:
+            amount = decoder.source(operand, "u32")
+
+    def run(st):
+        lanes = st.lanes
+        if not len(lanes):
+            return
+        a = st.gathered(to(st))
+        g = st.gathered(source(st))
+        off = mem.private_offsets(st, "shared", a, total, lanes)
+        if amount is None and ignore is None:
+            data = st.views["global"].of(size, count)[st.memory.offsets(g, total, lanes, False) // total]
+        else:
+            n = np.full(len(lanes), total)
+            if amount is not None:
+                n = np.minimum(st.gathered(amount(st)).astype(np.int64), total)
+            elif ignore is not None:
+                n = np.where(st.gathered(ignore(st)), 0, total)
+            data = _partial(st, g, n, lanes, total, size, count)
+        state = copies(st)
+        state.pending.append(Copy(lanes, state.committed[lanes], off, data, size, count))
+        st.written_views["shared"].of(size, count)[off // total] = 0
+    return run
+
+
+def _partial(st, address, amount, lanes, total: int, size: int, count: int) -> np.ndarray:
+    """`amount` bytes from each address, the rest zero."""
+    out = np.zeros((len(lanes), total), np.uint8)
+    mem.check_aligned(address, total, lanes)
+    for n in np.unique(amount):
+        if n <= 0:
+            continue
+        pick = np.flatnonzero(amount == n)
+        off = st.memory.offsets(address[pick], 1, lanes[pick], False)
+        st.memory.offsets(address[pick] + np.uint64(n - 1), 1, lanes[pick], False)
+        out[pick, :n] = st.memory.data[off[:, None] + np.arange(n)]
+    data = out.view(mem.UNSIGNED[size])
+    return data.reshape(-1) if count == 1 else data
