@@ -7,13 +7,16 @@ codegen/llvm_text.py. Address spaces: 0 generic, 1 global, 3 shared, 4 constant,
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerType, VectorType
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
-from xdsl.printer import Printer
 
 from tileiras.dialects.base import TileOp
+
+if TYPE_CHECKING:
+    from xdsl.printer import Printer
 
 GENERIC, GLOBAL, SHARED, CONST, LOCAL = 0, 1, 3, 4, 5
 

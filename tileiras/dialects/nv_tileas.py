@@ -10,16 +10,20 @@ the tile's row-major element index. Ops that nv_tileaa has with the same meaning
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileaa import SHARED, make_op
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.shared import SharedLayout
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
 
 
 @irdl_attr_definition

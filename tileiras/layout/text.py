@@ -5,10 +5,13 @@
 """
 from __future__ import annotations
 
-from xdsl.parser import AttrParser
+from typing import TYPE_CHECKING
 
 from tileiras.layout.linear import LANE_BITS, LinearLayout, dim_bits, log2
 from tileiras.layout.shared import SharedLayout
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 MAX_BITS = 40
 """More bits than any tile has: bounds what text can ask for."""
