@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -67,3 +68,17 @@ def test_the_command_itself(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "o").read_bytes()[:4] == b"\x7fELF"
     assert run("ok.bc", "--bogus").returncode == 1
     assert run("--version").returncode == 0
+
+
+def test_compiling_loads_nothing_it_does_not_need(kernel_file: Callable[..., pathlib.Path]) -> None:
+    """Each of these costs a frontend 5 to 60 ms a kernel."""
+    path = kernel_file("reduce_softmax_ragged")
+    script = (f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tileiras.driver import startup; startup.prepare(); "
+              f"from tileiras.driver.main import main; code = main([{str(path)!r}, '--gpu-name', 'sm_90', '-o', "
+              f"'/dev/null', '--lineinfo']); "
+              "slow = ('numpy', 'llvmlite', 'xdsl.parser', 'xdsl.printer', 'xdsl.pattern_rewriter', 'tempfile', "
+              "'argparse', 'xdsl.utils.dialect_loader'); "
+              "print(code, [m for m in sys.modules if m in slow or m.startswith('xdsl.dialects.') and "
+              "m != 'xdsl.dialects.builtin'])")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "0 []\n", done.stderr

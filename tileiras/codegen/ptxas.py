@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 
 from tileiras.codegen import toolchain
@@ -47,29 +46,44 @@ def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT) -> As
     ptxas = toolchain.find_tool("ptxas")
     if ptxas is None:
         raise CompileError("cannot find ptxas; install nvidia-cuda-nvcc, or put it on PATH or under CUDA_HOME")
+    cubin_path = _reserve_file()
+    command = [ptxas, *flags, "-o", cubin_path, "-"]
     try:
-        holder = tempfile.TemporaryDirectory(prefix="tileiras-")
-    except OSError as error:
-        raise CompileError(f"cannot make a temporary folder: {error}") from error
-    with holder as folder:
-        cubin_path = os.path.join(folder, "out.cubin")
-        command = [ptxas, *flags, "-o", cubin_path, "-"]
-        try:
-            done = subprocess.run(command, input=ptx.encode(), capture_output=True, timeout=timeout, check=False)
-        except subprocess.TimeoutExpired:
-            raise CompileError(f"ptxas did not finish within {timeout:g} seconds") from None
-        except OSError as error:
-            raise CompileError(f"cannot run {ptxas}: {error}") from error
+        done = subprocess.run(command, input=ptx.encode(), capture_output=True, timeout=timeout, check=False)
         report = done.stderr.decode(errors="replace")
         if done.returncode != 0:
             raise CompileError(_explain(done.returncode, report + done.stdout.decode(errors="replace")))
+        with open(cubin_path, "rb") as file:
+            cubin = file.read()
+        if not cubin:
+            raise CompileError(f"ptxas wrote no cubin\n{report}")
+    except subprocess.TimeoutExpired:
+        raise CompileError(f"ptxas did not finish within {timeout:g} seconds") from None
+    except OSError as error:
+        raise CompileError(f"cannot run {ptxas}: {error}") from error
+    finally:
         try:
-            with open(cubin_path, "rb") as file:
-                cubin = file.read()
+            os.unlink(cubin_path)
         except OSError:
-            raise CompileError(f"ptxas wrote no cubin\n{report}") from None
+            pass
     warnings = tuple(line for line in report.splitlines() if "warning" in line and _NO_DEBUG_SECTIONS not in line)
     return Assembled(cubin, report, warnings)
+
+
+def _reserve_file() -> str:
+    """An empty file of this process's own for ptxas to write to. (`tempfile` would load a dozen modules more.)"""
+    folders = [os.environ.get(variable, "") for variable in ("TMPDIR", "TEMP", "TMP")] + ["/tmp", "/var/tmp", os.curdir]
+    problem: OSError | None = None
+    for folder in folders:
+        if not folder:
+            continue
+        path = os.path.join(folder, f"tileiras-{os.getpid()}-{os.urandom(8).hex()}.cubin")
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            return path
+        except OSError as error:
+            problem = problem or error
+    raise CompileError(f"cannot make a temporary file: {problem}")
 
 
 def _explain(returncode: int, text: str) -> str:
