@@ -12,8 +12,9 @@ from tileiras.codegen import compile_llvm_to_ptx
 from tileiras.codegen.llvm_text import print_module
 from tileiras.conversion.tileas_to_llvm.builder import I32, I64, Builder
 from tileiras.conversion.tileas_to_llvm.core import HANDLERS, Lowering
-from tileiras.dialects import arith, llvm, nv_tileas
+from tileiras.dialects import arith, llvm
 from tileiras.dialects.nv_tileaa import PtrType
+from tileiras.dialects.nv_tileas import OPS, with_layout
 from tileiras.driver.targets import find_target
 from tileiras.layout.linear import LinearLayout
 
@@ -28,7 +29,7 @@ def test_round_trip(registers: int) -> None:
     layout = LinearLayout((32 * n,), in_thread, in_warp, ())
 
     def t(element):
-        return nv_tileas.with_layout(TensorType(element, [32 * n]), layout) if registers else element
+        return with_layout(TensorType(element, [32 * n]), layout) if registers else element
 
     entry = Block(arg_types=[llvm.ptr(llvm.GLOBAL)] * 2)
     region = Region(entry)
@@ -49,9 +50,9 @@ def test_round_trip(registers: int) -> None:
         HANDLERS[op.name](low, op)
         return op.results[0]
 
-    p = run(nv_tileas.PtrToPtr, [run(nv_tileas.IntToPtr, [x], t(f32))], t(i8))
-    q = run(nv_tileas.IntToPtr, [y], t(i8))
-    out = run(nv_tileas.PtrToInt, [run(arith.Select, [c, p, q], t(i8))], t(i64))
+    p = run(OPS["nv_tileas.ptr_to_ptr"], [run(OPS["nv_tileas.int_to_ptr"], [x], t(f32))], t(i8))
+    q = run(OPS["nv_tileas.int_to_ptr"], [y], t(i8))
+    out = run(OPS["nv_tileas.ptr_to_int"], [run(arith.Select, [c, p, q], t(i8))], t(i64))
     for i, v in enumerate(low.regs(out)):
         b.store(v, b.gep(at[1], 8 * i), 8)
     b.ret()
