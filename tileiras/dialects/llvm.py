@@ -6,7 +6,7 @@ codegen/llvm_text.py. Address spaces: 0 generic, 1 global, 3 shared, 4 constant,
 """
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerType, VectorType
@@ -50,23 +50,23 @@ class VoidType(ParametrizedAttribute, TypeAttribute):
 VOID = VoidType()
 
 
-@lru_cache(maxsize=None)
+@cache
 def ptr(space: int) -> PtrType:
     return PtrType(IntAttr(space))
 
 
-@lru_cache(maxsize=None)
+@cache
 def vec(n: int, element: Attribute) -> VectorType:
     """`vector<n x element>`; made once per (n, element)."""
     return VectorType(element, [n])
 
 
-@lru_cache(maxsize=None)
+@cache
 def struct(*members: Attribute) -> StructType:
     return StructType(ArrayAttr(members))
 
 
-@lru_cache(maxsize=None)
+@cache
 def integer(width: int) -> IntegerType:
     return IntegerType(width)
 

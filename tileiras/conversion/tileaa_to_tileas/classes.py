@@ -162,7 +162,7 @@ JOINS: dict[str, Callable[[Classes, Operation], None]] = {
 def propagate(classes: Classes, ops: list[Operation], num_warps: int) -> None:
     """Spread decided layouts through shape ops and reductions; give the default to what remains."""
     links = [op for op in ops if op.name in LINKS]
-    pending = [v for v in classes.of]
+    pending = list(classes.of)
     position = 0
     while True:
         changed = True
@@ -181,7 +181,8 @@ def propagate(classes: Classes, ops: list[Operation], num_warps: int) -> None:
         classes.decide(v, default_layout(shape, num_warps))
 
 
-def default_layout(shape: tuple[int, ...], num_warps: int, per_thread: int = 4, order: tuple[int, ...] | None = None) -> LinearLayout:
+def default_layout(shape: tuple[int, ...], num_warps: int, per_thread: int = 4,
+                   order: tuple[int, ...] | None = None) -> LinearLayout:
     """Blocked, with at most `per_thread` elements side by side and no thread idle as long as there are elements."""
     size = 1
     for n in shape:

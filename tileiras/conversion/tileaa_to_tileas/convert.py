@@ -111,7 +111,7 @@ class Converter:
         self.decide()
         body = Region(self.new_block(self.func.regions[0].block))
         self.fill(self.func.regions[0].block, body.block)
-        extra = {"num_warps": IntAttr(self.num_warps)}
+        extra: dict[str, Attribute] = {"num_warps": IntAttr(self.num_warps)}
         return _rename(self.func, [], [], [body], extra)
 
     # --- layouts --------------------------------------------------------------------------------------------------
@@ -340,7 +340,10 @@ class Converter:
         result = op.results[0]
         t = result.type
         if isinstance(t, TensorType):
-            layout = source.type.encoding.data.reshape(t.get_shape()) if isinstance(source.type, TensorType) else self.classes.layout(result)  # type: ignore[attr-defined]
+            layout = self.classes.layout(result)
+            if isinstance(source.type, TensorType):
+                layout = source.type.encoding.data.reshape(t.get_shape())  # type: ignore[attr-defined]
+            assert layout is not None
             t = placed(t, layout)
         self.finish(op, _rename(op, [source], [t]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
@@ -65,7 +65,7 @@ def _promised(op: Operation, rank: int) -> tuple[bool, ...]:
     if isinstance(given, UnitAttr):
         return (True,) * rank
     if isinstance(given, ArrayAttr):
-        return tuple(bool(a.data if isinstance(a, IntAttr) else a.value.data) for a in given.data)  # type: ignore[attr-defined]
+        return tuple(bool(a.data) for a in given.data)  # type: ignore[attr-defined]
     return (False,) * rank
 
 

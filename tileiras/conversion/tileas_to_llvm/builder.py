@@ -103,7 +103,8 @@ class Builder:
         self.block.add_op(op)
         return op
 
-    def _one(self, cls: Any, operands: list[SSAValue], result: Attribute, properties: dict[str, Attribute] | None = None) -> SSAValue:
+    def _one(self, cls: Any, operands: list[SSAValue], result: Attribute,
+             properties: dict[str, Attribute] | None = None) -> SSAValue:
         op = cls.create(operands=operands, result_types=[result], properties=properties or {})
         op.location = self.location
         self.block.add_op(op)
@@ -383,7 +384,8 @@ class Builder:
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def call(self, callee: str, result: Attribute, args: Sequence[SSAValue], *, fastmath: str = "", convergent: bool = False) -> SSAValue:
+    def call(self, callee: str, result: Attribute, args: Sequence[SSAValue], *, fastmath: str = "",
+             convergent: bool = False) -> SSAValue:
         """Call an intrinsic or a libdevice function; a VOID result is not to be used."""
         props: dict[str, Attribute] = {"callee": string(callee)}
         if fastmath:

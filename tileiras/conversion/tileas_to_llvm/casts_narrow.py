@@ -1,7 +1,7 @@
 """Conversions to and from the 8- and 4-bit floats, which live in registers as i8.
 
-Where the SM converts pairs (e4m3, e5m2 from sm_89), its instructions are used; elsewhere the same is done with integer
-arithmetic on vectors. All of these formats saturate: what is beyond the greatest finite number, infinity too, becomes
+Where the SM converts pairs (e4m3, e5m2 from sm_89, e2m1 from sm_100), its instructions are used; elsewhere the same is
+done with integer arithmetic on vectors. All of these formats saturate: what is beyond the greatest finite number, infinity too, becomes
 that number; NaN stays NaN (f4 has none: +6). f8E8M0FNU has neither sign nor zero: it takes the magnitude, and 2^-127
 for anything smaller. Sources: OCP 8-bit floating point 1.0; OCP microscaling formats 1.0; PTX ISA, `cvt`.
 """
@@ -25,7 +25,7 @@ F16_BIAS, F16_MANTISSA = 15, 10
 @dataclass(frozen=True)
 class Narrow:
     """A signed narrow format: mantissa bits, exponent bias, codes (without sign) of the greatest finite number and of
-    NaN, the sign's bit, and the name of its pair in PTX where the SM may convert it."""
+    NaN, the sign's bit, and the name of its pair in PTX."""
 
     mantissa: int
     bias: int
@@ -38,13 +38,17 @@ class Narrow:
 FORMATS: dict[type, Narrow] = {
     Float8E4M3FNType: Narrow(3, 7, 0x7E, 0x7F, 7, "e4m3x2"),
     Float8E5M2Type: Narrow(2, 15, 0x7B, 0x7F, 7, "e5m2x2"),
-    Float4E2M1FNType: Narrow(1, 1, 0x7, 0x7, 3, ""),
+    Float4E2M1FNType: Narrow(1, 1, 0x7, 0x7, 3, "e2m1x2"),
 }
 
 
 def is_narrow(t: Attribute) -> bool:
     """Whether an nv_tileas element type is one of the formats here."""
     return type(t) in FORMATS or isinstance(t, Float8E8M0FNUType)
+
+
+def _converts_pairs(low: Any, form: Narrow) -> bool:
+    return low.target.has_cvt_fp4_fp6 if form.sign == 3 else low.target.has_cvt_fp8
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -57,10 +61,10 @@ def from_narrow(low: Any, x: SSAValue, t: Attribute) -> SSAValue:
     if isinstance(t, Float8E8M0FNUType):
         return _from_e8m0(b, x)
     form = FORMATS[type(t)]
-    if isinstance(t, Float8E4M3FNType) and low.target.has_cvt_fp8:
-        return _pairs_to_f16(b, x, form)
     if form.bias == F16_BIAS:
         return _upper_bytes(b, x)
+    if _converts_pairs(low, form):
+        return _pairs_to_f16(b, x, form)
     z = b.cast("zext", x, like(x, I16))
     magnitude = b.and_(z, b.bits((1 << form.sign) - 1, z.type))
     sign = b.shl(b.and_(z, b.bits(1 << form.sign, z.type)), 15 - form.sign)
@@ -92,6 +96,8 @@ def _from_e8m0(b: Builder, x: SSAValue) -> SSAValue:
 
 def _pairs_to_f16(b: Builder, x: SSAValue, form: Narrow) -> SSAValue:
     def convert(pair: SSAValue) -> SSAValue:
+        if form.sign == 3:          # a pair of f4 is one byte
+            pair = b.or_(b.and_(pair, b.bits(0x0F, I16)), b.and_(b.lshr(pair, 4), b.bits(0xF0, I16)))
         return b.call(f"llvm.nvvm.{form.pair}.to.f16x2.rn", vec(2, F16), [pair])
     if not isinstance(x.type, VectorType) or x.type.get_shape()[0] % 2:
         def single(one: SSAValue) -> SSAValue:
@@ -111,7 +117,7 @@ def to_narrow(low: Any, x: SSAValue, t: Attribute, mode: str = "rn") -> SSAValue
     if isinstance(t, Float8E8M0FNUType):
         return _to_e8m0(b, widen(b, x), mode)
     form = FORMATS[type(t)]
-    if form.pair and mode == "rn" and low.target.has_cvt_fp8:
+    if mode == "rn" and _converts_pairs(low, form):
         return _pairs_from(b, x, form)
     x = widen(b, x)
     bits = to_bits(b, x)
@@ -159,9 +165,14 @@ def _to_e8m0(b: Builder, x: SSAValue, mode: str) -> SSAValue:
 
 def _pairs_from(b: Builder, x: SSAValue, form: Narrow) -> SSAValue:
     """The lower byte of a pair comes from the second operand, or from the vector's first element."""
+    if form.sign == 3:
+        x = widen(b, x)
     half = is_type(x, F16)
 
     def convert(first: SSAValue, second: SSAValue) -> SSAValue:
+        if form.sign == 3:
+            pair = b.call(f"llvm.nvvm.ff.to.{form.pair}.rn.satfinite", I16, [second, first])
+            return b.or_(b.and_(pair, b.bits(0x0F, I16)), b.shl(b.and_(pair, b.bits(0xF0, I16)), 4))
         if half:
             return b.call(f"llvm.nvvm.f16x2.to.{form.pair}.rn", I16, [b.pack([first, second])])
         return b.call(f"llvm.nvvm.ff.to.{form.pair}.rn", I16, [second, first])

@@ -100,7 +100,8 @@ class ViewAddress:
                 continue
             if i == self.sparse:
                 assert self.sparse_index is not None
-                inside = b.icmp("ult", as_type(self.low, self.sparse_index[reg], self.t), as_type(self.low, self.extents[i], self.t))
+                index = as_type(self.low, self.sparse_index[reg], self.t)
+                inside = b.icmp("ult", index, as_type(self.low, self.extents[i], self.t))
             else:
                 key = (i, r)
                 if key not in self._bounds:
