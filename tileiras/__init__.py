@@ -32,8 +32,8 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def compile(bytecode: bytes, gpu_name: str = "sm_90", opt_level: int = 3, *, lineinfo: bool = False,
-            device_debug: bool = False, sanitize: str | None = None, emit: str = "cubin",
+def compile(bytecode: bytes | bytearray | memoryview, gpu_name: str = "sm_90", opt_level: int = 3, *,
+            lineinfo: bool = False, device_debug: bool = False, sanitize: str | None = None, emit: str = "cubin",
             verify_each: bool = False) -> CompiledModule:
     """Compile Tile IR bytecode for one GPU ("sm_75" to "sm_121").
 
@@ -54,4 +54,4 @@ def compile(bytecode: bytes, gpu_name: str = "sm_90", opt_level: int = 3, *, lin
     if emit in ("cubin", "ptx"):
         from tileiras.codegen import client
         client.start(options.target.llvm_cpu, options.target.llvm_features, opt_level)
-    return compile_module(bytecode, options)
+    return compile_module(bytes(bytecode), options)

@@ -59,12 +59,18 @@ class CompiledModule:
 
 
 def read_module(bytecode: bytes, options: CompileOptions) -> Any:
-    """The cuda_tile module of a bytecode file. Raises BytecodeError."""
+    """The cuda_tile module of a bytecode file, verified. Raises BytecodeError."""
     from tileiras.bytecode import read
 
     start = time.perf_counter()
     module = read(bytecode)
     options.record("read-bytecode", time.perf_counter() - start)
+    if module.body.block.ops:
+        from tileiras.dialects.cuda_tile.verify import verify_program
+
+        start = time.perf_counter()
+        verify_program(module)
+        options.record("verify-cudatile", time.perf_counter() - start)
     options.after_pass("read-bytecode", module)
     return module
 
@@ -120,7 +126,6 @@ def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:
 
     Raises ConfigError, BytecodeError, CompileError.
     """
-    bytecode = bytes(bytecode)
     options.validate()
     name = options.target.name
     if options.emit in DIALECT_STAGES:

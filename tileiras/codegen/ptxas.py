@@ -49,7 +49,8 @@ def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT) -> As
     cubin_path = _reserve_file()
     command = [ptxas, *flags, "-o", cubin_path, "-"]
     try:
-        done = subprocess.run(command, input=ptx.encode(), capture_output=True, timeout=timeout, check=False)
+        done = subprocess.run(command, input=ptx.encode(), capture_output=True, timeout=timeout, check=False,
+                              env={**os.environ, "TMPDIR": os.path.dirname(cubin_path)})
         report = done.stderr.decode(errors="replace")
         if done.returncode != 0:
             raise CompileError(_explain(done.returncode, report + done.stdout.decode(errors="replace")))
