@@ -1,9 +1,10 @@
 """Conversions to and from the 8- and 4-bit floats, which live in registers as i8.
 
 Where the SM converts pairs (e4m3, e5m2 from sm_89, e2m1 from sm_100), its instructions are used; elsewhere the same is
-done with integer arithmetic on vectors. All of these formats saturate: what is beyond the greatest finite number, infinity too, becomes
-that number; NaN stays NaN (f4 has none: +6). f8E8M0FNU has neither sign nor zero: it takes the magnitude, and 2^-127
-for anything smaller. Sources: OCP 8-bit floating point 1.0; OCP microscaling formats 1.0; PTX ISA, `cvt`.
+done with integer arithmetic on vectors. All of these formats saturate: what is beyond the greatest finite number,
+infinity too, becomes that number; NaN stays NaN (f4 has none: +6). f8E8M0FNU has neither sign nor zero: it takes the
+magnitude, and 2^-127 for anything smaller. Sources: OCP 8-bit floating point 1.0; OCP microscaling formats 1.0; PTX
+ISA, `cvt`.
 """
 from __future__ import annotations
 
