@@ -174,13 +174,15 @@ def test_constants():
     e.constant(tile(2, i32), struct.pack("<2i", 1, -1))
     e.constant(tile(f16), struct.pack("<e", 1.5))
     e.constant(tile(f32), struct.pack("<I", 0x7FC00001))
+    e.constant(tile(64, f32), struct.pack("<I", 0xFFC00000))
     e.constant(tile(4, I1), b"\x0d")          # packed by the bit, low bit first: 1, 0, 1, 1
-    splat, equal, dense, scalar, bits, cast, mask, _ = e.convert()[0]
+    splat, equal, dense, scalar, bits, cast, many, _, mask, _ = e.convert()[0]
     assert splat.properties["value"] == IntegerAttr(-3, i32)
     assert equal.properties["value"] == IntegerAttr(5, i32)
     assert dense.properties["value"].data.data == "01000000ffffffff"
     assert scalar.properties["value"] == FloatAttr(1.5, f16)
     assert bits.properties["value"].value.data == 0x7FC00001 and cast.name == "arith.bitcast"
+    assert str(many.results[0].type) == "tensor<64xi32>" and many.properties["value"].value.data == -0x400000
     assert mask.properties["value"].data.data == "01000101" and mask.properties["value"].width.data == 1
 
 

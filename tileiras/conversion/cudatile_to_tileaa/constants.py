@@ -3,8 +3,8 @@
     cuda_tile.constant <i32: 7> : tile<4xi32>         ->   arith.constant 7 : i32          : tensor<4xi32>
     cuda_tile.constant <i32: [1, 2]> : tile<2xi32>    ->   arith.constant #nv_tileaa.dense : tensor<2xi32>
 
-Integer attributes hold the signed value (i1: 0 or 1). A scalar that no FloatAttr can hold, a NaN with a payload or an
-f8E5M3FNU, is an integer constant and a bitcast, so that every bit pattern arrives.
+Integer attributes hold the signed value (i1: 0 or 1). What no FloatAttr can hold, a NaN with a payload or an f8E5M3FNU,
+is an integer constant and a bitcast, so that every bit pattern arrives.
 """
 from __future__ import annotations
 
@@ -56,9 +56,13 @@ def scalar_attr(pattern: int, element_type: Attribute) -> IntegerAttr | FloatAtt
 def dense_bytes(patterns: tuple[int, ...], element_type: Attribute) -> DenseTileAttr:
     """All elements as bytes, each in its size in registers: i1, i4 and f4 one byte, tf32 four."""
     width = max(element_bits(element_type), 8) // 8
-    shift = TF32_LOW_BITS if isinstance(element_type, FloatTF32Type) else 0
-    raw = b"".join((p << shift).to_bytes(width, "little") for p in patterns)
+    raw = b"".join(register_bits(p, element_type).to_bytes(width, "little") for p in patterns)
     return DenseTileAttr(StringAttr(raw.hex()), int_attr(width))
+
+
+def register_bits(pattern: int, element_type: Attribute) -> int:
+    """An element's bits as a register holds them: a tf32 has the place of an f32."""
+    return pattern << TF32_LOW_BITS if isinstance(element_type, FloatTF32Type) else pattern
 
 
 @lowers("constant")
@@ -69,16 +73,16 @@ def lower_constant(cv: Converter, op: Any) -> None:
     patterns = element_patterns(value)
     first = patterns[0]
     attr: Attribute | None = None
-    if len(patterns) == 1 or patterns.count(first) == len(patterns):
-        attr = scalar_attr(first, element_type)
-        patterns = (first,) * value.type.num_elements
-    if attr is None and not shape:
-        width = significant_bits(element_type)
-        bits = cv.emit(arith.Constant, (), (IntegerType(width),), {"value": integer_attr(first, width)})
-        cv.bind(op.results[0], cv.emit(arith.Bitcast, bits.results, (result_type,)).results[0])
-        return
-    if attr is None:
+    if len(patterns) > 1 and patterns.count(first) != len(patterns):
         attr = dense_bytes(patterns, element_type)
+    else:
+        attr = scalar_attr(first, element_type)
+    if attr is None:
+        width = element_bits(element_type)
+        bits = {"value": integer_attr(register_bits(first, element_type), width)}
+        raw = cv.emit(arith.Constant, (), (tile_type(shape, IntegerType(width)),), bits)
+        cv.bind(op.results[0], cv.emit(arith.Bitcast, raw.results, (result_type,)).results[0])
+        return
     cv.bind(op.results[0], cv.emit(arith.Constant, (), (result_type,), {"value": attr}).results[0])
 
 
