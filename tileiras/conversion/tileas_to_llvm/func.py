@@ -53,10 +53,25 @@ def lower_function(func: Operation, target: Any, options: Any) -> list[Operation
     low.lower_block(old)
     globals_ += low.extra_globals
     launch = {"nvvm.reqntid": StringAttr(str(32 * num_warps)), "nvvm.minctasm": StringAttr("1")}
+    registers = register_limit(func, target, 32 * num_warps)
+    if registers is not None:
+        launch["nvvm.maxnreg"] = StringAttr(str(registers))
     arg_attrs = ArrayAttr([StringAttr("align 1" if isinstance(a.type, nv_tileaa.PtrType) else "") for a in old.args])
     properties: dict[str, Attribute] = {"sym_name": StringAttr(name), "kernel": UnitAttr(),
                                         "launch": DictionaryAttr(launch), "arg_attrs": arg_attrs}
     return [*globals_, llvm.Func.create(properties=properties, regions=[region], location=func.location)]
+
+
+def register_limit(func: Operation, target: Any, threads: int) -> int | None:
+    """Registers a thread may use so that as many blocks as the entry's `occupancy` hint asks for fit an SM; None without hint.
+
+    The hint `num_cta_in_cga` asks for clusters, which no lowering here makes use of: one CTA runs a tile block."""
+    hints = func.properties.get("hints")
+    wanted = hints.data.get("occupancy") if hints is not None else None  # type: ignore[attr-defined]
+    if wanted is None:
+        return None
+    share = target.registers_per_sm // (int(wanted.value.data) * threads) // 8 * 8
+    return max(24, min(share, target.max_registers_per_thread))
 
 
 def _global(op: Operation) -> Operation:
@@ -72,17 +87,16 @@ def _global(op: Operation) -> Operation:
 def get_program_id(low: Lowering, op: Operation) -> None:
     sreg = low.target.tile_block_sreg
     for result, axis in zip(op.results, "xyz"):
-        if result.uses.get_length() if hasattr(result.uses, "get_length") else list(result.uses):
+        if result.first_use is not None:
             low.set(result, low.b.call(f"llvm.nvvm.read.ptx.sreg.{sreg}.{axis}", I32, []))
-        else:
-            low.set(result, low.b.i32(0))
 
 
 @lowers("nv_tileas.get_num_programs")
 def get_num_programs(low: Lowering, op: Operation) -> None:
     sreg = "n" + low.target.tile_block_sreg
     for result, axis in zip(op.results, "xyz"):
-        low.set(result, low.b.call(f"llvm.nvvm.read.ptx.sreg.{sreg}.{axis}", I32, []))
+        if result.first_use is not None:
+            low.set(result, low.b.call(f"llvm.nvvm.read.ptx.sreg.{sreg}.{axis}", I32, []))
 
 
 @lowers("nv_tileas.create_mem_token", "nv_tileas.join_mem_token")
