@@ -70,22 +70,26 @@ class LocationAliases:
     def _definition(self, key: Any) -> str:
         if isinstance(key, tuple):
             return f"loc({key[1]})"
-        names = [self._alias[part] for part in _parts(key)]
-        if isinstance(key, DIFileAttr):
-            return f"#cuda_tile.di_file<{quoted(key.file_name)} in {quoted(key.directory)}>"
-        if isinstance(key, DICompileUnitAttr):
-            return f"#cuda_tile.di_compile_unit<file = {names[0]}>"
-        if isinstance(key, DISubprogramAttr):
-            scope = f", scopeLine = {key.scope_line}" if key.scope_line else ""
-            return (f"#cuda_tile.di_subprogram<file = {names[0]}, line = {key.line}, name = "
-                    f"{quoted(key.subprogram_name)}, linkageName = {quoted(key.linkage_name)}, "
-                    f"compileUnit = {names[1]}{scope}>")
-        if isinstance(key, DILexicalBlockAttr):
-            column = f", column = {key.column}" if key.column else ""
-            return f"#cuda_tile.di_lexical_block<scope = {names[0]}, file = {names[1]}, line = {key.line}{column}>"
-        if isinstance(key, CallSiteLocAttr):
-            return f"loc(callsite({names[0]} at {names[1]}))"
-        return f"#cuda_tile.di_loc<{names[0]} in {names[1]}>"
+        return _spelled(key, [self._alias[part] for part in _parts(key)])
+
+
+def _spelled(key: Any, parts: list[str]) -> str:
+    """An attribute whose parts are spelled so."""
+    if isinstance(key, DIFileAttr):
+        return f"#cuda_tile.di_file<{quoted(key.file_name)} in {quoted(key.directory)}>"
+    if isinstance(key, DICompileUnitAttr):
+        return f"#cuda_tile.di_compile_unit<file = {parts[0]}>"
+    if isinstance(key, DISubprogramAttr):
+        scope = f", scopeLine = {key.scope_line}" if key.scope_line else ""
+        return (f"#cuda_tile.di_subprogram<file = {parts[0]}, line = {key.line}, name = "
+                f"{quoted(key.subprogram_name)}, linkageName = {quoted(key.linkage_name)}, "
+                f"compileUnit = {parts[1]}{scope}>")
+    if isinstance(key, DILexicalBlockAttr):
+        column = f", column = {key.column}" if key.column else ""
+        return f"#cuda_tile.di_lexical_block<scope = {parts[0]}, file = {parts[1]}, line = {key.line}{column}>"
+    if isinstance(key, CallSiteLocAttr):
+        return f"loc(callsite({parts[0]} at {parts[1]}))"
+    return f"#cuda_tile.di_loc<{parts[0]} in {parts[1]}>"
 
 
 def _ops_below(root: Operation) -> Iterator[Operation]:
@@ -123,3 +127,28 @@ def _parts(key: Any) -> tuple[Any, ...]:
     if isinstance(key, DILexicalBlockAttr):
         return key.scope, key.file
     return ()
+
+
+def full_location(location: Attribute) -> str:
+    """A location or scope as diagnostics show it, without aliases."""
+    key = _key(location)
+    if isinstance(key, tuple):
+        return f"loc({key[1]})"
+    if isinstance(key, CallSiteLocAttr):
+        return f"loc({_nested(key)})"
+    return _spelled(key, [_nested(part) if isinstance(part, (tuple, CallSiteLocAttr)) else full_location(part)
+                          for part in _parts(key)])
+
+
+def _nested(key: Any) -> str:
+    """A location inside another one: without `loc(...)`."""
+    if isinstance(key, tuple):
+        return f"loc({key[1]})"
+    if isinstance(key, CallSiteLocAttr):
+        callee, caller = (_unwrapped(part) for part in _parts(key))
+        return f"callsite({callee} at {caller})"
+    return full_location(key)
+
+
+def _unwrapped(key: Any) -> str:
+    return key[1] if isinstance(key, tuple) else _nested(key)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
@@ -139,7 +140,7 @@ class NameTable:
             self._value += 1
         bounds = [*sorted(starts), len(results)]
         groups = self.groups[op] = []
-        for start, end in zip(bounds, bounds[1:]):
+        for start, end in pairwise(bounds):
             name = "%" + starts[start]
             groups.append((name, end - start))
             if end - start == 1:

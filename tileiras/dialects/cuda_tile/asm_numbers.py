@@ -1,4 +1,4 @@
-"""A float attribute's or literal's bit pattern in any of the dialect's formats: decimal text to bits, rounded to nearest even.
+"""A float's bit pattern in any of the dialect's formats, from its value or its decimal text, ties to even.
 
 Source: IEEE 754; OCP 8-bit and microscaling formats.
 """

@@ -258,7 +258,7 @@ def _is_present(group: tuple[Element, ...], op: Any) -> bool:
                 return bool(getattr(op, name).blocks)
             if element.kind == "T" or is_operand(type(op), name):
                 return bool(group_values(op, name))
-            attribute = op.properties.get(name)
+            attribute: Any = op.properties.get(name)
             if isinstance(attribute, EnumAttr) and _UNWRITTEN_IF.get(name) == attribute.value:
                 return False
             if name == "optimization_hints" and isinstance(op, Entry):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness
 from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.types import (
@@ -26,15 +27,19 @@ PREFIX = "cuda_tile."
 @cache
 def type_text(type_: Attribute) -> str:
     """The type as it stands inside a module: the dialect's own without `!cuda_tile.`."""
+    if isinstance(type_, IntegerType) and type_.signedness.data is Signedness.SIGNLESS:
+        return f"i{type_.width.data}"
+    if isinstance(type_, AnyFloat):
+        return type_.name
     if not isinstance(type_, CudaTileType):
-        return str(type_)
+        return str(type_)  # imports xDSL's printer: nothing valid comes here
     return type_.name.removeprefix(PREFIX) + _parameters(type_)
 
 
 @cache
 def full_type_text(type_: Attribute) -> str:
     """The type as diagnostics show it, prefix included."""
-    return f"!{PREFIX}{type_text(type_)}" if isinstance(type_, CudaTileType) else str(type_)
+    return f"!{PREFIX}{type_text(type_)}" if isinstance(type_, CudaTileType) else type_text(type_)
 
 
 def _extents(values: Iterable[int | None], separator: str) -> str:
