@@ -103,7 +103,7 @@ class Machine:
     # --- ops
 
     def execute(self, name: str, op: Any, x: list[Any]) -> Any:
-        t = op.results[0].type if op.results else None
+        t: Any = op.results[0].type if op.results else None
         if name == "mlir.constant":
             pattern = op.properties["bits"].data
             e = element(t)
@@ -290,7 +290,8 @@ class Machine:
         address, predicate, *old = x
         out = [o.copy() for o in old]
         if predicate.any():
-            loaded = self.load_bytes(address[predicate], size, self.tid.astype(np.int64)[predicate]).view(f"u{width // 8}")
+            who = self.tid.astype(np.int64)[predicate]
+            loaded = self.load_bytes(address[predicate], size, who).view(f"u{width // 8}")
             for i, o in enumerate(out):
                 o[predicate] = loaded[:, i].astype(o.dtype)
         return out if len(out) > 1 else out[0]

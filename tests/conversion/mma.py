@@ -44,8 +44,8 @@ def c_place(lane: int, i: int) -> tuple[int, int]:
     return lane // 4 + (8 if i >= 2 else 0), lane % 4 * 2 + (i & 1)
 
 
-KINDS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f64": np.float64, "s8": np.int8,
-                         "u8": np.uint8, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
+KINDS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f64": np.float64,
+                         "s8": np.int8, "u8": np.uint8, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 
 
 def parse(name: str) -> tuple[int, int, int, str, str, str]:
@@ -67,7 +67,7 @@ def parse(name: str) -> tuple[int, int, int, str, str, str]:
 def elements(words: list[np.ndarray], kind: str) -> np.ndarray:
     """Registers as elements: (threads, elements)."""
     raw = [np.ascontiguousarray(w).reshape(len(w), -1).view(np.uint8) for w in words]
-    return np.concatenate(raw, 1).view(KINDS.get(kind, {"s32": np.int32, "f32": np.float32}.get(kind)))
+    return np.concatenate(raw, 1).view({**KINDS, "s32": np.int32, "f32": np.float32}[kind])
 
 
 def multiply(name: str, args: list[np.ndarray], threads: int) -> list[np.ndarray]:

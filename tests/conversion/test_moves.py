@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, IntegerType, i32
 
-from tests.conversion.tiles import Tile, run, tensor
+from tests.conversion.tiles import TYPES, Tile, run, tensor
 from tileiras.dialects import arith, nv_tileas
 from tileiras.layout.linear import LinearLayout, blocked, log2
 
@@ -53,8 +53,8 @@ def test_a_large_conversion_goes_in_rounds_that_fit() -> None:
     src, dst = blocked(shape, 4, 2), blocked(shape, 4, 2, (0, 1))
     stats: dict[str, int] = {}
     tile = Tile(x, src)
-    [y] = run([tile], lambda v: [nv_tileas.ConvertLayout.make([v[0]], [tensor(dst, tile.type.element_type)])], 4, [np.float64],
-              stats=stats)
+    [y] = run([tile], lambda v: [nv_tileas.ConvertLayout.make([v[0]], [tensor(dst, tile.type.element_type)])], 4,
+              [np.float64], stats=stats)
     np.testing.assert_array_equal(x, y)
     assert stats["shared"] <= 16 * 1024
 
@@ -62,7 +62,8 @@ def test_a_large_conversion_goes_in_rounds_that_fit() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_extract_takes_the_numbered_slice(seed: int) -> None:
     rng = random.Random(seed)
-    whole, part = rng.choice([((16, 32), (4, 8)), ((64,), (16,)), ((8, 8), (8, 4)), ((8, 8), (1, 8)), ((64, 4), (64, 4))])
+    whole, part = rng.choice([((16, 32), (4, 8)), ((64,), (16,)), ((8, 8), (8, 4)), ((8, 8), (1, 8)),
+                              ((64, 4), (64, 4))])
     num_warps = rng.choice([1, 4])
     src, dst = any_layout(rng, whole, num_warps), any_layout(rng, part, num_warps)
     x = values(whole, np.float32)
@@ -91,7 +92,7 @@ def test_insert_replaces_the_numbered_slice(seed: int) -> None:
     small, big = values(part, np.float16) + 1000, values(whole, np.float16)
     index = [rng.randrange(w // p) for w, p in zip(whole, part)]
     [y] = run([Tile(small, layouts[0]), Tile(big, layouts[1]), *index],
-              lambda v: [nv_tileas.Insert.make([v[0], v[1], v[2:]], [tensor(layouts[2], v[1].type.element_type)])],
+              lambda v: [nv_tileas.Insert.make([v[0], v[1], v[2:]], [tensor(layouts[2], TYPES[big.dtype])])],
               num_warps, [np.float16])
     expected = big.copy()
     expected[tuple(slice(i * p, (i + 1) * p) for i, p in zip(index, part))] = small
@@ -106,9 +107,9 @@ def test_cat_joins_along_a_dimension(seed: int) -> None:
     whole = tuple(2 * n if d == dim else n for d, n in enumerate(shape))
     num_warps = rng.choice([1, 4])
     a, b = values(shape, np.float16), values(shape, np.float16) + 300
-    la, lb, out = any_layout(rng, shape, num_warps), any_layout(rng, shape, num_warps), any_layout(rng, whole, num_warps)
+    la, lb, out = (any_layout(rng, s, num_warps) for s in (shape, shape, whole))
     [y] = run([Tile(a, la), Tile(b, lb)],
-              lambda v: [nv_tileas.Cat.make([v[0], v[1]], [tensor(out, v[0].type.element_type)],
+              lambda v: [nv_tileas.Cat.make([v[0], v[1]], [tensor(out, TYPES[a.dtype])],
                                             {"dim": IntegerAttr(dim, i32)})], num_warps, [np.float16])
     np.testing.assert_array_equal(np.concatenate([a, b], dim), y)
 
@@ -124,12 +125,14 @@ def test_view_permute_and_broadcast(seed: int) -> None:
     out = any_layout(rng, (16, 8), num_warps)
     natural = src.reshape((16, 8))
     for layout in (natural, out):
-        [y] = run([tile], lambda v, layout=layout: [nv_tileas.View.make([v[0]], [tensor(layout, t)])], num_warps, [np.float32])
+        [y] = run([tile], lambda v, layout=layout: [nv_tileas.View.make([v[0]], [tensor(layout, t)])], num_warps,
+                  [np.float32])
         np.testing.assert_array_equal(x.reshape(16, 8), y)
     permutation = [2, 0, 1]
     for layout in (src.permute(permutation), any_layout(rng, (16, 8, 1), num_warps)):
         [y] = run([tile], lambda v, layout=layout: [nv_tileas.Permute.make(
-            [v[0]], [tensor(layout, t)], {"permutation": ArrayAttr([IntAttr(p) for p in permutation])})], num_warps, [np.float32])
+            [v[0]], [tensor(layout, t)], {"permutation": ArrayAttr([IntAttr(p) for p in permutation])})], num_warps,
+            [np.float32])
         np.testing.assert_array_equal(x.transpose(permutation), y)
     big = any_layout(rng, (8, 4, 16), num_warps)
     for operand in (tile, Tile(x, big.project((8, 1, 16)).compact_regs())):
@@ -163,8 +166,8 @@ def test_pack_and_unpack_reinterpret_bytes(dtype: type, seed: int) -> None:
     tile = Tile(x, wide)
     [y] = run([tile], lambda v: [nv_tileas.Pack.make([v[0]], [tensor(narrow, IntegerType(8))])], num_warps, [np.uint8])
     np.testing.assert_array_equal(x.view(np.uint8), y)
-    [z] = run([Tile(y, narrow)], lambda v: [nv_tileas.Unpack.make([v[0]], [tensor(wide, tile.type.element_type)])], num_warps,
-              [dtype])
+    [z] = run([Tile(y, narrow)], lambda v: [nv_tileas.Unpack.make([v[0]], [tensor(wide, tile.type.element_type)])],
+              num_warps, [dtype])
     np.testing.assert_array_equal(x, z)
 
 

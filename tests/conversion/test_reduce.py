@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i1, i32
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tests.conversion.test_moves import any_layout
 from tests.conversion.tiles import TYPES, Tile, run, tensor
@@ -18,7 +19,7 @@ from tileiras.layout.linear import LinearLayout, blocked
 Combine = Callable[[list[SSAValue]], tuple[list[Operation], list[SSAValue]]]
 
 
-def reduce_op(sources: list[SSAValue], dim: int, combine: Combine, results: list[Attribute]) -> Operation:
+def reduce_op(sources: list[SSAValue], dim: int, combine: Combine, results: list[Any]) -> Operation:
     types = [t for s in sources for t in (s.type.element_type, s.type.element_type)]  # type: ignore[attr-defined]
     block = Block(arg_types=types)
     ops, out = combine(list(block.args))
@@ -51,12 +52,16 @@ CASES = [(shape, dim) for shape in [(256,), (16, 32), (4, 8, 16), (2, 2), (1, 8)
 def test_sum_counts_every_element_once(shape: tuple[int, ...], dim: int, kind: str) -> None:
     rng = random.Random(str((shape, dim, kind)))
     for num_warps in (1, 4):
-        layout = blocked(shape, num_warps, 2) if kind == "blocked" else any_layout(rng, shape, num_warps, 2 * (kind == "copies"))
-        for dtype, cls in ((np.int32, arith.Addi), (np.float32, arith.Addf), (np.int8, arith.Addi), (np.float64, arith.Addf)):
+        layout = blocked(shape, num_warps, 2)
+        if kind != "blocked":
+            layout = any_layout(rng, shape, num_warps, 2 * (kind == "copies"))
+        for dtype in (np.int32, np.float32, np.int8, np.float64):
+            cls = arith.Addi if np.dtype(dtype).kind == "i" else arith.Addf
             x = (np.arange(np.prod(shape)) % 13 - 5).astype(dtype).reshape(shape)
             t = TYPES[np.dtype(dtype)]
             out = [t] if len(shape) == 1 else [tensor(layout.drop(dim).compact_regs(), t)]
-            [y] = run([Tile(x, layout)], lambda v, cls=cls, out=out: [reduce_op(v, dim, one(cls), out)], num_warps, [dtype])
+            [y] = run([Tile(x, layout)], lambda v, cls=cls, out=out: [reduce_op(v, dim, one(cls), out)], num_warps,
+                      [dtype])
             np.testing.assert_array_equal(x.sum(dim, dtype=dtype), y)
 
 
@@ -64,8 +69,8 @@ def test_a_row_inside_a_warp_needs_no_shared_memory() -> None:
     layout = blocked((16, 128), 4, 4)
     stats: dict[str, int] = {}
     x = np.random.default_rng(0).integers(-99, 99, (16, 128)).astype(np.int32)
-    [y] = run([Tile(x, layout)], lambda v: [reduce_op(v, 1, one(arith.Maxsi), [tensor(layout.drop(1).compact_regs(), i32)])],
-              4, [np.int32], stats=stats)
+    out = [tensor(layout.drop(1).compact_regs(), i32)]
+    [y] = run([Tile(x, layout)], lambda v: [reduce_op(v, 1, one(arith.Maxsi), out)], 4, [np.int32], stats=stats)
     np.testing.assert_array_equal(x.max(1), y)
     assert stats["shared"] == 0
     assert stats["shfl.sync.bfly.i32"] == 5 * 4       # five steps of the four rows a thread has
@@ -110,5 +115,6 @@ def test_a_layout_that_mixes_dimensions_is_converted_first() -> None:
     x = np.arange(64, dtype=np.int32).reshape(8, 8)
     for dim in (0, 1):
         out = [tensor(blocked((8,), 2), i32)]
-        [y] = run([Tile(x, layout)], lambda v, dim=dim, out=out: [reduce_op(v, dim, one(arith.Addi), out)], 2, [np.int32])
+        [y] = run([Tile(x, layout)], lambda v, dim=dim, out=out: [reduce_op(v, dim, one(arith.Addi), out)], 2,
+                  [np.int32])
         np.testing.assert_array_equal(x.sum(dim), y)

@@ -23,7 +23,8 @@ def scan_op(sources: list[SSAValue], dim: int, reverse: bool, combine: Combine) 
         block.add_op(op)
     block.add_op(arith.Yield.make([out]))
     return nv_tileas.Scan.make([sources], [[s.type for s in sources]],
-                               {"dim": IntegerAttr(dim, i32), "reverse": IntegerAttr(int(reverse), i1)}, [Region(block)])
+                               {"dim": IntegerAttr(dim, i32), "reverse": IntegerAttr(int(reverse), i1)},
+                               [Region(block)])
 
 
 def last_set(args: list[SSAValue]) -> tuple[list[Operation], list[SSAValue]]:
@@ -69,7 +70,8 @@ def test_prefixes(shape: tuple[int, ...], dim: int, kind: str, reverse: bool) ->
 
 
 def test_narrow_and_wide_elements() -> None:
-    for dtype, cls in ((np.float16, arith.Addf), (np.float64, arith.Addf), (np.int8, arith.Addi), (np.int64, arith.Muli)):
+    cases = ((np.float16, arith.Addf), (np.float64, arith.Addf), (np.int8, arith.Addi), (np.int64, arith.Muli))
+    for dtype, cls in cases:
         x = (np.arange(256) % 3).astype(dtype) if cls is not arith.Muli else np.full(256, -1, dtype)
         [y] = run([Tile(x, blocked((256,), 4, 2))], lambda v, cls=cls: [scan_op(v, 0, False, one(cls))], 4, [dtype])
         np.testing.assert_array_equal(np.cumprod(x) if cls is arith.Muli else np.cumsum(x, dtype=dtype), y)

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tests.conversion.machine import SHARED_START, Machine
+from tests.conversion.machine import Machine
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import Builder
 from tileiras.conversion.tileas_to_llvm.core import Lowering
@@ -114,9 +114,9 @@ def run(tiles: Sequence[Tile | int], build: Callable[[list[SSAValue]], list[Oper
         low.lower_op(op)
     last = next(op for op in reversed(ops) if op.results)
     values = [low.vec(r) for r in last.results]
-    assert SHARED_START
     machine = Machine(threads, max(16, plan.size))
-    args = [np.full(threads, t, np.int32).view(np.uint32) if isinstance(t, int) else registers(t, threads) for t in tiles]
+    args = [np.full(threads, t, np.int32).view(np.uint32) if isinstance(t, int) else registers(t, threads)
+            for t in tiles]
     env = machine.run(entry, args)
     if stats is not None:
         stats.update(machine.counts, shared=plan.size, ops=sum(len(list(b.ops)) for b in entry.parent.blocks))  # type: ignore[union-attr]

@@ -17,7 +17,7 @@ def test_fragments_are_those_of_the_ptx_isa(atom: MmaAtom) -> None:
             assert b.coords(b.index(i, lane)) == b_place(atom.b, atom.k, lane, i)
         for i in range(c.num_regs):
             assert c.coords(c.index(i, lane)) == c_place(lane, i)
-    assert a.num_regs * 32 == atom.m * atom.k and b.num_regs * 32 == atom.k * atom.n and c.num_regs * 32 == atom.m * atom.n
+    assert [x.num_regs * 32 for x in (a, b, c)] == [atom.m * atom.k, atom.k * atom.n, atom.m * atom.n]
     assert (a.num_regs * BITS[atom.a]) % 32 == 0
 
 
@@ -27,7 +27,7 @@ def test_every_result_has_one_owner_whose_operands_it_holds(warps: int, batch: i
     atom = choose_atom(80, "f16", "f16", "f32", 64, 64, 32)
     assert atom is not None
     layouts = dot_layouts(atom, 64, 64, 32, warps, batch)
-    a, b, c = layouts
+    a, _, c = layouts
     assert all(x.is_complete for x in layouts) and c.is_exclusive
     for lane_warp in ((0, 0), (31, warps - 1), (13, warps // 2)):
         rows = {a.coords(a.index(r, 0, lane_warp[1]))[:-1] for r in range(a.num_regs)}

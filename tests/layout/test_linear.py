@@ -93,7 +93,8 @@ def test_layouts_round_trip_through_text() -> None:
     from tileiras.layout.text import parse_linear, parse_shared
     context = Context()
     context.load_dialect(Builtin)
-    for layout in (blocked((4, 8), 4, 2), blocked((), 1), blocked((128,), 2, 4), LinearLayout((4, 4), (5, 0), (1, 2, 4, 8, 0), ())):
+    for layout in (blocked((4, 8), 4, 2), blocked((), 1), blocked((128,), 2, 4),
+                   LinearLayout((4, 4), (5, 0), (1, 2, 4, 8, 0), ())):
         text = f"<shape = [{'x'.join(map(str, layout.shape))}], {layout}>"
         parser = Parser(context, text)
         assert parse_linear(parser) == layout  # type: ignore[arg-type]

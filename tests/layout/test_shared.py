@@ -14,7 +14,7 @@ from tileiras.layout.shared import SharedLayout, access, bank_conflicts, between
 
 
 def counted_conflicts(layout: LinearLayout, shared: SharedLayout, elem_bytes: int) -> int:
-    """Wavefronts beyond one, at worst, of any access of any warp: 32 banks of 4 bytes, words in one bank served in turn."""
+    """Wavefronts beyond one, at worst, of any access of any warp: 32 banks of 4 bytes, a bank's words served in turn."""
     plan = access(layout, shared, elem_bytes)
     size = plan.vec * elem_bytes
     together = min(32, max(1, 128 // max(size, 4)))
@@ -74,7 +74,8 @@ def test_accesses_cover_each_element_once_at_its_offset(seed: int) -> None:
                 assert plan.slots[r] == n * plan.vec + i
                 assert side.index(r) not in seen
                 seen.add(side.index(r))
-        assert all(shared.offset(side.index(r)) == plan.groups[s // plan.vec][1] + s % plan.vec for r, s in enumerate(plan.slots))
+        for r, s in enumerate(plan.slots):
+            assert shared.offset(side.index(r)) == plan.groups[s // plan.vec][1] + s % plan.vec
         assert counted_conflicts(side, shared, elem_bytes) == bank_conflicts(side, shared, elem_bytes)
 
 
@@ -83,7 +84,8 @@ TRANSPOSES = [((64, 64), size, 16 // size) for size in (1, 2, 4, 8)]
 
 
 @pytest.mark.parametrize("shape,elem_bytes,per_thread", TRANSPOSES)
-def test_a_transposition_is_free_of_conflicts_and_wide_on_one_side(shape: tuple[int, int], elem_bytes: int, per_thread: int) -> None:
+def test_a_transposition_is_free_of_conflicts_and_wide_on_one_side(shape: tuple[int, int], elem_bytes: int,
+                                                                   per_thread: int) -> None:
     rows, columns = blocked(shape, 4, per_thread), blocked(shape, 4, per_thread, (0, 1))
     shared = between(rows, columns, elem_bytes)
     assert counted_conflicts(rows, shared, elem_bytes) == counted_conflicts(columns, shared, elem_bytes) == 0
@@ -103,7 +105,8 @@ def test_accumulators_leave_through_shared_memory_without_conflicts() -> None:
 @pytest.mark.parametrize("names", ["f16 f16 f32", "tf32 tf32 f32", "i8 i8 i32", "f64 f64 f64", "f8E4M3FN f8E4M3FN f32"])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_operand_buffers_suit_writer_and_fragment(names: str, transposed: bool) -> None:
-    atom = choose_atom(90, *names.split(), 64, 64, 64)
+    a_type, b_type, acc = names.split()
+    atom = choose_atom(90, a_type, b_type, acc, 64, 64, 64)
     assert atom is not None
     a, b, _ = dot_layouts(atom, 64, 64, 64, 4)
     elem_bytes = {"f16": 2, "tf32": 4, "i8": 1, "f64": 8, "f8E4M3FN": 1}[names.split()[0]]

@@ -1,4 +1,4 @@
-"""`hoist-buffers`: buffers and conversions of loop-invariant tiles are made once, before the loop, if they fit there."""
+"""`hoist-buffers`: buffers and conversions of loop-invariant tiles are made once, before the loop, if they fit."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -9,7 +9,14 @@ from xdsl.ir import Block, Operation, Region
 
 from tests.conversion.tiles import tensor
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.nv_tileas import AllocTensor, BufferType, ConvertLayout, LoadShared, SharedLayoutAttr, StoreShared
+from tileiras.dialects.nv_tileas import (
+    AllocTensor,
+    BufferType,
+    ConvertLayout,
+    LoadShared,
+    SharedLayoutAttr,
+    StoreShared,
+)
 from tileiras.driver.targets import find_target
 from tileiras.layout.linear import blocked
 from tileiras.layout.shared import SharedLayout

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
 
+    def __getattr__(name: str) -> type[TileOp]:
+        """The ops that the loop over SHARED declares."""
+        ...
+
 
 @irdl_attr_definition
 class LayoutAttr(Data[LinearLayout]):

@@ -23,7 +23,8 @@ from tileiras.layout.linear import LinearLayout, log2
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "f64": 64, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "s32": 32}
 """Width of an element in a fragment's registers, in bits."""
 
-TYPE_NAMES = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "f32": "f32", "f64": "f64", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2"}
+TYPE_NAMES = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "f32": "f32", "f64": "f64", "f8E4M3FN": "e4m3",
+              "f8E5M2": "e5m2"}
 """From the IR's name of a float type to PTX's."""
 
 
@@ -125,16 +126,17 @@ def choose_atom(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int,
                 signed_a: bool = True, signed_b: bool = True) -> MmaAtom | None:
     """The instruction for a tile product (m x k) x (k x n), or None: multiply and add by ordinary arithmetic.
 
-    target: a compute capability times ten, or anything with `.cc`. a, b, acc: element types as the IR prints them (f16, bf16, tf32, f32,
-    f64, i8, f8E4M3FN, f8E5M2; acc also i32). None when no type fits on this target or the tile is smaller than every
-    atom. 8-bit floats on an SM without their own instruction give the f16 atom with `widen` = "f16": the conversion
-    loses nothing."""
+    target: a compute capability times ten, or anything with `.cc`. a, b, acc: element types as the IR prints them
+    (f16, bf16, tf32, f32, f64, i8, f8E4M3FN, f8E5M2; acc also i32). None when no type fits on this target or the tile
+    is smaller than every atom. 8-bit floats on an SM without their own instruction give the f16 atom with `widen` =
+    "f16": the conversion loses nothing."""
     sm = target if isinstance(target, int) else target.cc
     return _choose(sm, a, b, acc, m, n, k, signed_a, signed_b)
 
 
 @lru_cache(maxsize=1024)
-def _choose(sm: int, a: str, b: str, acc: str, m: int, n: int, k: int, signed_a: bool, signed_b: bool) -> MmaAtom | None:
+def _choose(sm: int, a: str, b: str, acc: str, m: int, n: int, k: int, signed_a: bool,
+            signed_b: bool) -> MmaAtom | None:
     if a == b == "i8" and acc == "i32":
         ptx_a, ptx_b, ptx_acc = "s8" if signed_a else "u8", "s8" if signed_b else "u8", "s32"
     elif a in TYPE_NAMES and b in TYPE_NAMES and acc in TYPE_NAMES:

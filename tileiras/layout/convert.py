@@ -1,4 +1,4 @@
-"""How a tile changes its layout: not at all, by renaming registers, by shuffles inside warps, or through shared memory."""
+"""How a tile changes its layout: by renaming registers, by shuffles inside warps, or through shared memory."""
 from __future__ import annotations
 
 from dataclasses import dataclass

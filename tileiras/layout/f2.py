@@ -69,7 +69,7 @@ class Span:
 
 
 def solve(bases: Sequence[int], targets: Sequence[int]) -> list[int | None]:
-    """For each target, a mask of bases whose XOR is the target, preferring low-numbered bases; None if there is none."""
+    """For each target, a mask of bases whose XOR is the target, preferring low-numbered bases; None if none is."""
     span = Span(bases)
     out: list[int | None] = []
     for value in targets:

@@ -121,7 +121,7 @@ class LinearLayout:
         return self._map(shape, move)
 
     def project(self, shape: Sequence[int]) -> LinearLayout:
-        """The layout that a broadcast's operand of `shape` (extents 1 where it grows) has, so that this is its result's.
+        """The layout for a broadcast's operand of `shape` (extents 1 where it grows), so that this is its result's.
 
         A thread's register r then holds the element that register r of the result needs (see `compact_regs`)."""
         source, target = dim_bits(self.shape), dim_bits(shape)
@@ -190,7 +190,8 @@ class LinearLayout:
 
 
 @lru_cache(maxsize=4096)
-def blocked(shape: tuple[int, ...], num_warps: int, per_thread: int = 1, order: tuple[int, ...] | None = None) -> LinearLayout:
+def blocked(shape: tuple[int, ...], num_warps: int, per_thread: int = 1,
+            order: tuple[int, ...] | None = None) -> LinearLayout:
     """A coalesced layout: `per_thread` consecutive elements along the fastest dimension in a thread's first registers,
     then lanes, then warps over the dimensions fastest first, then the remaining elements in registers.
 

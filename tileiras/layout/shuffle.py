@@ -24,7 +24,7 @@ LANES = [1 << i for i in range(LANE_BITS)]
 
 @dataclass(frozen=True)
 class Stage:
-    """registers' = registers permuted by x -> x ^ `flip`, in the threads where the parity of the masked lane and warp is odd."""
+    """Registers permuted by x -> x ^ `flip`, in the threads where the parity of the masked lane and warp is odd."""
 
     lane_mask: int
     warp_mask: int

@@ -5,8 +5,8 @@
       nv_tileas.store_shared %q, %b              ->    scf.for ... {
       nv_tileas.dot %b, ... }                            nv_tileas.dot %b, ... }
 
-The queries of an attention kernel then wait in shared memory, not in registers. Such a buffer lives as long as the loop;
-where the block's shared memory has no room for that, it stays where it was.
+The queries of an attention kernel then wait in shared memory, not in registers. Such a buffer lives as long as the
+loop; where the block's shared memory has no room for that, it stays where it was.
 """
 from __future__ import annotations
 

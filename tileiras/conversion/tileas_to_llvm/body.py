@@ -37,7 +37,7 @@ class Body:
 
     @property
     def is_commutative(self) -> bool:
-        """Whether swapping the two sides certainly gives the same bits: each result is one commutative op of its pair."""
+        """Whether swapping the two sides surely gives the same bits: each result is one commutative op of its pair."""
         args = self.block.args
         for i, v in enumerate(self.terminator.operands):
             owner = v.owner
@@ -90,8 +90,8 @@ class Body:
         block = Block(arg_types=[wide(v.type) for v in [*self.block.args, *captured]])
         values: dict[SSAValue, SSAValue] = dict(zip([*self.block.args, *captured], block.args))
         for o in self.ops:
-            new: Any = type(o).create(operands=[values[v] for v in o.operands], result_types=[wide(r.type) for r in o.results],
-                                      properties=dict(o.properties))
+            new: Any = type(o).create(operands=[values[v] for v in o.operands], properties=dict(o.properties),
+                                      result_types=[wide(r.type) for r in o.results])
             block.add_op(new)
             values.update(zip(o.results, new.results))
         found = self._copies[n] = (block, captured, [values[v] for v in self.terminator.operands])

@@ -40,8 +40,8 @@ def plan_bytes(plan: Plan) -> int:
     return plan.bytes if isinstance(plan, ThroughShared) else 0
 
 
-def emit_plan(low: Lowering, op: Operation, v: SSAValue, plan: Plan, extra: int = 0) -> SSAValue:
-    """Carry out a plan on the vector of a thread's registers; `op` owns the scratch, from byte `extra` on."""
+def emit_plan(low: Lowering, op: Operation, v: SSAValue, plan: Plan) -> SSAValue:
+    """Carry out a plan on the vector of a thread's registers; `op` owns the scratch."""
     b = low.b
     if isinstance(plan, Noop):
         return v
@@ -51,7 +51,7 @@ def emit_plan(low: Lowering, op: Operation, v: SSAValue, plan: Plan, extra: int 
     plain = to_plain(b, v)
     if isinstance(plan, WarpShuffle):
         return from_plain(b, _shuffle(low, plain, plan), t)
-    base = low.shared_ptr(op, extra)
+    base = low.shared_ptr(op)
     out = None
     for number in range(plan.num_rounds):
         low.before_shared_write()
@@ -91,10 +91,10 @@ def _shuffle(low: Lowering, v: SSAValue, plan: WarpShuffle) -> SSAValue:
     return gather(b, _flip(low, taken, plan.after), plan.result)
 
 
-def convert(low: Lowering, op: Operation, source: SSAValue, src: LinearLayout, dst: LinearLayout, extra: int = 0) -> SSAValue:
+def convert(low: Lowering, op: Operation, source: SSAValue, src: LinearLayout, dst: LinearLayout) -> SSAValue:
     """The registers of tensor `source`, seen as laid out by `src`, in layout `dst`; one vector."""
     plan = plan_for(src, dst, low.element(source), low.target)
-    return emit_plan(low, op, low.vec(source), plan, extra)
+    return emit_plan(low, op, low.vec(source), plan)
 
 
 def relayout(low: Lowering, op: Operation, source: SSAValue, src: LinearLayout, result: SSAValue) -> None:

@@ -149,7 +149,8 @@ def _layouts(op: Operation, atom: MmaAtom) -> tuple[int, list[LinearLayout]]:
     return batch[0] if batch else 1, list(found)
 
 
-def _operand(low: Lowering, op: Operation, index: int, fragment: LinearLayout, per_word: int, word: Attribute) -> Operand:
+def _operand(low: Lowering, op: Operation, index: int, fragment: LinearLayout, per_word: int,
+             word: Attribute) -> Operand:
     v = op.operands[index]
     if isinstance(v.type, TensorType):
         return FromRegisters(low, v, per_word, word)

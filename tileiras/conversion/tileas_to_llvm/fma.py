@@ -35,8 +35,7 @@ def multiply_add(low: Lowering, op: Operation) -> None:
     for v in op.operands[:2]:
         if not isinstance(v.type, BufferType):
             raise CompileError("a multiply-add dot takes its operands from shared memory")
-    lhs, rhs = (v.type.layout.data for v in op.operands[:2])  # type: ignore[attr-defined]
-    k = lhs.shape[-1]
+    k = op.operands[0].type.layout.data.shape[-1]  # type: ignore[attr-defined]
     size = max(bits_of(v.type.element_type) // 8 for v in op.operands[:2])  # type: ignore[attr-defined]
     unroll = min(k, max(1, UNROLL_BYTES // max(4, size)))
     compute = _compute_type(low, op)
@@ -81,7 +80,8 @@ class _Reader:
 
     Registers of the operand: k (lowest), then the rows (columns) that the thread's accumulators need."""
 
-    def __init__(self, low: Lowering, op: Operation, side: int, acc: LinearLayout, unroll: int, compute: Attribute) -> None:
+    def __init__(self, low: Lowering, op: Operation, side: int, acc: LinearLayout, unroll: int,
+                 compute: Attribute) -> None:
         buffer = op.operands[side]
         assert isinstance(buffer.type, BufferType)
         self.low, self.compute = low, compute
@@ -92,7 +92,7 @@ class _Reader:
         shared = buffer.type.layout.data
         rank = len(shared.shape)
         fields, acc_fields = dim_bits(shared.shape), dim_bits(acc.shape)
-        kept = rank - 2 if side == 0 else rank - 1          # the dimension shared with the accumulator, beside the batch
+        kept = rank - 2 if side == 0 else rank - 1          # the dimension that the accumulator has too
         k_dim = rank - 1 if side == 0 else rank - 2
 
         def move(basis: int) -> int:
@@ -129,7 +129,8 @@ class _Reader:
         return _to_compute(self.low, v, self.compute, self.element, self.signed)
 
 
-def _step(low: Lowering, a: _Reader, c: _Reader, acc: SSAValue, step: SSAValue, registers: int, unroll: int) -> SSAValue:
+def _step(low: Lowering, a: _Reader, c: _Reader, acc: SSAValue, step: SSAValue, registers: int,
+          unroll: int) -> SSAValue:
     b = low.b
     left, right = a.read(step), c.read(step)
     t = acc.type

@@ -1,4 +1,4 @@
-"""reduce: in each thread over its registers, then over lanes by butterfly shuffles, then over warps through shared memory.
+"""reduce: in each thread over its registers, over lanes by butterfly shuffles, over warps through shared memory.
 
 The layout says which register, lane and warp bits step along the reduced dimension. Each such bit halves the problem;
 bits whose basis depends on those before only lead to copies and are skipped, so nothing is counted twice. The result
@@ -133,7 +133,8 @@ def reduce(low: Lowering, op: Operation) -> None:
 
     for result, v in zip(op.results, values):
         if isinstance(result.type, TensorType):
-            low.set(result, emit_plan(low, op, v, plan_for(steps.result, low.layout(result), low.element(result), low.target)))
+            plan = plan_for(steps.result, low.layout(result), low.element(result), low.target)
+            low.set(result, emit_plan(low, op, v, plan))
         else:
             low.set(result, b.extract(v, 0))
 

@@ -28,7 +28,7 @@ from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, lowers
 from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, shuffle_lanes, to_plain
 from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
 from tileiras.dialects.nv_tileas import layout_of
-from tileiras.layout.convert import ThroughShared, through_shared
+from tileiras.layout.convert import Plan, ThroughShared, through_shared
 from tileiras.layout.f2 import Span
 from tileiras.layout.linear import LinearLayout, blocked, dim_bits
 
@@ -58,7 +58,7 @@ class Steps:
 
 @lru_cache(maxsize=512)
 def steps_of(layout: LinearLayout, dim: int) -> Steps:
-    """The walk for a layout; one in which some index bit of the dimension belongs to no single place bit is replaced."""
+    """The walk for a layout; one in which an index bit of the dimension belongs to no single place bit is replaced."""
     low, bits = dim_bits(layout.shape)[dim]
     along = (1 << bits) - 1 << low
     units = [1 << low + i for i in range(bits)]
@@ -318,7 +318,8 @@ def scan_scratch(op: Operation, target: Any) -> int:
     most = 0
     for v, r in zip(op.operands, op.results):
         element = v.type.element_type  # type: ignore[attr-defined]
-        plans = [plan_for(layout_of(v), steps.layout, element, target), plan_for(steps.layout, layout_of(r), element, target)]
+        plans: list[Plan] = [plan_for(layout_of(v), steps.layout, element, target),
+                             plan_for(steps.layout, layout_of(r), element, target)]
         plans += [_plan(step, v, target) for step in steps.walk if isinstance(step, Exchange)]
         most = max(most, *(plan_bytes(p) for p in plans))
     return most

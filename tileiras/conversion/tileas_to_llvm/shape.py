@@ -124,7 +124,8 @@ def _static_number(op: Operation, first: int, shape: tuple[int, ...], part: tupl
     return number
 
 
-def _run_time_number(low: Lowering, op: Operation, first: int, shape: tuple[int, ...], part: tuple[int, ...]) -> SSAValue:
+def _run_time_number(low: Lowering, op: Operation, first: int, shape: tuple[int, ...],
+                     part: tuple[int, ...]) -> SSAValue:
     """The number of the slice as an i32."""
     b = low.b
     number, at = b.i32(0), 0
@@ -139,7 +140,7 @@ def _run_time_number(low: Lowering, op: Operation, first: int, shape: tuple[int,
 
 def _slice_plan(whole: LinearLayout, part: LinearLayout, number: int | None, element: Any,
                 target: Any) -> tuple[int, Plan] | None:
-    """How a slice gets out without going through shared memory: (registers to XOR, plan of the rest); None if it can't."""
+    """How a slice gets out without shared memory: (registers to XOR, plan of the rest); None if it can't."""
     if number is None:
         return None
     flat = sum(bit for i, bit in enumerate(slice_bits(whole.shape, part.shape)) if number >> i & 1)
