@@ -65,8 +65,9 @@ def product(atom: MmaAtom, shape: tuple[int, int, int], num_warps: int, source: 
     if source == "registers":
         tiles = [Tile(a, la, element_of(atom.a)), Tile(b, lb, element_of(atom.b)), Tile(c, lc)]
 
-        def build(v):
+        def from_registers(v):
             return [nv_tileas.Dot.make(v, [v[2].type], attrs)]
+        build = from_registers
     else:
         rank = len(la.shape)
         order = (rank - 2, rank - 1, *range(rank - 2))
@@ -75,10 +76,11 @@ def product(atom: MmaAtom, shape: tuple[int, int, int], num_warps: int, source: 
         wb = blocked(lb.shape, num_warps, max(1, 16 // b.itemsize), order if k_major else None)
         tiles = [Tile(a, wa, element_of(atom.a)), Tile(b, wb, element_of(atom.b)), Tile(c, lc)]
 
-        def build(v):
+        def from_buffers(v):
             lhs = to_buffer(v[0], operand_buffer(la.shape, a.itemsize, rank - 1, wa, la))
             rhs = to_buffer(v[1], operand_buffer(lb.shape, b.itemsize, rank - 2, wb, lb))
             return [*lhs, *rhs, nv_tileas.Dot.make([lhs[0].results[0], rhs[0].results[0], v[2]], [v[2].type], attrs)]
+        build = from_buffers
     [d] = run(tiles, build, num_warps, [NUMPY[atom.acc]], gpu="sm_90", stats=stats)
     np.testing.assert_array_equal(exact(a) @ exact(b) + exact(c), exact(d))
 
