@@ -84,6 +84,14 @@ def test_cluster_scope_needs_clusters() -> None:
     assert problems(line, SM80) and not problems(line, SM90)
 
 
+@pytest.mark.parametrize("name, fine", [
+    ("k", True), ("_Z3addPf", True), ("a$b_9", True), ("a.b", False), ('"a b"', False), ('"\\C3\\A9"', False),
+    ('""', False),
+])
+def test_kernel_names_are_ptx_names(name: str, fine: bool) -> None:
+    assert bool(problems(programs.vector_op(SM90, name=name), SM90)) != fine
+
+
 def test_rules_name_features_of_the_table() -> None:
     for rule in INTRINSIC_RULES:
         assert any(getattr(target, rule.feature) for target in TARGETS), rule

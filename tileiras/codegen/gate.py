@@ -108,6 +108,8 @@ _GENERIC_MATH = re.compile(r"llvm\.(" + "|".join((*APPROXIMABLE, *LIBRARY_ONLY))
 _INSTRUCTION = re.compile(r"(?:^|= |tail |notail )(frem|atomicrmw|cmpxchg|load atomic|store atomic|fence|sitofp|uitofp|"
                           r"fptosi|fptoui|fptrunc|fpext|fadd|fsub|fmul|fdiv)\b([^\n]*)", re.MULTILINE)
 _SUSPECT = re.compile(r"\bfrem\b|\batomic|\bcmpxchg\b|\bfence\b|\bi128\b|\bfp128\b|\bx86_fp80\b")
+_KERNEL = re.compile(r'^define ptx_kernel void @(?:"([^"]*)"|([^\s(]+))', re.MULTILINE)
+_PTX_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
 _SCOPE = re.compile(r'syncscope\("(\w*)"\)')
 _WIDE_FLOATS = ("fp128", "x86_fp80", "ppc_fp128")
 
@@ -159,6 +161,10 @@ def _atomic(op: str, rest: str, target: Target) -> Iterator[str]:
 def problems(llvm_ir: str, target: Target) -> list[str]:
     """Why `llvm_ir` can't be compiled for `target`: one text a reason, in order of appearance, none twice."""
     found: dict[str, None] = {}
+    for match in _KERNEL.finditer(llvm_ir):
+        kernel = match.group(1) or match.group(2) or ""
+        if not _PTX_IDENTIFIER.fullmatch(kernel):
+            found[f"a kernel called '{kernel}': PTX names are of letters, digits, '_' and '$'"] = None
     for name in dict.fromkeys(_INTRINSIC.findall(llvm_ir)):
         if name.startswith("llvm.nvvm."):
             short = name[len("llvm.nvvm."):]
