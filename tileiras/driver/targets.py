@@ -94,6 +94,7 @@ class Target:
 
     # --- conversions
     has_cvt_bf16: bool = False             # cvt.rn.bf16[x2].f32
+    has_cvt_bf16_directed: bool = False    # cvt.{rz,rm,rp}.bf16.f32
     has_cvt_tf32: bool = False             # cvt.rna.tf32.f32
     has_cvt_tf32_rn: bool = False          # cvt.{rn,rz}.tf32.f32
     has_cvt_int_bf16: bool = False         # cvt.rn.bf16.{s,u}{8,16,32,64}
@@ -146,8 +147,8 @@ _ADA: dict[str, Any] = {**_AMPERE, "has_fp8_mma": True, "has_cvt_fp8": True}
 _HOPPER: dict[str, Any] = {
     **_ADA, "has_stmatrix": True, "has_f64_mma_m16": True, "has_clusters": True, "has_tma": True, "has_elect": True,
     "has_setmaxnreg": True, "has_griddepcontrol": True, "has_bf16_arith": True, "has_ex2_bf16": True,
-    "has_tanh_bf16": True, "has_cvt_tf32_rn": True, "has_cvt_int_bf16": True, "has_atom_bf16": True,
-    "has_atom_vector_f32": True, "has_atom_b128": True,
+    "has_tanh_bf16": True, "has_cvt_tf32_rn": True, "has_cvt_int_bf16": True, "has_cvt_bf16_directed": True,
+    "has_atom_bf16": True, "has_atom_vector_f32": True, "has_atom_b128": True,
 }
 _BLACKWELL: dict[str, Any] = {
     **_HOPPER, "has_wide_global_access": True, "has_f32x2_arith": True, "has_minmax3": True, "has_cvt_fp4_fp6": True,

@@ -67,9 +67,10 @@ def narrow(low: Any, x: SSAValue, t: Any, mode: str = "rn") -> SSAValue:
         return x
     if mode == "rn":
         return b.cast("fptrunc", x, like(x, t))
-    if t == F16:
+    if t == F16 or low.target.has_cvt_bf16_directed:
         def convert(one: SSAValue) -> SSAValue:
-            return b.asm(f"cvt.{mode}.f16.f32 $0, $1;", "=h,f", [F16], [one], sideeffect=False)[0]
+            name = "f16" if t == F16 else "bf16"
+            return b.asm(f"cvt.{mode}.{name}.f32 $0, $1;", "=h,f", [t], [one], sideeffect=False)[0]
         return map_registers(b, convert, x)
     return _bf16_directed(b, x, mode)
 
