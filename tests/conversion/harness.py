@@ -126,7 +126,7 @@ def build(cases: list[Case], gpu: str, registers: int = 4) -> str:
 
 
 def evaluate(cases: list[Case], inputs: dict[tuple[str, int], np.ndarray], gpu: str,
-             registers: int = 4) -> list[np.ndarray]:
+             registers: int = 4, level: int = 3) -> list[np.ndarray]:
     """The result of every case for the operand arrays (all of one length, padded here to whole blocks)."""
     from tileiras import sim
     from tileiras.codegen import compile_llvm_to_ptx
@@ -136,6 +136,6 @@ def evaluate(cases: list[Case], inputs: dict[tuple[str, int], np.ndarray], gpu: 
     blocks = -(-length // per_block)
     padded = [np.resize(np.ascontiguousarray(inputs[s]), blocks * per_block) for s in sources]
     outputs = [np.zeros(blocks * per_block, NUMPY[c.result]) for c in cases]
-    ptx = compile_llvm_to_ptx(build(cases, gpu, registers), gpu)
+    ptx = compile_llvm_to_ptx(build(cases, gpu, registers), gpu, level)
     sim.simulate(ptx, kernel="k", grid=(blocks, 1, 1), args=[*padded, *outputs])
     return [out[:length] for out in outputs]

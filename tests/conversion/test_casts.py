@@ -49,10 +49,11 @@ def _power(x: float, mode: str) -> float:
     return 2.0 ** min(e + up, 127)
 
 
-def verify(cases: list[Case], columns: dict[str, np.ndarray], gpu: str, registers: int = 4) -> None:
+def verify(cases: list[Case], columns: dict[str, np.ndarray], gpu: str, registers: int = 4,
+           level: int = 3) -> None:
     length = max(len(x) for x in columns.values())
     arrays = {s: np.resize(columns[s[0]], length) for s in inputs_of(cases)}
-    for case, got in zip(cases, evaluate(cases, arrays, gpu, registers)):
+    for case, got in zip(cases, evaluate(cases, arrays, gpu, registers, level)):
         source = ref.numbers(arrays[case.operands[0], 0], case.operands[0])
         want = np.array([converted(x, case.result, case.attrs["rounding"]) for x in source.tolist()])
         bad = np.flatnonzero(~ref.same(got, want, case.result))
@@ -84,6 +85,12 @@ def test_to_e8m0(gpu: str) -> None:
     cases = [Case("arith.convertf", (a,), "e8m0", {"rounding": mode}) for a in sources
              for mode in ("zero", "positive_inf", "nearest_even")]
     verify(cases, {a: samples(a) for a in sources}, gpu)
+
+
+def test_without_optimization() -> None:
+    cases = [Case("arith.convertf", (a,), b, {"rounding": "nearest_even"})
+             for a in (*WIDE, *NARROW) for b in ("bf16", "f16", *NARROW) if a != b]
+    verify(cases, {a: samples(a) for a in (*WIDE, *NARROW)}, "sm_90", level=0)
 
 
 def test_scalar_and_odd_counts() -> None:

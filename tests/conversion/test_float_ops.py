@@ -34,10 +34,10 @@ def draw(kind: str, count: int, seed: int) -> list[np.ndarray]:
 
 
 def check(cases: list[Case], inputs: list[np.ndarray], wanted: Callable[[Case, list[np.ndarray]], np.ndarray], gpu: str,
-          registers: int = 4) -> None:
+          registers: int = 4, level: int = 3) -> None:
     """Evaluate all cases in one kernel; every element must agree with `wanted` (float64; NaN in any: not compared)."""
     arrays = {s: inputs[s[1]] for s in inputs_of(cases)}
-    for case, got in zip(cases, evaluate(cases, arrays, gpu, registers)):
+    for case, got in zip(cases, evaluate(cases, arrays, gpu, registers, level)):
         want = wanted(case, inputs[:len(case.operands)])
         bad = np.flatnonzero(~ref.same(got, want, case.result))
         if len(bad):
@@ -75,6 +75,12 @@ def test_flush_to_zero() -> None:
     for case in cases:
         edge |= np.abs(exact(case, inputs[:len(case.operands)])) == 2.0 ** -126
     check(cases, [x[~edge] for x in inputs], exact, "sm_90")
+
+
+@pytest.mark.parametrize("kind", ("bf16", "f32"))
+def test_rounding_without_optimization(kind: str) -> None:
+    cases = [Case(op, (kind,) * OPERANDS.get(op, 2), kind, {"rounding": mode}) for op in BINARY for mode in ref.MODES]
+    check(cases, draw(kind, 3, 10), exact, "sm_80", level=0)
 
 
 def test_scalar() -> None:
