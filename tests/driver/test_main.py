@@ -95,6 +95,22 @@ def test_text_goes_to_standard_output(capfdbinary: pytest.CaptureFixture[bytes])
     assert "cuda_tile" in pathlib.Path("t.mlir").read_text()
 
 
+def test_a_dash_sends_the_cubin_to_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert driver.main(["ok.bc", "--gpu-name", "sm_90", "-o", "-"]) == 0
+    assert capfdbinary.readouterr().out[:4] == b"\x7fELF"
+
+
+def test_timing_names_every_phase(capsys: pytest.CaptureFixture[str]) -> None:
+    assert driver.main(["ok.bc", "--gpu-name", "sm_90", "--pass-timing"]) == 0
+    err = capsys.readouterr().err
+    assert "read-bytecode" in err and "ptxas" in err and err.splitlines()[-1].startswith("total")
+
+
+def test_printing_after_a_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    assert driver.main(["ok.bc", "--gpu-name", "sm_90", "--print-ir-after=read-bytecode", "-o", "o"]) == 0
+    assert capsys.readouterr().err.startswith("// *** IR dump after read-bytecode ***\ncuda_tile.module")
+
+
 def test_output_replaces_a_file_and_keeps_a_device() -> None:
     pathlib.Path("o").write_bytes(b"old")
     assert driver.main(["ok.bc", "--gpu-name", "sm_90", "-o", "o"]) == 0

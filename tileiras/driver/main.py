@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tileiras.errors import BytecodeError, CompileError, ConfigError, InputError, TileirasError, UsageError
 
 if TYPE_CHECKING:
+    from tileiras.codegen.resources import Entry
     from tileiras.driver.command_line import CommandLine
     from tileiras.driver.options import CompileOptions
 
@@ -103,8 +104,9 @@ def _compile(line: CommandLine) -> int:
     options = _options(line)
     options.validate()
     output = line.text("output-file", DEFAULT_OUTPUT if emit == "cubin" else STDOUT)
-    write_output(output, _produce(bytecode, options))
-    _write_remarks(line)
+    data, entries = _produce(bytecode, options)
+    write_output(output, data)
+    _write_remarks(line, entries)
     if options.timing is not None:
         _print_timings(options.timing)
     return 0
@@ -146,25 +148,34 @@ def _options(line: CommandLine) -> CompileOptions:
         timing=[] if line.flag("pass-timing") else None, print_sink=_say)
 
 
-def _produce(bytecode: bytes, options: CompileOptions) -> bytes:
+def _produce(bytecode: bytes, options: CompileOptions) -> tuple[bytes, tuple[Entry, ...]]:
+    """What is written, and the compiled kernels if it came to that."""
     from tileiras.compiler import compile_module, stage_text
     from tileiras.driver.options import DIALECT_STAGES
 
     if options.emit in DIALECT_STAGES:
-        return stage_text(bytecode, options, options.emit).encode()
+        return stage_text(bytecode, options, options.emit).encode(), ()
     module = compile_module(bytecode, options)
     for warning in module.warnings:
         _say(warning)
     if options.emit == "cubin":
-        return module.cubin
-    return (module.ptx if options.emit == "ptx" else module.llvm).encode()
+        return module.cubin, module.entries
+    return (module.ptx if options.emit == "ptx" else module.llvm).encode(), ()
 
 
-def _write_remarks(line: CommandLine) -> None:
-    """An empty remark file where one was asked for: frontends read it back."""
-    if line.text("remark-format") == "yaml":
-        from tileiras.driver.output import write_output
-        write_output(line.text("remarks-output-file", "tileir_remarks.yaml"), b"")
+def _write_remarks(line: CommandLine, entries: tuple[Entry, ...]) -> None:
+    """The remarks asked for, on stderr or in a YAML file (which is written even when empty: frontends read it back)."""
+    yaml = line.text("remark-format") == "yaml"
+    if not yaml and not any(name.startswith("remarks") for name in line.values):
+        return
+    from tileiras.driver.output import write_output
+    from tileiras.driver.remarks import DEFAULT_FILE, as_text, as_yaml, remarks_of, wanted
+
+    remarks = [remark for remark in remarks_of(entries) if wanted(line, remark)]
+    if yaml:
+        write_output(line.text("remarks-output-file", DEFAULT_FILE), as_yaml(remarks).encode())
+    elif remarks:
+        _say(as_text(remarks))
 
 
 def _print_timings(timings: list[tuple[str, float]]) -> None:
