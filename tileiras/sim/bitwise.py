@@ -10,10 +10,42 @@ from tileiras.sim.types import BITS, SIGNED, VALUE
 
 
 def _logic(f):
+    decisive = {np.bitwise_and: False, np.bitwise_or: True}.get(f)
+
     def decode(decoder, ins):
         t = ins.parts[-1]
+        if t == "pred" and decisive is not None and decoder.launch.undefined == "propagate":
+            return _decided(decoder, ins, f, decisive)
         return decoder.simple(ins, [t, t], t, f)
     return decode
+
+
+def _decided(decoder, ins, f, decisive: bool):
+    """and, or of predicates where one may have no value: the other decides when it is false, or true."""
+    (a, slot_a), (b, slot_b) = (decoder.raw_source(o, "pred") for o in ins.operands[1:])
+    put = decoder.target(ins.operands[0], "pred")
+    _, out = decoder.widening(ins.operands[0], "pred")
+
+    def missing(st, slot):
+        if slot is None or st.I[slot] is True:
+            return None
+        return np.ones(st.size, bool) if st.I[slot] is None else ~st.I[slot]
+
+    def run(st):
+        x, y = a(st), b(st)
+        lost_a, lost_b = missing(st, slot_a), missing(st, slot_b)
+        if lost_a is None and lost_b is None:
+            put(st, f(x, y))
+            return
+        wx, wy = st.spread(x), st.spread(y)
+        none = np.zeros(st.size, bool)
+        la, lb = none if lost_a is None else lost_a, none if lost_b is None else lost_b
+        settled = (~la & (wx == decisive)) | (~lb & (wy == decisive))
+        r = np.where(settled, decisive, f(wx, wy))
+        put(st, r if st.index is None else r[st.index])
+        if out is not None:
+            st.unwrite(out, (la | lb) & ~settled & st.active)
+    return run
 
 
 operation("and")(_logic(np.bitwise_and))
@@ -33,50 +65,43 @@ def _cnot(decoder, ins):
     return decoder.simple(ins, [t], t, lambda a: (a == 0).astype(a.dtype))
 
 
-def _shift_amount(decoder, operand, bits: int):
-    """(getter, constant or None) of a shift count."""
-    get = decoder.source(operand, "u32")
-    if isinstance(operand, ptx.Immediate):
-        return get, operand.value & 0xFFFFFFFF
-    return get, None
+def _shift_amount(operand) -> int | None:
+    """A constant shift count, or None."""
+    return operand.value & 0xFFFFFFFF if isinstance(operand, ptx.Immediate) else None
 
 
 @operation("shl")
 def _shl(decoder, ins):
     t = "b" + ins.parts[-1][1:]
     bits, dtype = BITS[t], VALUE[t]
-    get = decoder.source(ins.operands[1], t)
-    amount, constant = _shift_amount(decoder, ins.operands[2], bits)
-    put = decoder.target(ins.operands[0], t)
+    constant = _shift_amount(ins.operands[2])
     if constant is not None:
         if constant >= bits:
-            return apply(lambda a: np.zeros_like(a), [get], put)
+            return decoder.simple(ins, [t, "u32"], t, lambda a, s: np.zeros_like(a))
         c = dtype(constant)
-        return apply(lambda a: a << c, [get], put)
+        return decoder.simple(ins, [t, "u32"], t, lambda a, s: a << c)
 
     def f(a, s):
         return np.where(s < bits, a << np.minimum(s, bits - 1).astype(dtype), dtype(0))
-    return apply(f, [get, amount], put)
+    return decoder.simple(ins, [t, "u32"], t, f)
 
 
 @operation("shr")
 def _shr(decoder, ins):
     t = ins.parts[-1]
     bits, dtype = BITS[t], VALUE[t]
-    get = decoder.source(ins.operands[1], t)
-    amount, constant = _shift_amount(decoder, ins.operands[2], bits)
-    put = decoder.target(ins.operands[0], t)
+    constant = _shift_amount(ins.operands[2])
     signed = t in SIGNED
     if constant is not None:
         if constant >= bits and not signed:
-            return apply(lambda a: np.zeros_like(a), [get], put)
+            return decoder.simple(ins, [t, "u32"], t, lambda a, s: np.zeros_like(a))
         c = dtype(min(constant, bits - 1))
-        return apply(lambda a: a >> c, [get], put)
+        return decoder.simple(ins, [t, "u32"], t, lambda a, s: a >> c)
 
     def f(a, s):
         shifted = a >> np.minimum(s, bits - 1).astype(dtype)
         return shifted if signed else np.where(s < bits, shifted, dtype(0))
-    return apply(f, [get, amount], put)
+    return decoder.simple(ins, [t, "u32"], t, f)
 
 
 @operation("shf")
@@ -186,7 +211,7 @@ def _bfi(decoder, ins):
         s = np.minimum(pos, bits - 1).astype(dtype)
         mask = np.where(pos < bits, ones << s, dtype(0))
         return (b & ~mask) | ((a << s) & mask)
-    return decoder.simple(ins, [t, t, "u32", "u32"], t, f)
+    return decoder.simple(ins, [t, t, "u32", "u32"], t, f, (0, 1))
 
 
 @operation("bmsk")
@@ -246,7 +271,7 @@ def _prmt(decoder, ins):
             byte = np.where(sel & np.uint64(8), np.where(byte & np.uint64(0x80), np.uint64(0xFF), np.uint64(0)), byte)
             out = out | (byte << np.uint64(8 * i)).astype(np.uint32)
         return out
-    return decoder.simple(ins, ["u32", "u32", "u32"], "b32", f)
+    return decoder.simple(ins, ["u32", "u32", "u32"], "b32", f, (0, 1))
 
 
 def _prmt_constant(decoder, ins, selector: int):

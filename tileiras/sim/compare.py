@@ -59,9 +59,9 @@ def _setp(decoder, ins):
         type_ = "u" + type_[1:]
     f, combine = _comparison(ins, type_), _combiner(ins)
     target = ins.operands[0]
-    gets = [decoder.source(o, type_) for o in ins.operands[1:3]]
     if combine is None and not isinstance(target, ptx.Pair):
-        return apply(f, gets, decoder.target(target, "pred"))
+        return decoder.simple(ins, [type_, type_], "pred", f)
+    gets = [decoder.source(o, type_) for o in ins.operands[1:3]]
     first, second = (target.first, target.second) if isinstance(target, ptx.Pair) else (target, ptx.Sink())
     p, q = decoder.target(first, "pred"), decoder.target(second, "pred")
     extra = decoder.source(ins.operands[3], "pred") if len(ins.operands) > 3 else None

@@ -33,12 +33,7 @@ def _cvt(decoder, ins):
     if to.endswith(("x2", "x4")) or given.endswith(("x2", "x4")):
         return _packed(decoder, ins, to, given, flags)
     f = conversion(to, given, flags)
-    put = decoder.target(ins.operands[0], to if to != "tf32" else "b32")
-    return apply(f, [_source(decoder, ins.operands[1], given)], put)
-
-
-def _source(decoder, operand, t: str):
-    return decoder.source(operand, t)
+    return decoder.simple(ins, [given], to if to != "tf32" else "b32", f)
 
 
 def conversion(to: str, given: str, flags: set):

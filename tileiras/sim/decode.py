@@ -19,7 +19,10 @@ from tileiras.sim.types import B128, BITS, SIGNED, STORAGE, VALUE
 
 Run = Callable
 OPERATIONS: dict[str, Callable] = {}
+PURE: set[str] = set()                   # operations from registers to registers of the same thread
+_PURE_MODULES = ("integer", "floating", "bitwise", "compare", "convert")
 SYNCHRONOUS: dict[str, Callable] = {}    # operation -> (decoder, instruction) -> member mask getter, None: whole warp
+_loaded: list[bool] = []
 _MODULES = ("integer", "floating", "bitwise", "compare", "convert", "move", "loadstore", "atomics", "warp", "special",
             "matrix", "matrixcopy", "asynccopy", "mbarrier", "hints", "packed", "calls")
 
@@ -29,13 +32,16 @@ def operation(*names: str) -> Callable:
     def keep(f: Callable) -> Callable:
         for name in names:
             OPERATIONS[name] = f
+            if f.__module__.rpartition(".")[2] in _PURE_MODULES:
+                PURE.add(name)
         return f
     return keep
 
 
 def load_operations() -> None:
     """Import every module that registers operations."""
-    if not OPERATIONS:
+    if not _loaded:
+        _loaded.append(True)
         for name in _MODULES:
             importlib.import_module(f"tileiras.sim.{name}")
 
@@ -63,6 +69,7 @@ class Program:
     blocks: list[Block]
     storage: list
     names: list[str]
+    wide: list[bool]
     shared_size: int
     local_size: int
     module: ptx.Module
@@ -93,7 +100,7 @@ class Decoder:
         self.shared_addresses: dict[str, int] = {}
         self.instance = Instance(entry, "", None)
         self.line = 0
-        self.scratch = 0
+        self.soft = ""                   # what getters made now do about registers without a value: see `note`
 
     # ---- names
     def enter(self, instance: Instance) -> None:
@@ -161,7 +168,8 @@ class Decoder:
 
     # ---- reading
     def source(self, operand, type_: str) -> Callable:
-        """A getter `get(batch)` of an operand as `VALUE[type_]`."""
+        """A getter `get(batch)` of an operand as `VALUE[type_]`. It raises where the operand has no value, except
+        while `soft` is set: then it notes the threads for `tainting`."""
         if isinstance(operand, ptx.Register):
             return self.register_source(operand, type_)
         if isinstance(operand, ptx.Negated) and type_ == "pred":
@@ -177,6 +185,7 @@ class Decoder:
         raise InvalidInstruction(f"operand {describe(operand)} doesn't fit type .{type_}")
 
     def register_source(self, operand: ptx.Register, type_: str) -> Callable:
+        """A getter of a register's value; a register without one is treated as `note` says."""
         slot = self.slot(operand)
         have = self.types[slot]
         if (have == "pred") != (type_ == "pred"):
@@ -192,22 +201,24 @@ class Decoder:
         narrow = None if width == wanted else STORAGE[type_]
         view = None if (narrow or storage) == value else value
 
+        soft = self.soft
+
         if narrow is None and view is None:
             def get(st):
                 if st.I[slot] is not True:
-                    st.check(slot)
+                    note(st, slot, soft)
                 v = st.R[slot]
                 return v if st.index is None or v.size == 1 else v[st.index]
         elif narrow is None:
             def get(st):
                 if st.I[slot] is not True:
-                    st.check(slot)
+                    note(st, slot, soft)
                 v = st.R[slot]
                 return v.view(view) if st.index is None or v.size == 1 else v[st.index].view(view)
         else:
             def get(st):
                 if st.I[slot] is not True:
-                    st.check(slot)
+                    note(st, slot, soft)
                 v = st.R[slot]
                 if st.index is not None and v.size != 1:
                     v = v[st.index]
@@ -215,9 +226,11 @@ class Decoder:
         return get
 
     def wide_source(self, slot: int) -> Callable:
+        soft = self.soft
+
         def get(st):
             if st.I[slot] is not True:
-                st.check(slot)
+                note(st, slot, soft)
             v = st.R[slot]
             return v if st.index is None else v[st.index]
         return get
@@ -261,22 +274,10 @@ class Decoder:
 
     def raw_source(self, operand, type_: str) -> tuple[Callable, int | None]:
         """A getter that doesn't check initialisation, and the slot to check (None for constants)."""
+        kept, self.soft = self.soft, "ignore"
         get = self.source(operand, type_)
-        if not isinstance(operand, ptx.Register):
-            return get, None
-        slot = self.slot(operand)
-        dtype = self.storage[slot]
-
-        def raw(st):
-            if st.R[slot] is None:
-                st.R[slot] = np.zeros((st.size, 2), np.uint64) if self.types[slot] == B128 else np.zeros(1, dtype)
-            kept = st.I[slot]
-            st.I[slot] = True
-            try:
-                return get(st)
-            finally:
-                st.I[slot] = kept
-        return raw, slot
+        self.soft = kept
+        return get, self.slot(operand) if isinstance(operand, ptx.Register) else None
 
     # ---- writing
     def target(self, operand, type_: str) -> Callable:
@@ -331,12 +332,43 @@ class Decoder:
         raw = STORAGE[type_]
         return (lambda v: v.view(raw).astype(storage)), slot
 
-    def simple(self, ins: ptx.Instruction, types: list[str], result: str, f: Callable) -> Run:
-        """An elementwise operation: operands 1.. read as `types`, `f` of them written to operand 0 as `result`."""
+    def simple(self, ins: ptx.Instruction, types: list[str], result: str, f: Callable,
+               partial: tuple[int, ...] = ()) -> Run:
+        """An elementwise operation: operands 1.. read as `types`, `f` of them written to operand 0 as `result`.
+
+        Of the operands in `partial` only some bits go into the result, so they don't make it undefined."""
         if len(ins.operands) != len(types) + 1:
             raise InvalidInstruction(f"{ins.parts[0]} takes {len(types) + 1} operands, found {len(ins.operands)}")
-        gets = [self.source(o, t) for o, t in zip(ins.operands[1:], types)]
+        gets = [self.raw_source(o, t)[0] if self.soft and i in partial else self.source(o, t)
+                for i, (o, t) in enumerate(zip(ins.operands[1:], types))]
         return apply(f, gets, self.target(ins.operands[0], result))
+
+    def tainting(self, run: Run, target) -> Run:
+        """An operation whose results have no value where its operands have none."""
+        slots = [self.slot(t) for t in destinations(target)]
+
+        def passing(st):
+            st.tainted = None
+            run(st)
+            if st.tainted is not None:
+                for slot in slots:
+                    st.unwrite(slot, st.tainted)
+                st.tainted = None
+        return passing
+
+
+def note(st, slot: int, soft: str) -> None:
+    """A register that may lack a value is read. "": raise; "taint": remember the threads; "ignore": nothing."""
+    if not soft:
+        st.check(slot)
+        return
+    if soft == "taint":
+        bad = st.active if st.I[slot] is None else st.active & ~st.I[slot]
+        if bad.any():
+            st.tainted = bad if st.tainted is None else st.tainted | bad
+    if st.R[slot] is None:
+        wide = st.program.storage[slot]
+        st.R[slot] = np.zeros((st.size, 2), wide) if st.program.wide[slot] else np.zeros(1, wide)
 
 
 def apply(f: Callable, gets: list, put: Callable) -> Run:
@@ -351,6 +383,17 @@ def apply(f: Callable, gets: list, put: Callable) -> Run:
         a, b, c = gets
         return lambda st: put(st, f(a(st), b(st), c(st)))
     return lambda st: put(st, f(*[g(st) for g in gets]))
+
+
+def destinations(operand) -> list[ptx.Register]:
+    """The registers that an instruction's first operand names."""
+    if isinstance(operand, ptx.Register):
+        return [operand]
+    if isinstance(operand, ptx.Pair):
+        return destinations(operand.first) + destinations(operand.second)
+    if isinstance(operand, ptx.Vector):
+        return [r for item in operand.items for r in destinations(item)]
+    return []
 
 
 def describe(operand) -> str:
@@ -502,7 +545,7 @@ def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
         error.locate(kernel=entry.name, line=line or None, source=module.source_of(line),
                      text=module.lines[line - 1].strip() if 0 < line <= len(module.lines) else "")
         raise
-    return Program(entry, blocks, decoder.storage, decoder.names, decoder.shared_size, decoder.local_size, module)
+    return Program(entry, blocks, decoder.storage, decoder.names, [t == B128 for t in decoder.types], decoder.shared_size, decoder.local_size, module)
 
 
 def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
@@ -517,6 +560,7 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
         return block
 
     current = fresh()
+    soft = decoder.launch.undefined == "propagate"
     for item in items:
         if item.label is not None:
             if current.run or current.sync or current.end != ("fall",):
@@ -562,7 +606,11 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
             if current.run or current.sync:
                 current = fresh()
             _synchronous(decoder, ins, guard, current)
+        decoder.soft = "taint" if soft and name in PURE else ""
         run = decode(decoder, ins)
+        if decoder.soft:
+            run = decoder.tainting(run, ins.operands[0])
+            decoder.soft = ""
         if guard[0] is not None:
             run = guarded(run, *guard)
         current.run.append(run)

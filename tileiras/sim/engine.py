@@ -32,7 +32,8 @@ class Engine:
         self.deferred: dict[int, np.ndarray] = {}
         self.parked: dict[int, np.ndarray] = {}
         self.live_count = int(np.count_nonzero(st.live))
-        self.line = 0
+        self.polls: dict[int, int] = {}         # polling rounds by loop header
+        self.loops: dict[int, int] = {}
 
     def run(self) -> Iterator[None]:
         st = self.st
@@ -69,8 +70,6 @@ class Engine:
         st, blocks, ready = self.st, self.blocks, self.ready
         hits, budget = self.counters, self.budget
         lowest = min(ready) if ready else -1
-        polls = loops = 0
-        st.yielded = False
         while True:
             block = blocks[at]
             if block.sync is not None and st.mask is not None:
@@ -107,26 +106,16 @@ class Engine:
                         to = at + 1
                     else:
                         rest = st.active & ~taken
-                        self.merge(end[1], taken)
+                        if end[1] > at or not self.step_back(end[1], taken):
+                            self.merge(end[1], taken)
                         self.merge(at + 1, rest)
                         return
             else:
                 to = self.special_end(at, block, end)
                 if to < 0:
                     return
-            if to <= at:
-                loops += 1
-                if st.yielded:
-                    polls += 1
-                    st.yielded = False
-                    if polls >= POLLS:
-                        mask = self.current()
-                        have = self.deferred.get(to)
-                        self.deferred[to] = mask if have is None else have | mask
-                        return
-                elif loops >= LONG_LOOP and ready:
-                    self.deferred[to] = self.current() | self.deferred.get(to, False)
-                    return
+            if to <= at and self.step_back(to, None):
+                return
             if ready and to >= lowest:
                 self.merge(to, self.current())
                 return
@@ -134,6 +123,22 @@ class Engine:
                 self.merge(to, self.current())
                 return
             at = to
+
+    def step_back(self, to: int, mask: np.ndarray | None) -> bool:
+        """A branch back to `to` by `mask` (None: the active threads); true when they step behind other fragments."""
+        if self.st.yielded:
+            self.st.yielded = False
+            n = self.polls[to] = self.polls.get(to, 0) + 1
+            if n % POLLS:
+                return False
+        else:
+            n = self.loops[to] = self.loops.get(to, 0) + 1
+            if n % LONG_LOOP:
+                return False
+        mask = self.current() if mask is None else mask
+        have = self.deferred.get(to)
+        self.deferred[to] = mask if have is None else have | mask
+        return True
 
     def predicate(self, block: Block, slot: int, negated: bool):
         try:

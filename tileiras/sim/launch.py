@@ -45,7 +45,8 @@ class Report:
 class Launch:
     """One launch: dimensions, and where arguments and module variables are in memory."""
 
-    def __init__(self, module: ptx.Module, entry: ptx.Function, grid, block, args: Sequence, dynamic_shared: int) -> None:
+    def __init__(self, module: ptx.Module, entry: ptx.Function, grid, block, args: Sequence, dynamic_shared: int,
+                 undefined: str = "raise") -> None:
         self.module, self.entry = module, entry
         self.grid = _dimensions(grid, "grid")
         self.block = _dimensions(block, "block")
@@ -58,6 +59,7 @@ class Launch:
         self.padded = (self.threads + 31) // 32 * 32
         self.ctas = self.grid[0] * self.grid[1] * self.grid[2]
         self.dynamic_shared = dynamic_shared
+        self.undefined = undefined
         self.memory = GlobalMemory()
         self.output: list[str] = []
         self.variable_addresses: dict[str, int] = {}
@@ -231,19 +233,23 @@ def choose_entry(module: ptx.Module, kernel: str | None) -> ptx.Function:
 
 def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Sequence = (), block=None, *,
              dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
-             ) -> Report:
+             undefined: str = "propagate") -> Report:
     """Run a PTX kernel on NumPy arrays.
 
     `args`: the launch parameters in order; an array stands for a pointer to its memory (written in place), NumPy and
     Python scalars are converted to the parameter's size. `block` defaults to the kernel's `.reqntid`, or one thread.
     `dynamic_shared`: bytes of `extern .shared`. `max_instructions`: issued instructions before BudgetExceeded.
+    `undefined`: "raise" makes any arithmetic on a register without a value a fault; "propagate" lets it pass (the
+    result has no value either) until it reaches a branch, an address, global memory or another thread.
     Raises a SimulationError for every fault. Returns a Report."""
+    if undefined not in ("raise", "propagate"):
+        raise LaunchError(f"undefined is {undefined!r}; it may be raise or propagate")
     module = parse_cached(ptx_text)
     entry = choose_entry(module, kernel)
     if block is None:
         block = (entry.directives.get("reqntid") or [1])[:3]
     try:
-        launch = Launch(module, entry, grid, block, args, dynamic_shared)
+        launch = Launch(module, entry, grid, block, args, dynamic_shared, undefined)
     except LaunchError as error:
         error.locate(kernel=entry.name)
         raise

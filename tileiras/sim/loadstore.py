@@ -12,6 +12,7 @@ from tileiras.sim.types import B128, BITS, STORAGE, VALUE
 SPACES = ("global", "shared", "local", "param", "const", "shared::cta", "shared::cluster", "param::entry",
           "param::func")
 _VECTOR = {"v2": 2, "v4": 4, "v8": 8}
+_UNDEFINED = 0x0F0F_0F0F_0F0F_0F0F
 _POLLING = {"volatile", "relaxed", "acquire", "mmio"}
 
 
@@ -94,7 +95,7 @@ def fetch(st, space: str, address: np.ndarray, size: int, count: int) -> np.ndar
     if len(places) == 1:
         name, _, off = places[0]
         if name != "global":
-            mem.check_written(st.written_views[name], off, size, count, name, st.lanes)
+            st.undefined = mem.check_written(st.written_views[name], off, size, count, name, st.lanes, True)
         return st.views[name].of(size, count)[off >> shift]
     n = len(st.lanes)
     out = np.zeros((n, count) if count > 1 else n, mem.UNSIGNED[size])
@@ -135,6 +136,7 @@ def _load(decoder, ins):
         raise InvalidInstruction(f"{ins.opcode} writes {count} registers, found {len(items)}")
     polling = bool(_POLLING & set(ins.parts))
     constant = _parameter(decoder, ins, t, count)
+    slots = [decoder.widening(o, t)[1] for o in items]
     if t == B128:
         if count != 1:
             raise InvalidInstruction(ins.opcode)
@@ -144,6 +146,8 @@ def _load(decoder, ins):
             a = st.gathered(address(st))
             if len(a):
                 put(st, np.ascontiguousarray(fetch(st, space, a, 8, 2)))
+                if st.undefined is not None:
+                    _forget_loaded(st, slots)
         return wide
     size, dtype = BITS[t] // 8, VALUE[t]
     puts = [decoder.scatter_target(o, t) for o in items]
@@ -167,6 +171,8 @@ def _load(decoder, ins):
             a = st.gathered(a)
             if len(a):
                 put(st, fetch(st, space, a, size, 1).view(dtype))
+                if st.undefined is not None:
+                    _forget_loaded(st, slots)
         return single
 
     def vector(st):
@@ -178,7 +184,20 @@ def _load(decoder, ins):
         values = fetch(st, space, a, size, count)
         for i, p in enumerate(puts):
             p(st, np.ascontiguousarray(values[:, i]).view(dtype))
+        if st.undefined is not None:
+            _forget_loaded(st, slots)
     return vector
+
+
+def _forget_loaded(st, slots: list) -> None:
+    """Registers loaded from bytes without a value have none."""
+    bad, st.undefined = st.undefined, None
+    for i, slot in enumerate(slots):
+        if slot is not None:
+            whole = np.zeros(st.size, bool)
+            whole[st.lanes] = bad if len(slots) == 1 and bad.ndim == 1 else \
+                (bad.any(axis=1) if len(slots) == 1 else bad[:, i])
+            st.unwrite(slot, whole)
 
 
 def _parameter(decoder, ins, t: str, count: int):
@@ -209,7 +228,13 @@ def _store(decoder, ins):
     items = given.items if isinstance(given, ptx.Vector) else [given]
     if len(items) != count:
         raise InvalidInstruction(f"{ins.opcode} reads {count} registers, found {len(items)}")
-    gets = [decoder.source(o, t) for o in items]
+    gets, slots = [], []
+    for o in items:
+        raw, slot = decoder.raw_source(o, t)
+        gets.append(raw)
+        if slot is not None:
+            slots.append(slot)
+    forget = _forgetter(space, address, slots, BITS[t] // 8, items, count) if slots else None
     if t == B128:
         get, = gets
 
@@ -218,16 +243,21 @@ def _store(decoder, ins):
             v = get(st)
             if len(a):
                 deposit(st, space, a, v if st.index is not None or st.everything else v[st.lanes], 8, 2)
+                if forget is not None:
+                    forget(st, a)
         return wide
     size, dtype = BITS[t] // 8, STORAGE[t]
     if count == 1:
         get = gets[0]
+        slot0 = slots[0] if slots else None
 
         def single(st):
             a = st.gathered(address(st))
             v = st.gathered(get(st)).view(dtype)
             if len(a):
                 deposit(st, space, a, v, size, 1)
+                if slot0 is not None and st.I[slot0] is not True:
+                    forget(st, a)
         return single
 
     def vector(st):
@@ -235,4 +265,32 @@ def _store(decoder, ins):
         values = [st.gathered(g(st)).view(dtype) for g in gets]
         if len(a):
             deposit(st, space, a, np.stack(values, axis=-1), size, count)
+            if forget is not None:
+                forget(st, a)
     return vector
+
+
+def _forgetter(space: str, address, slots: list[int], size: int, items: list, count: int):
+    """What a store of registers that were never written does: the bytes in shared or local memory count as unwritten
+    (they fault when used); in global memory it is a fault itself."""
+    positions = []
+    k = 0
+    for i, item in enumerate(items):
+        if isinstance(item, ptx.Register):
+            positions.append((slots[k], i))
+            k += 1
+
+    def forget(st, a):
+        for slot, i in positions:
+            if st.is_written(slot):
+                continue
+            if space not in ("shared", "local"):
+                st.check(slot)
+            written = st.I[slot]
+            bad = np.ones(len(st.lanes), bool) if written is None else ~written[st.lanes]
+            pick = np.flatnonzero(bad)
+            width = min(size, 8)
+            off = mem.private_offsets(st, space, a[pick], size * count, st.lanes[pick]) + i * size
+            for part in range(size // width):
+                st.written_views[space].of(width)[off // width + part] = _UNDEFINED & mem._FULL[width]
+    return forget

@@ -164,14 +164,25 @@ def private_offsets(batch, space: str, address: np.ndarray, size: int, lanes: np
     return off + base[lanes]
 
 
+WRITTEN, UNDEFINED = 0xFF, 0x0F
 _FULL = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFFFFFF, 8: 0xFFFFFFFFFFFFFFFF}
 
 
-def check_written(views: Views, off: np.ndarray, size: int, count: int, space: str, lanes: np.ndarray) -> None:
-    """Raise UninitializedRead unless every byte of the accesses was written (`views` hold 0xFF for a written byte)."""
+def check_written(views: Views, off: np.ndarray, size: int, count: int, space: str, lanes: np.ndarray,
+                  undefined: bool = False) -> np.ndarray | None:
+    """Raise UninitializedRead unless every byte of the accesses was written.
+
+    `views` hold WRITTEN for a written byte, UNDEFINED for one written from a register that had no value, 0 for one
+    never written. With `undefined`, undefined bytes don't raise: returns which elements have some, or None."""
     state = views.of(size, count)[off // (size * count)]
-    if not (state == _FULL[size]).all():
-        bad = state != _FULL[size]
-        i = int(np.argmax(bad.any(axis=1) if count > 1 else bad))
-        raise UninitializedRead(f"{space} memory is read before it is written (byte offset {int(off[i])} of the batch)",
-                                thread=_lane(lanes, i))
+    bad = state != _FULL[size]
+    if not bad.any():
+        return None
+    if undefined:
+        split = np.ascontiguousarray(state).view(np.uint8).reshape(*state.shape, size)
+        if (split != 0).all():
+            return bad
+        bad = (split == 0).any(axis=-1)
+    i = int(np.argmax(bad.any(axis=1) if count > 1 else bad))
+    raise UninitializedRead(f"{space} memory is read before it is written (byte offset {int(off[i])} of the batch)",
+                            thread=_lane(lanes, i))

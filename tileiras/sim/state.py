@@ -52,7 +52,9 @@ class Batch:
         self.written = {"shared": self.shared_written, "local": self.local_written}
         self.written_views = {"shared": Views(self.shared_written), "local": Views(self.local_written)}
         self.special: dict = {}
-        self.yielded = False
+        self.yielded = False          # the running fragment polls
+        self.tainted = None           # threads in which an operand of this instruction had no value
+        self.undefined = None         # elements of the last load that had no value
         self.copies = None            # asynccopy state, made on first use
         self.barriers: dict = {}
         self.clock = 0
