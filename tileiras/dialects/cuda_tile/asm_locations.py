@@ -136,8 +136,15 @@ def full_location(location: Attribute) -> str:
         return f"loc({key[1]})"
     if isinstance(key, CallSiteLocAttr):
         return f"loc({_nested(key)})"
-    return _spelled(key, [_nested(part) if isinstance(part, (tuple, CallSiteLocAttr)) else full_location(part)
-                          for part in _parts(key)])
+    return _spelled(key, [_part(part) for part in _parts(key)])
+
+
+def _part(key: Any) -> str:
+    """A parameter: files and units, whose kind is known where they stand, go without their name."""
+    if isinstance(key, (tuple, CallSiteLocAttr)):
+        return _nested(key)
+    text = full_location(key)
+    return text[text.index("<"):] if isinstance(key, (DIFileAttr, DICompileUnitAttr)) else text
 
 
 def _nested(key: Any) -> str:

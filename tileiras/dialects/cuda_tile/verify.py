@@ -347,6 +347,18 @@ def _plan_of(op: type[Operation]) -> _Plan:
     return plan
 
 
+def equal_type_groups(op: type[Operation]) -> list[tuple[str, ...]]:
+    """The groups of an op's operands and results that have one type."""
+    return [names for check, names in _plan_of(op).checks if check in (_types, _variadic_types)]
+
+
+def kind_of_group(op: type[Operation], group: str) -> str:
+    """The kind of an operand or result group, as `verify_kinds` calls it."""
+    plan = _plan_of(op)
+    kind = next((kind for name, _, kind in (*plan.operands, *plan.results) if name == group), None)
+    return next((name for name, known in KINDS.items() if known is kind), "")
+
+
 def verify_module(module: Operation) -> None:
     """Check a module; raises InvalidOp."""
     Verifier().module(module)

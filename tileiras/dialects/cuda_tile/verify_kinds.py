@@ -26,6 +26,8 @@ _LOW_FLOAT = ("tf32", "f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN")
 _FLOAT = _BASE_FLOAT + _LOW_FLOAT
 _NUMBER = _INT + _FLOAT
 POINTER = "Pointer type"
+NUMBER_NAMES = ("f16", "bf16", "f32", "tf32", "f64", *_LOW_FLOAT[1:], *_INT)
+"""Every number type, in the order in which the type definitions name them."""
 
 
 class Kind:

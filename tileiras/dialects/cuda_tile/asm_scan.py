@@ -1,0 +1,194 @@
+"""Reading MLIR text piece by piece: punctuation, keywords, numbers, strings, names, each with MLIR's complaint.
+
+A `Scanner` holds the text and a position and knows no grammar. A complaint is a ParseError at a position of the text.
+"""
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cached_property
+
+_SPACE = re.compile(r"(?:\s|//[^\n]*)*")
+_KEYWORD = re.compile(r"[A-Za-z_][\w$.]*")
+_INTEGER = re.compile(r"-?(?:0x[0-9A-Fa-f]+|\d+)")
+_FLOAT = re.compile(r"-?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)")
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_VALUE = re.compile(r"%([\w$.-]+)(?:#(\d+))?")
+_SYMBOL = re.compile(r"@([A-Za-z_][\w$.]*)")
+_ALIAS = re.compile(r"([#!])([A-Za-z_][\w$]*(?:\.[\w$]+)*)")
+_EXTENT = re.compile(r"(\d+|\?)x")
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)")
+_ESCAPES = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
+
+
+class ParseError(Exception):
+    """What is wrong with a text, and where (an offset into it)."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+
+
+class Scanner:
+    """A text and a position in it; every method skips white space and comments first."""
+
+    def __init__(self, text: str, position: int = 0) -> None:
+        self.text = text
+        self.pos = position
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in re.finditer("\n", self.text))]
+
+    def line_and_column(self, position: int) -> tuple[int, int]:
+        """Both counted from 1."""
+        line = bisect_right(self._line_starts, position)
+        return line, position - self._line_starts[line - 1] + 1
+
+    def here(self) -> int:
+        """The position of what comes next."""
+        match = _SPACE.match(self.text, self.pos)
+        assert match is not None
+        self.pos = match.end()
+        return self.pos
+
+    def at_end(self) -> bool:
+        return self.here() >= len(self.text)
+
+    def error(self, message: str, position: int | None = None) -> ParseError:
+        return ParseError(message, self.here() if position is None else position)
+
+    def peek(self, text: str) -> bool:
+        return self.text.startswith(text, self.here())
+
+    def accept(self, text: str) -> bool:
+        """Take punctuation if it comes next."""
+        if not self.text.startswith(text, self.here()):
+            return False
+        if text == ":" and self.text.startswith("::", self.pos):
+            return False
+        self.pos += len(text)
+        return True
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            raise self.error(f"expected '{text}'")
+
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        match = pattern.match(self.text, self.here())
+        if match is not None:
+            self.pos = match.end()
+        return match
+
+    def peek_keyword(self) -> str | None:
+        match = _KEYWORD.match(self.text, self.here())
+        return None if match is None else match[0]
+
+    def optional_keyword(self) -> str | None:
+        match = self._take(_KEYWORD)
+        return None if match is None else match[0]
+
+    def keyword(self) -> str:
+        match = self._take(_KEYWORD)
+        if match is None:
+            raise self.error("expected valid keyword")
+        return match[0]
+
+    def accept_word(self, word: str) -> bool:
+        if self.peek_keyword() != word:
+            return False
+        self.pos += len(word)
+        return True
+
+    def expect_word(self, word: str) -> None:
+        if not self.accept_word(word):
+            raise self.error(f"expected '{word}'")
+
+    def expect_token(self, text: str) -> None:
+        """Punctuation or a word."""
+        if text[0].isalpha():
+            self.expect_word(text)
+        else:
+            self.expect(text)
+
+    def optional_integer(self) -> int | None:
+        match = self._take(_INTEGER)
+        return None if match is None else _integer(match[0])
+
+    def integer(self) -> int:
+        value = self.optional_integer()
+        if value is None:
+            raise self.error("expected integer value")
+        return value
+
+    def optional_float(self) -> str | None:
+        """The text of a decimal float literal."""
+        match = self._take(_FLOAT)
+        return None if match is None else match[0]
+
+    def optional_string(self) -> str | None:
+        match = self._take(_STRING)
+        return None if match is None else unescape(match[1])
+
+    def string(self) -> str:
+        value = self.optional_string()
+        if value is None:
+            raise self.error("expected string")
+        return value
+
+    def optional_value(self) -> tuple[str, int, int] | None:
+        """`%name` or `%name#2`: its name with `%`, the result number, its position."""
+        start = self.here()
+        match = self._take(_VALUE)
+        return None if match is None else (f"%{match[1]}", int(match[2] or 0), start)
+
+    def value(self) -> tuple[str, int, int]:
+        found = self.optional_value()
+        if found is None:
+            raise self.error("expected SSA operand")
+        return found
+
+    def optional_symbol(self) -> str | None:
+        """`@name` or `@"any name"`."""
+        match = self._take(_SYMBOL)
+        if match is not None:
+            return match[1]
+        if self.peek('@"'):
+            self.pos += 1
+            return self.string()
+        return None
+
+    def symbol(self) -> str:
+        name = self.optional_symbol()
+        if name is None:
+            raise self.error("expected valid '@'-identifier for symbol name")
+        return name
+
+    def optional_alias(self, sigil: str) -> str | None:
+        """`#name` or `!dialect.name`, without the sigil."""
+        match = _ALIAS.match(self.text, self.here())
+        if match is None or match[1] != sigil:
+            return None
+        self.pos = match.end()
+        return match[2]
+
+    def extents(self) -> list[int | None]:
+        """`4x?x` before an element type: None where dynamic."""
+        out: list[int | None] = []
+        while (match := self._take(_EXTENT)) is not None:
+            out.append(None if match[1] == "?" else int(match[1]))
+        return out
+
+
+def _integer(text: str) -> int:
+    return int(text, 16) if "x" in text else int(text)
+
+
+def unescape(text: str) -> str:
+    """A string literal's value: `\\0A` is a newline."""
+    def value(match: re.Match[bytes]) -> bytes:
+        return _ESCAPES[match[1]] if match[1] in _ESCAPES else bytes.fromhex(match[1].decode()) \
+            if len(match[1]) == 2 else match[1]
+
+    return _ESCAPE.sub(value, text.encode()).decode("utf-8", "surrogateescape")
