@@ -612,7 +612,7 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
             run = decoder.tainting(run, ins.operands[0])
             decoder.soft = ""
         if guard[0] is not None:
-            run = guarded(run, *guard)
+            run = guarded(run, *guard, soft="ignore" if soft and name in PURE else "")
         current.run.append(run)
         current.lines.append(ins.line)
         current.kinds.append(name)
@@ -639,10 +639,10 @@ def _target(labels: dict[str, int], name: str) -> int:
     return labels[name]
 
 
-def guarded(run: Run, slot: int, negated: bool) -> Run:
+def guarded(run: Run, slot: int, negated: bool, soft: str = "") -> Run:
     """An operation under a predicate."""
     def conditional(st):
-        taken = predicate_of(st, slot, negated)
+        taken = predicate_of(st, slot, negated, soft)
         if taken is None:
             return
         if taken is True:
@@ -657,10 +657,10 @@ def guarded(run: Run, slot: int, negated: bool) -> Run:
     return conditional
 
 
-def predicate_of(st, slot: int, negated: bool):
+def predicate_of(st, slot: int, negated: bool, soft: str = ""):
     """The active threads whose predicate holds: True for all of them, None for none, else a mask."""
     if st.I[slot] is not True:
-        st.check(slot)
+        note(st, slot, soft)
     p = st.R[slot]
     if p.size == 1 and st.size != 1:
         return True if bool(p[0]) != negated else None

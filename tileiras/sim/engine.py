@@ -141,11 +141,27 @@ class Engine:
         return True
 
     def predicate(self, block: Block, slot: int, negated: bool):
+        st = self.st
         try:
-            return predicate_of(self.st, slot, negated)
+            if st.I[slot] is True or st.launch.undefined == "raise" or block.end[0] != "bra":
+                return predicate_of(st, slot, negated)
+            self.remark(block, slot)
+            return predicate_of(st, slot, negated, "ignore")
         except SimulationError as error:
             self.report(error, block.end_line)
             raise
+
+    def remark(self, block: Block, slot: int) -> None:
+        """Keep a finding, once a line, when a branch depends on a register without a value.
+
+        Compilers leave such branches in code for threads whose results nobody uses, so it isn't a fault yet."""
+        findings = self.st.launch.findings
+        if block.end_line not in findings:
+            try:
+                self.st.check(slot)
+            except SimulationError as error:
+                self.report(error, block.end_line)
+                findings[block.end_line] = error
 
     def special_end(self, at: int, block: Block, end: tuple) -> int:
         """Ends other than plain branches; returns the next block, or -1 when the fragment is over."""

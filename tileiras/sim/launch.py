@@ -62,6 +62,7 @@ class Launch:
         self.undefined = undefined
         self.memory = GlobalMemory()
         self.output: list[str] = []
+        self.findings: dict[int, SimulationError] = {}          # by PTX line
         self.variable_addresses: dict[str, int] = {}
         self.function_variables: dict[tuple[str, str], int] = {}
         self.function_addresses = {n: FUNCTION_BASE + 16 * i for i, n in enumerate(module.functions)}
@@ -240,7 +241,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     Python scalars are converted to the parameter's size. `block` defaults to the kernel's `.reqntid`, or one thread.
     `dynamic_shared`: bytes of `extern .shared`. `max_instructions`: issued instructions before BudgetExceeded.
     `undefined`: "raise" makes any arithmetic on a register without a value a fault; "propagate" lets it pass (the
-    result has no value either) until it reaches a branch, an address, global memory or another thread.
+    result has no value either) until it reaches an address, global memory, an atomic or a matrix product; a branch on
+    such a value becomes a finding of the report.
     Raises a SimulationError for every fault. Returns a Report."""
     if undefined not in ("raise", "propagate"):
         raise LaunchError(f"undefined is {undefined!r}; it may be raise or propagate")
@@ -269,6 +271,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
         finally:
             launch.write_back()
             report.output = "".join(launch.output)
+            report.findings = list(launch.findings.values())
             report.issued = budget[1] - budget[0]
             for block_, n in zip(program.blocks, hits):
                 if n:

@@ -173,7 +173,7 @@ def check_written(views: Views, off: np.ndarray, size: int, count: int, space: s
     """Raise UninitializedRead unless every byte of the accesses was written.
 
     `views` hold WRITTEN for a written byte, UNDEFINED for one written from a register that had no value, 0 for one
-    never written. With `undefined`, undefined bytes don't raise: returns which elements have some, or None."""
+    never written. With `undefined`, undefined bytes don't raise: returns which elements have nothing else, or None."""
     state = views.of(size, count)[off // (size * count)]
     bad = state != _FULL[size]
     if not bad.any():
@@ -181,7 +181,8 @@ def check_written(views: Views, off: np.ndarray, size: int, count: int, space: s
     if undefined:
         split = np.ascontiguousarray(state).view(np.uint8).reshape(*state.shape, size)
         if (split != 0).all():
-            return bad
+            lost = (split == UNDEFINED).all(axis=-1)        # a part with a value may be all that is used
+            return lost if lost.any() else None
         bad = (split == 0).any(axis=-1)
     i = int(np.argmax(bad.any(axis=1) if count > 1 else bad))
     raise UninitializedRead(f"{space} memory is read before it is written (byte offset {int(off[i])} of the batch)",
