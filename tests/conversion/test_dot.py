@@ -102,6 +102,14 @@ def test_tiles_of_many_atoms(atom: MmaAtom, num_warps: int, source: str) -> None
     product(atom, (64, 16, 32), num_warps, source, k_major=True)
 
 
+@pytest.mark.parametrize("atom", ONE_OF_EACH, ids=[a.a for a in ONE_OF_EACH])
+@pytest.mark.parametrize("source", ["registers", "buffers", "transposed"])
+@pytest.mark.parametrize("m,n", [(1, 64), (8, 32), (32, 2), (4, 4)])
+def test_tiles_smaller_than_the_atom_are_held_in_copies(atom: MmaAtom, source: str, m: int, n: int) -> None:
+    product(atom, (m, n, 64), 4, source)
+    product(atom, (m, n, 32), 1, source, k_major=True)
+
+
 @pytest.mark.parametrize("source", ["registers", "buffers"])
 @pytest.mark.parametrize("batch", [1, 2, 8])
 def test_batches(batch: int, source: str) -> None:
@@ -172,7 +180,9 @@ def test_an_accumulator_in_another_layout_is_converted() -> None:
 
 def test_small_tiles_and_odd_types_have_no_atom() -> None:
     assert find_atom(90, "f32", "f32", "f32", 64, 64, 64) is None
-    assert find_atom(90, "f16", "f16", "f32", 8, 64, 64) is None
+    assert find_atom(90, "f16", "f16", "f32", 1, 4, 64) is None
+    assert find_atom(90, "f16", "f16", "f32", 64, 64, 4) is None
+    assert choose_atom(90, "f64", "f64", "f64", 8, 64, 64).m == 8
     assert find_atom(75, "bf16", "bf16", "f32", 64, 64, 64) is None
     assert choose_atom(75, "f16", "f16", "f32", 64, 64, 64).k == 8
     assert choose_atom(80, "f8E4M3FN", "f8E4M3FN", "f32", 64, 64, 64).widen == "f16"

@@ -27,6 +27,9 @@ TYPE_NAMES = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "f32": "f32", "f64":
               "f8E5M2": "e5m2"}
 """From the IR's name of a float type to PTX's."""
 
+LEAST_USE = 16
+"""An atom is used for a smaller tile if that is at least this part (one n-th) of its rows and columns: one row of 16."""
+
 
 @dataclass(frozen=True)
 class MmaAtom:
@@ -127,8 +130,9 @@ def choose_atom(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int,
     """The instruction for a tile product (m x k) x (k x n), or None: multiply and add by ordinary arithmetic.
 
     target: a compute capability times ten, or anything with `.cc`. a, b, acc: element types as the IR prints them
-    (f16, bf16, tf32, f32, f64, i8, f8E4M3FN, f8E5M2; acc also i32). None when no type fits on this target or the tile
-    is smaller than every atom. 8-bit floats on an SM without their own instruction give the f16 atom with `widen` =
+    (f16, bf16, tf32, f32, f64, i8, f8E4M3FN, f8E5M2; acc also i32). None when no type fits on this target, k is smaller
+    than every atom's or the tile is too small. A tile of fewer rows or columns than the atom has is held and computed
+    in copies. 8-bit floats on an SM without their own instruction give the f16 atom with `widen` =
     "f16": the conversion loses nothing."""
     sm = target if isinstance(target, int) else target.cc
     return _choose(sm, a, b, acc, m, n, k, signed_a, signed_b)
@@ -143,9 +147,13 @@ def _choose(sm: int, a: str, b: str, acc: str, m: int, n: int, k: int, signed_a:
         ptx_a, ptx_b, ptx_acc = TYPE_NAMES[a], TYPE_NAMES[b], TYPE_NAMES[acc]
     else:
         return None
-    for atom in ATOMS:
-        if ((atom.a, atom.b, atom.acc) == (ptx_a, ptx_b, ptx_acc) and atom.min_sm <= sm
-                and atom.m <= m and atom.n <= n and atom.k <= k):
+    fitting = [atom for atom in ATOMS if (atom.a, atom.b, atom.acc) == (ptx_a, ptx_b, ptx_acc)
+               and atom.min_sm <= sm and atom.k <= k]
+    for atom in fitting:
+        if atom.m <= m and atom.n <= n:
+            return atom
+    for atom in fitting:
+        if min(m, atom.m) * min(n, atom.n) * LEAST_USE >= atom.m * atom.n:
             return atom
     if BITS[ptx_a] == BITS[ptx_b] == 8 and ptx_acc != "s32":
         wide = _choose(sm, "f16", "f16", acc, m, n, k, True, True)
@@ -182,8 +190,8 @@ def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
     batch_bits = log2(batch) if batch else 0
     warp_batch = min(warp_bits, batch_bits)
     if chained:
-        wm = min(warp_bits - warp_batch, log2(m // atom.m))
-        wn = min(warp_bits - warp_batch - wm, log2(n // atom.n))
+        wm = min(warp_bits - warp_batch, log2(max(1, m // atom.m)))
+        wn = min(warp_bits - warp_batch - wm, log2(max(1, n // atom.n)))
     else:
         wm, wn = split_warps(m, n, atom.m, atom.n, warp_bits - warp_batch)
     idle = warp_bits - warp_batch - wm - wn
@@ -192,7 +200,8 @@ def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
     def layout(rows: int, cols: int, atom_bases, atom_rows: int, atom_cols: int, warp_rows: int | None,
                warp_cols: int | None, columns_first: bool) -> LinearLayout:
         def flat(pair: tuple[int, int]) -> int:
-            return pair[0] * cols + pair[1]
+            # rows and columns beyond a tile smaller than the atom are copies
+            return pair[0] % rows * cols + pair[1] % cols
         reg = [flat(p) for p in atom_bases[0]]
         lane = tuple(flat(p) for p in atom_bases[1])
         row_step, col_step = atom_rows, atom_cols
