@@ -23,16 +23,15 @@ def test_interpreted(name: str) -> None:
     assert verdict.ok, verdict.detail
 
 
-# Each case runs on both SMs that are simulated, at one level on the one and at the other level on the other, in turn.
-@pytest.mark.parametrize("index, name", list(enumerate(CROSS_SECTION)))
-def test_compiled_and_simulated(index: int, name: str) -> None:
-    for level, sm in zip(LEVELS, SIMULATED if index % 2 else SIMULATED[::-1]):
-        compiled = runner.compile_case(name, f"sm_{sm}", level, verify_each=True)
-        verdict = runner.simulate_case(name, compiled)
-        assert verdict.ok, f"-O{level} sm_{sm}: {verdict.detail}"
+@pytest.mark.parametrize("sm", SIMULATED)
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", CROSS_SECTION)
+def test_compiled_and_simulated(name: str, level: int, sm: int) -> None:
+    verdict = runner.simulate_case(name, runner.compile_case(name, f"sm_{sm}", level, verify_each=True))
+    assert verdict.ok, verdict.detail
 
 
-# And ptxas takes it for one of the others.
+# ptxas takes each case for one of the other SMs.
 @pytest.mark.parametrize("index, name", list(enumerate(CROSS_SECTION)))
 def test_assembled(index: int, name: str) -> None:
     assert runner.compile_case(name, f"sm_{OTHERS[index % len(OTHERS)]}", LEVELS[index % 2]).cubin
