@@ -47,6 +47,7 @@ PIPELINE: tuple[Pass, ...] = (
     _in_place("dce", "nv_tileaa", 0),
     _in_place("decompose-dot-scaled", "nv_tileaa", 0),
     Pass("convert-tileaa-to-tileas", "nv_tileas", "tileiras.conversion.tileaa_to_tileas.convert:convert"),
+    _in_place("share-buffers", "nv_tileas", 1),
     _in_place("hoist-buffers", "nv_tileas", 1),
     _in_place("order-memory", "nv_tileas", 0),
     Pass("convert-tileas-to-llvm", "llvm", "tileiras.conversion.tileas_to_llvm.func:convert"),

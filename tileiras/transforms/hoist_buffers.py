@@ -36,20 +36,26 @@ def _function(func: Operation, target: Any) -> None:
                 op.detach()
                 outside.insert_op_before(op, loop)
             elif isinstance(op, nv_tileas.AllocTensor):
-                store = _only_store(op)
+                store = only_store(op)
                 if store is not None and store.parent is body and not _defined_in(store.operands[0], body):
                     _move_if_it_fits(func, loop, op, store, target)
 
 
-def _only_store(alloc: Operation) -> Operation | None:
+def only_store(alloc: Operation) -> Operation | None:
     """The one op that writes a buffer, if it is one."""
     stores = [use.operation for use in alloc.results[0].uses if isinstance(use.operation, nv_tileas.StoreShared)]
     return stores[0] if len(stores) == 1 else None
 
 
-def _move_if_it_fits(func: Operation, loop: Operation, alloc: Operation, store: Operation, target: Any) -> None:
+def shared_bytes(func: Operation, target: Any) -> int:
+    """Shared memory that a function needs as it stands."""
     from tileiras.conversion.tileas_to_llvm import handlers
     from tileiras.conversion.tileas_to_llvm.shared_memory import plan_shared_memory
+    handlers.load(dict.fromkeys(op.name for op in func.walk()))     # they know how much scratch ops need
+    return plan_shared_memory(func, target).size
+
+
+def _move_if_it_fits(func: Operation, loop: Operation, alloc: Operation, store: Operation, target: Any) -> None:
     outside, body = loop.parent, loop.regions[0].block
     assert outside is not None
     first = alloc.next_op
@@ -57,8 +63,7 @@ def _move_if_it_fits(func: Operation, loop: Operation, alloc: Operation, store: 
     for op in (alloc, store):
         op.detach()
         outside.insert_op_before(op, loop)
-    handlers.load(dict.fromkeys(op.name for op in func.walk()))     # they know how much scratch ops need
-    if plan_shared_memory(func, target).size <= target.max_static_smem:
+    if shared_bytes(func, target) <= target.max_static_smem:
         return
     for op, before in ((store, after_store), (alloc, store if first is store else first)):
         op.detach()

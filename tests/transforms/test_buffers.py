@@ -1,10 +1,11 @@
-"""`hoist-buffers`: buffers and conversions of loop-invariant tiles are made once, before the loop, if they fit."""
+"""`share-buffers`: repeated buffers become one. `hoist-buffers`: buffers and conversions of loop-invariant tiles are
+made once, before the loop. Both only as far as shared memory has room."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr, f32, i32
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, f32, i32
 from xdsl.ir import Block, Operation, Region
 
 from tests.conversion.tiles import tensor
@@ -20,7 +21,7 @@ from tileiras.dialects.nv_tileas import (
 from tileiras.driver.targets import find_target
 from tileiras.layout.linear import blocked
 from tileiras.layout.shared import SharedLayout
-from tileiras.transforms import hoist_buffers
+from tileiras.transforms import hoist_buffers, share_buffers
 
 
 @dataclass
@@ -74,3 +75,28 @@ def test_a_buffer_that_does_not_fit_stays_where_it_is() -> None:
         hoist_buffers.run(module, Options(find_target(name)))
         left = ["load_shared", "scf.yield"]
         assert names(loop.regions[0].block) == (left if moves else ["alloc_tensor", "store_shared", *left])
+
+
+def test_the_same_tile_is_written_once_if_the_buffer_can_live_longer() -> None:
+    """Two buffers of 16 KiB with nothing between them, with 32 KiB (just fits), with 64 KiB (nothing fits sm_80's 48)."""
+    for between, shared in ((None, True), ((64, 128), True), ((64, 256), False)):
+        shape = (64, 64)
+        t = tensor(blocked(shape, 4, 4), f32)
+        outer = Block(arg_types=[t])
+        x = outer.args[0]
+
+        def read_back(source, shape=shape, t=t, outer=outer):
+            alloc = AllocTensor.make([], [BufferType(f32, SharedLayoutAttr(SharedLayout.row_major(shape)))])
+            for op in (alloc, StoreShared.make([source, alloc.results[0]]), LoadShared.make([alloc.results[0]], [t])):
+                outer.add_op(op)
+        read_back(x)
+        if between is not None:
+            big = tensor(blocked(between, 4, 4), f32)
+            splat = arith.Constant.make([], [big], {"value": FloatAttr(0.0, f32)})
+            outer.add_op(splat)
+            read_back(splat.results[0], between, big)
+        read_back(x)
+        outer.add_op(nv_tileas.Return.make())
+        module = ModuleOp([nv_tileas.Func.make([], [], {"sym_name": StringAttr("f")}, [Region(outer)])])
+        share_buffers.run(module, Options(find_target("sm_80")))
+        assert names(outer).count("alloc_tensor") == (1 if shared else 2) + (between is not None)
