@@ -12,7 +12,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I1, I8, I16, I32, I64, width_of
 from tileiras.conversion.tileas_to_llvm.core import Lowering
-from tileiras.dialects.llvm import PtrType, vec
+from tileiras.dialects import llvm
+from tileiras.dialects.llvm import PtrType, ptr, vec
 
 SCOPES = {"tl_blk": "cta", "device": "gpu", "sys": "sys"}
 
@@ -82,6 +83,16 @@ def from_words(low: Lowering, words: list[SSAValue], count: int, t: Attribute, t
     return b.unpack(b.cast("bitcast", packed, vec(count, t)))
 
 
+def address(low: Lowering, p: SSAValue) -> tuple[SSAValue, str]:
+    """A pointer as this function's accesses take it, and their PTX state space.
+
+    Pointers lead to global memory, except in a function with an `alloca`: there they may lead to shared memory, and
+    every access through a pointer is generic."""
+    if not low.generic_pointers:
+        return p, ".global"
+    return low.b.cast("inttoptr", low.b.cast("ptrtoint", p, I64), ptr(llvm.GENERIC)), ""
+
+
 def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAValue | None, other: list[SSAValue] | None,
          order: str = "") -> list[SSAValue]:
     """`count` elements of type `t` from p, aligned to their size together. Where `predicate` is false: `other` (default 0)."""
@@ -91,6 +102,7 @@ def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAVal
     known = b.known(predicate) if predicate is not None else 1
     if known == 0:
         return other if other is not None else [b.bits(0, t) for _ in range(count)]
+    p, space = address(low, p)
     if known is not None and not order:
         if count == 1:
             return [from_memory(low, b.load(m, p, size), t)]
@@ -98,7 +110,7 @@ def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAVal
     n, word, letter = words_of(size)
     outputs = ", ".join(f"${i}" for i in range(n))
     target = f"{{{outputs}}}" if n > 1 else outputs
-    text = f"ld{order}.global{_suffix(size)} {target}, [${n}];"
+    text = f"ld{order}{space}{_suffix(size)} {target}, [${n}];"
     constraints = [f"={letter}"] * n + ["l"]
     args = [p]
     if known is None:
@@ -124,13 +136,14 @@ def store(low: Lowering, p: SSAValue, values: list[SSAValue], predicate: SSAValu
     known = b.known(predicate) if predicate is not None else 1
     if known == 0:
         return
+    p, space = address(low, p)
     if known is not None and not order:
         b.store(values[0] if len(values) == 1 else b.pack(values), p, size)
         return
     n, _, letter = words_of(size)
     words = ", ".join(f"${i + 1}" for i in range(n))
     source = f"{{{words}}}" if n > 1 else words
-    text = f"st{order}.global{_suffix(size)} [$0], {source};"
+    text = f"st{order}{space}{_suffix(size)} [$0], {source};"
     constraints = ["l"] + [letter] * n
     args = [p, *to_words(low, values, size)]
     if known is None:

@@ -14,7 +14,7 @@ from typing import Any
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.access import SCOPES
+from tileiras.conversion.tileas_to_llvm.access import SCOPES, address
 from tileiras.conversion.tileas_to_llvm.builder import I16, I32, I64, width_of
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory import ViewAddress, _both, _regs_or_repeat, _text, view_address
@@ -58,12 +58,13 @@ def rmw(low: Lowering, p: SSAValue, x: SSAValue, mode: str, semantic: str, scope
         raise CompileError(f"atomic addition of bf16 needs sm_90 or newer, the target is {low.target.name}")
     word, letter = carrier(t)
     value = b.cast("bitcast", x, word)
+    p, space = address(low, p)
     reduce = not wanted and semantic in ("relaxed", "release") and mode != "xchg"
     args = [p, value]
     if reduce:
-        text, constraints, results = f"red.{semantic}.{scope}.global.{ptx_type(mode, t)} [$0], $1;", ["l", letter], []
+        text, constraints, results = f"red.{semantic}.{scope}{space}.{ptx_type(mode, t)} [$0], $1;", ["l", letter], []
     else:
-        text = f"atom.{semantic}.{scope}.global.{ptx_type(mode, t)} $0, [$1], $2;"
+        text = f"atom.{semantic}.{scope}{space}.{ptx_type(mode, t)} $0, [$1], $2;"
         constraints, results = [f"={letter}", "l", letter], [word]
     if predicate is not None:
         text = f"@${len(constraints)} {text}"
@@ -82,7 +83,8 @@ def cas(low: Lowering, p: SSAValue, compare: SSAValue, x: SSAValue, semantic: st
     b = low.b
     t = x.type
     word, letter = carrier(t)
-    text = f"atom.{semantic}.{scope}.global.cas.b{width_of(t)} $0, [$1], $2, $3;"
+    p, space = address(low, p)
+    text = f"atom.{semantic}.{scope}{space}.cas.b{width_of(t)} $0, [$1], $2, $3;"
     constraints = [f"={letter}", "l", letter, letter]
     args = [p, b.cast("bitcast", compare, word), b.cast("bitcast", x, word)]
     if predicate is not None:

@@ -91,6 +91,7 @@ class Lowering:
         self.loops: list[Any] = []
         self.joins: list[Any] = []
         self.views: dict[SSAValue, Any] = {}
+        self.generic_pointers = False
         self.extra_globals: list[Operation] = []
         self.reads_pending = False
         self.writes_pending = False

@@ -15,7 +15,9 @@ from tileiras.conversion.tileas_to_llvm import access
 from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.views import TiledView, as_type, index_type
+from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.llvm import ptr
 from tileiras.layout.linear import LinearLayout
 
 
@@ -247,6 +249,13 @@ def get_global(low: Lowering, op: Operation) -> None:
     symbol = op.properties["symbol"]
     name = getattr(symbol, "data", None) or symbol.root_reference.data  # type: ignore[attr-defined]
     low.set(op.results[0], low.b.address_of(name, 1))
+
+
+@lowers("nv_tileas.alloca")
+def alloca(low: Lowering, op: Operation) -> None:
+    """Memory of the tile block, in shared memory; its pointer is generic (see access.address)."""
+    generic = low.b.cast("addrspacecast", low.shared_ptr(op), ptr(llvm.GENERIC))
+    low.set(op.results[0], low.b.cast("inttoptr", low.b.cast("ptrtoint", generic, I64), ptr(llvm.GLOBAL)))
 
 
 @lowers("nv_tileas.addptr")

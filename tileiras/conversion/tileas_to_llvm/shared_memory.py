@@ -15,6 +15,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tileiras.dialects.element import element_bytes
+from tileiras.errors import CompileError
 
 ALIGNMENT = 128
 """Every piece starts at a multiple of this many bytes: ldmatrix rows and 16-byte accesses stay aligned, swizzles whole."""
@@ -33,10 +34,12 @@ def scratch(*names: str) -> Callable[[Callable[[Operation, Any], int]], Callable
 
 @dataclass(frozen=True)
 class SharedPlan:
-    """`offsets`: byte offset of each alloc_tensor's buffer and of each op's scratch. `size`: bytes in all."""
+    """`offsets`: byte offset of each alloc_tensor's and alloca's memory and of each op's scratch. `size`: bytes in all.
+    `alignment`: what the whole must be aligned to."""
 
     offsets: dict[Operation, int]
     size: int
+    alignment: int = ALIGNMENT
 
 
 @dataclass
@@ -46,6 +49,7 @@ class _Piece:
     end: int
     size: int
     offset: int = 0
+    alignment: int = ALIGNMENT
 
 
 def plan_shared_memory(func: Operation, target: Any) -> SharedPlan:
@@ -61,6 +65,8 @@ def plan_shared_memory(func: Operation, target: Any) -> SharedPlan:
             size *= element_bytes(t.element_type)  # type: ignore[attr-defined]
             end = max((_reach(op, use.operation, number, last_inside) for use in op.results[0].uses), default=number[op])
             pieces.append(_Piece(op, number[op], end, size))
+        elif op.name == "nv_tileas.alloca":
+            pieces.append(_alloca(op, number[op], last_inside))
         elif op.name in SCRATCH:
             size = SCRATCH[op.name](op, target)
             if size:
@@ -74,11 +80,23 @@ def plan_shared_memory(func: Operation, target: Any) -> SharedPlan:
         for low, high in busy:
             if offset + piece.size <= low:
                 break
-            offset = max(offset, (high + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
+            offset = max(offset, -(-high // piece.alignment) * piece.alignment)
         piece.offset = offset
         done.append(piece)
         total = max(total, offset + piece.size)
-    return SharedPlan({p.op: p.offset for p in done}, total)
+    return SharedPlan({p.op: p.offset for p in done}, total, max((p.alignment for p in done), default=ALIGNMENT))
+
+
+def _alloca(op: Operation, start: int, last_inside: dict[Operation, int]) -> _Piece:
+    """An alloca's memory lives to the end of the block that it stands in."""
+    if "global" in op.properties:
+        raise CompileError("alloca with 'global' is not supported: its memory would have to outlive the tile block")
+    pointee: Any = op.results[0].type
+    size = element_bytes(pointee.pointee) * op.properties["num_elem"].value.data
+    alignment = op.properties["alignment"].value.data if "alignment" in op.properties else 1
+    parent = op.parent_op()
+    assert parent is not None
+    return _Piece(op, start, last_inside[parent], max(size, 1), alignment=max(alignment, ALIGNMENT))
 
 
 def _number(func: Operation, number: dict[Operation, int], last_inside: dict[Operation, int]) -> None:

@@ -1,0 +1,125 @@
+"""What memory ops become: orderings, scopes and state spaces in the PTX, row by row; barriers where tokens ask for them."""
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import IntegerAttr
+
+import tileiras
+from tests.interp.build import TOKEN, WEAK, Kernel, pointer, tile
+from tileiras.bytecode import write
+from tileiras.dialects.cuda_tile import attrs, ops
+from tileiras.sim import simulate
+
+SCOPES = {"tl_blk": "cta", "device": "gpu", "sys": "sys"}
+
+
+def compiled(kernel: Kernel, gpu: str = "sm_90", opt_level: int = 3) -> Any:
+    return tileiras.compile(write(kernel.module(), "13.4"), gpu_name=gpu, opt_level=opt_level)
+
+
+def semantics(ordering: str, scope: str | None = None) -> dict[str, Any]:
+    out: dict[str, Any] = {"memory_ordering_semantics": attrs.MemoryOrderingSemanticsAttr(ordering)}
+    if scope is not None:
+        out["memory_scope"] = attrs.MemoryScopeAttr(scope)
+    return out
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("ordering", ["relaxed", "acquire"])
+def test_loads_carry_ordering_and_scope(ordering: str, scope: str) -> None:
+    k = Kernel(pointer("i32"), pointer("i32"))
+    x = k.add(ops.LoadPtrTko.make([k.pointers(k.args[0], "i32", 32), None, None, None], [tile("i32", 32), TOKEN],
+                                  semantics(ordering, scope)))[0]
+    k.store(k.args[1], x)
+    assert re.search(rf"\bld\.{ordering}\.{SCOPES[scope]}\.global\.b32\b", compiled(k).ptx)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("ordering", ["relaxed", "release"])
+def test_stores_carry_ordering_and_scope(ordering: str, scope: str) -> None:
+    k = Kernel(pointer("i32"), pointer("i32"))
+    x = k.load(k.args[0], "i32", (32,))
+    k.add(ops.StorePtrTko.make([k.pointers(k.args[1], "i32", 32), x, None, None], [TOKEN], semantics(ordering, scope)))
+    assert re.search(rf"\bst\.{ordering}\.{SCOPES[scope]}\.global\.b32\b", compiled(k).ptx)
+
+
+ROWS = [("add", "i32", "add.u32"), ("add", "i64", "add.u64"), ("addf", "f32", "add.f32"), ("addf", "f64", "add.f64"),
+        ("addf", "f16", "add.noftz.f16"), ("addf", "bf16", "add.noftz.bf16"), ("and", "i32", "and.b32"), ("or", "i64", "or.b64"),
+        ("xor", "i32", "xor.b32"), ("max", "i32", "max.s32"), ("min", "i64", "min.s64"), ("umax", "i64", "max.u64"),
+        ("umin", "i32", "min.u32"), ("xchg", "i32", "exch.b32"), ("xchg", "f64", "exch.b64")]
+
+
+@pytest.mark.parametrize("mode, element, spelled", ROWS)
+def test_read_modify_writes(mode: str, element: str, spelled: str) -> None:
+    """Every mode and type, each with another ordering and scope, with and without a use of the old value."""
+    which = ROWS.index((mode, element, spelled))
+    ordering = ["relaxed", "acquire", "release", "acq_rel"][which % 4]
+    scope = list(SCOPES)[which % 3]
+    for used in (True, False):
+        k = Kernel(pointer(element), pointer(element), pointer(element))
+        x = k.load(k.args[0], element, (32,))
+        old = k.add(ops.AtomicRMWTko.make([k.pointers(k.args[1], element, 32), x, None, None], [tile(element, 32), TOKEN],
+                                          {**semantics(ordering, scope), "mode": attrs.AtomicRMWModeAttr(mode)}))[0]
+        k.store(k.args[2], old if used else x)
+        reduction = not used and ordering in ("relaxed", "release") and mode != "xchg"
+        assert f"{'red' if reduction else 'atom'}.{ordering}.{SCOPES[scope]}.global.{spelled}" in compiled(k).ptx
+
+
+@pytest.mark.parametrize("ordering", ["relaxed", "acquire", "release", "acq_rel"])
+def test_compare_and_swap(ordering: str) -> None:
+    k = Kernel(pointer("i64"), pointer("i64"))
+    x = k.load(k.args[0], "i64", (32,))
+    p = k.pointers(k.args[1], "i64", 32)
+    k.add(ops.AtomicCASTko.make([p, x, x, None, None], [tile("i64", 32), TOKEN], semantics(ordering, "device")))
+    assert f"atom.{ordering}.gpu.global.cas.b64" in compiled(k).ptx
+
+
+def barriers(ptx: str) -> int:
+    return len(re.findall(r"\bbar(?:rier)?(?:\.cta)?(?:\.warp)?\.sync", ptx))
+
+
+def reversed_through_memory(joined: bool) -> Kernel:
+    """Store 256 elements, load them in reverse, with or without a token between."""
+    k = Kernel(pointer("i32"), pointer("i32"), pointer("i32"))
+    x = k.load(k.args[0], "i32", (256,))
+    p = k.pointers(k.args[1], "i32", 256)
+    token = k.add(ops.StorePtrTko.make([p, x, None, None], [TOKEN], {"memory_ordering_semantics": WEAK}))
+    last = k.add(ops.Offset.make([p, k.constant("i32", [255 - 2 * i for i in range(256)])], [pointer("i32", 256)]))
+    y = k.add(ops.LoadPtrTko.make([last, None, None, token if joined else None], [tile("i32", 256), TOKEN],
+                                  {"memory_ordering_semantics": WEAK}))[0]
+    k.store(k.args[2], y)
+    return k
+
+
+def test_a_token_between_threads_is_a_barrier_and_no_token_is_none() -> None:
+    assert barriers(compiled(reversed_through_memory(True)).ptx) == barriers(compiled(reversed_through_memory(False)).ptx) + 1
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_what_one_thread_stored_another_loads(opt_level: int) -> None:
+    c = compiled(reversed_through_memory(True), "sm_80", opt_level)
+    x, middle, out = np.arange(256, dtype=np.int32), np.zeros(256, np.int32), np.zeros(256, np.int32)
+    simulate(c.ptx, args=[x, middle, out])
+    assert out.tolist() == x[::-1].tolist() and middle.tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_alloca_is_memory_of_the_block(opt_level: int) -> None:
+    """Values go in at an allocated place and come out in reverse, in every block; the allocation keeps its alignment."""
+    k = Kernel(pointer("i32"), pointer("i32"), pointer("i64"))
+    space = k.add(ops.Alloca.make([], [pointer("i32")], {"num_elem": IntegerAttr(128, 64), "alignment": IntegerAttr(512, 64)}))
+    p = k.pointers(space, "i32", 128)
+    x = k.load(k.args[0], "i32", (128,))
+    token = k.add(ops.StorePtrTko.make([p, x, None, None], [TOKEN], {"memory_ordering_semantics": WEAK}))
+    last = k.add(ops.Offset.make([p, k.constant("i32", [127 - 2 * i for i in range(128)])], [pointer("i32", 128)]))
+    y = k.add(ops.LoadPtrTko.make([last, None, None, token], [tile("i32", 128), TOKEN], {"memory_ordering_semantics": WEAK}))[0]
+    k.store(k.args[1], y)
+    k.store(k.args[2], k.add(ops.PtrToInt.make([space], [tile("i64")])))
+    c = compiled(k, "sm_80", opt_level)
+    given, out, where = np.arange(128, dtype=np.int32), np.zeros(128, np.int32), np.zeros(1, np.int64)
+    simulate(c.ptx, grid=(3, 1, 1), args=[given, out, where])
+    assert out.tolist() == given[::-1].tolist() and where[0] % 512 == 0
