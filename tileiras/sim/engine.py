@@ -28,6 +28,7 @@ class Engine:
         self.st = st
         self.blocks: list[Block] = st.program.blocks
         self.counters, self.budget = counters, budget
+        st.remark = self.remark
         self.ready: dict[int, np.ndarray] = {0: st.live.copy()}
         self.deferred: dict[int, np.ndarray] = {}
         self.parked: dict[int, np.ndarray] = {}
@@ -145,23 +146,23 @@ class Engine:
         try:
             if st.I[slot] is True or st.launch.undefined == "raise" or block.end[0] != "bra":
                 return predicate_of(st, slot, negated)
-            self.remark(block, slot)
+            self.remark(block.end_line, slot)
             return predicate_of(st, slot, negated, "ignore")
         except SimulationError as error:
             self.report(error, block.end_line)
             raise
 
-    def remark(self, block: Block, slot: int) -> None:
-        """Keep a finding, once a line, when a branch depends on a register without a value.
+    def remark(self, line: int, slot: int) -> None:
+        """Keep a finding, once a line, when a branch or a load's address depends on a register without a value.
 
-        Compilers leave such branches in code for threads whose results nobody uses, so it isn't a fault yet."""
+        Compilers leave such code for threads whose results nobody uses, so it isn't a fault yet."""
         findings = self.st.launch.findings
-        if block.end_line not in findings:
+        if line not in findings:
             try:
                 self.st.check(slot)
             except SimulationError as error:
-                self.report(error, block.end_line)
-                findings[block.end_line] = error
+                self.report(error, line)
+                findings[line] = error
 
     def special_end(self, at: int, block: Block, end: tuple) -> int:
         """Ends other than plain branches; returns the next block, or -1 when the fragment is over."""

@@ -127,6 +127,38 @@ def _shape(ins) -> tuple[int, str]:
 
 @operation("ld", "ldu")
 def _load(decoder, ins):
+    run = _plain_load(decoder, ins)
+    base = getattr(ins.operands[1], "base", None)
+    if decoder.launch.undefined == "raise" or not isinstance(base, ptx.Register):
+        return run
+    from tileiras.sim.decode import destinations
+    slot, line = decoder.slot(base), ins.line
+    outs = [decoder.slot(r) for r in destinations(ins.operands[0])]
+
+    def careful(st):
+        written = st.I[slot]
+        if written is True:
+            run(st)
+            return
+        bad = st.active if written is None else st.active & ~written
+        if not bad.any():
+            run(st)
+            return
+        st.remark(line, slot)               # an address without a value: those threads load nothing
+        rest = st.active & ~bad
+        if rest.any():
+            saved = st.mask, st.index, st._lanes
+            st.set_mask(rest)
+            try:
+                run(st)
+            finally:
+                st.mask, st.index, st._lanes = saved
+        for out in outs:
+            st.unwrite(out, bad)
+    return careful
+
+
+def _plain_load(decoder, ins):
     count, t = _shape(ins)
     space = space_of(ins.parts)
     address, space = address_source(decoder, ins.operands[1], space)

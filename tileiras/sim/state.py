@@ -57,6 +57,7 @@ class Batch:
         self.undefined = None         # elements of the last load that had no value
         self.copies = None            # asynccopy state, made on first use
         self.barriers: dict = {}
+        self.remark = lambda line, slot: None
         self.clock = 0
 
     # ---- masks
@@ -172,4 +173,5 @@ class Batch:
         """Make register `slot` count as never written in the threads of `bad`."""
         if bad.any():
             written = self.I[slot]
-            self.I[slot] = ~bad if written is True else written & ~bad
+            if written is not None:
+                self.I[slot] = ~bad if written is True else written & ~bad
