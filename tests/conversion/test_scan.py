@@ -82,3 +82,12 @@ def test_a_layout_without_an_order_of_its_own_is_converted_first() -> None:
     layout = LinearLayout((64,), (3, 32), (1, 4, 8, 16, 4), ())
     [y] = run([Tile(x, layout)], lambda v: [scan_op(v, 0, False, one(arith.Addi))], 1, [np.int32])
     np.testing.assert_array_equal(np.cumsum(x), y)
+
+
+def test_large_totals_cross_warps_in_rounds() -> None:
+    layout = LinearLayout((4, 2048), tuple(32 << i for i in range(6)), (1, 2, 4, 8, 16), (2048, 4096))
+    x = np.random.default_rng(5).integers(-99, 99, (4, 2048)).astype(np.int64)
+    stats: dict[str, int] = {}
+    [y] = run([Tile(x, layout)], lambda v: [scan_op(v, 0, True, one(arith.Addi))], 4, [np.int64], stats=stats)
+    np.testing.assert_array_equal(np.flip(np.cumsum(np.flip(x, 0), 0), 0), y)
+    assert stats["shared"] <= 12 * 1024
