@@ -131,6 +131,8 @@ class AttributeScanner(Scanner):
             return _BUILTIN[word]()
         if word[0] == "i" and word[1:].isdigit() and len(word) < 9:
             return IntegerType(int(word[1:]))
+        if word == "tensor":
+            return self._tensor()
         read = {"tile": self._tile, "ptr": self._pointer, "tensor_view": self._tensor_view}.get(word)
         if read is None and word not in _VIEWS:
             raise self.error(f"unknown type: {word}")
@@ -159,6 +161,16 @@ class AttributeScanner(Scanner):
         element = self._element((*NUMBER_NAMES, "i4"), "elementType", pointer=True)
         self.expect(">")
         return types.TileType((e for e in extents if e is not None), element)
+
+    def _tensor(self) -> Attribute:
+        """A builtin tensor: valid MLIR, though nothing of this dialect takes it."""
+        from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+
+        self.expect("<")
+        extents = self.extents()
+        element = self.type()
+        self.expect(">")
+        return TensorType(element, [DYNAMIC_INDEX if e is None else e for e in extents])
 
     def _pointer(self) -> Attribute:
         self.expect("<")
@@ -384,6 +396,8 @@ class AttributeScanner(Scanner):
             return self.predicate(name)
         if name == "optimization_hints":
             return self.hints()
+        if name == "dense":
+            return parse_dense_builtin(self)
         if name.startswith("di_"):
             return self._debug_attribute(name)
         raise self.error(f"unknown attribute `{name}` in dialect `cuda_tile`", start)
@@ -447,7 +461,9 @@ class AttributeScanner(Scanner):
         self.expect("<")
         out: dict[str, Any] = {}
         while True:
-            key = self.keyword()
+            key = self.optional_keyword()
+            if key is None:
+                raise self.error("expected a parameter name in struct")
             self.expect("=")
             text = self.optional_string()
             number = self.optional_integer() if text is None else None

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.asm_numbers import bits_of_text
+from tileiras.dialects.cuda_tile.asm_scan import ParseError
 from tileiras.dialects.cuda_tile.asm_types import full_type_text, type_text
 from tileiras.dialects.cuda_tile.asm_values import FORMATS, float_format
 from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr
@@ -28,7 +29,11 @@ _RAGGED = "tensor literal is invalid; ranks are not consistent between elements"
 def parse_constant(scanner: AttributeScanner) -> DenseElementsAttr:
     """`<f32: 1.0> : tile<f32>`: the prefix says how to read the elements, the type how many there are."""
     scanner.expect("<")
-    element = scanner.type()
+    try:
+        element = scanner.type()
+    except ParseError as error:
+        raise ParseError(error.message, error.position,
+                         (f"expect element type to be one of {_ONE_OF} values, but got '<<NULL TYPE>>'",)) from None
     if type_text(element) not in _ELEMENTS and type(element) not in FORMATS:
         raise scanner.error(f"expect element type to be one of {_ONE_OF} values, but got '{full_type_text(element)}'")
     scanner.expect(":")

@@ -11,6 +11,7 @@ from typing import Any
 from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
 from xdsl.ir import Attribute, Operation
 
+from tileiras.dialects.cuda_tile.asm_names import is_unwritten
 from tileiras.dialects.cuda_tile.asm_values import quoted
 from tileiras.dialects.cuda_tile.debug import (
     CallSiteLocAttr,
@@ -93,10 +94,12 @@ def _spelled(key: Any, parts: list[str]) -> str:
 
 
 def _ops_below(root: Operation) -> Iterator[Operation]:
-    """All ops inside, each before what is inside it."""
+    """All ops inside that are written, each before what is inside it."""
     for region in root.regions:
         for block in region.blocks:
             for op in block.ops:
+                if is_unwritten(op):
+                    continue
                 yield op
                 if op.regions:
                     yield from _ops_below(op)

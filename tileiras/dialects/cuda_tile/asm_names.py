@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from tileiras.dialects.cuda_tile.asm_values import constant_hint
 from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr
 from tileiras.dialects.cuda_tile.op import CudaTileOp
-from tileiras.dialects.cuda_tile.ops import Assume, Constant, For, PrintTko, Reduce
+from tileiras.dialects.cuda_tile.ops import Assume, Constant, Continue, For, If, Loop, PrintTko, Reduce, Yield
 
 MAX_ASSUME_HINT = 64
 """How many assumes in a row lengthen each other's names."""
@@ -75,6 +75,17 @@ def argument_hints(block: Block) -> Sequence[str]:
         return [("reduce_rhs" if i % 2 else "reduce_lhs") + (str(i // 2) if several else "")
                 for i in range(len(block.args))]
     return ()
+
+
+_IMPLICIT_TERMINATORS: dict[type[Operation], type[Operation]] = {If: Yield, For: Continue, Loop: Continue}
+
+
+def is_unwritten(op: Operation) -> bool:
+    """Whether an op is a terminator that text leaves out: the usual one of its region, without operands."""
+    if op.operands or not isinstance(op, (Yield, Continue)):
+        return False
+    expected = _IMPLICIT_TERMINATORS.get(type(op.parent_op()))  # type: ignore[arg-type]
+    return expected is not None and isinstance(op, expected)
 
 
 class NameTable:

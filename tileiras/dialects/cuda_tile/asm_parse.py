@@ -32,11 +32,12 @@ _CLASSES.update({spelling: _CLASSES[name] for name, spelling in SPELLINGS.items(
 
 
 class TextError(BytecodeError):
-    """Text that isn't a cuda_tile program; `line` counts from 1."""
+    """Text that isn't a cuda_tile program; `line` counts from 1, `also` are further messages."""
 
-    def __init__(self, message: str, file_name: str, line: int, column: int) -> None:
+    def __init__(self, message: str, file_name: str, line: int, column: int, also: tuple[str, ...] = ()) -> None:
         super().__init__(message, f'"{file_name}":{line}:{column}')
         self.line = line
+        self.also = also
 
 
 def parse_module(text: str, file_name: str = "-", locations: bool = True) -> Module:
@@ -60,7 +61,7 @@ def parse_ops(text: str, file_name: str = "-", locations: bool = True,
     try:
         return reader.top_level()
     except ParseError as error:
-        raise TextError(error.message, file_name, *reader.line_and_column(error.position)) from None
+        raise TextError(error.message, file_name, *reader.line_and_column(error.position), error.also) from None
 
 
 class _Scope:
@@ -236,13 +237,15 @@ class TextReader(AttributeScanner):
         """MLIR's generic form, behind the quoted name."""
         self.expect("(")
         operands = self.comma_separated(self.value, ")")
-        properties = {}
+        properties: dict[str, Attribute] = {}
         if self.accept("<"):
             properties = self.dictionary()
             self.expect(">")
         regions = []
         if self.accept("("):
             cls = self.classes.get(name.removeprefix(PREFIX))
+            if name == "builtin.module":
+                return self._generic_module()
             isolated = cls is not None and any("Isolated" in type(t).__name__ for t in cls.traits)
             regions = self.comma_separated(lambda: self.region(None, isolated, name.startswith(PREFIX)), ")")
         attributes = self.dictionary() if self.peek("{") else {}
@@ -265,6 +268,14 @@ class TextReader(AttributeScanner):
         return cls.create(operands=values, result_types=outputs, properties=properties, attributes=attributes,
                           regions=regions)
 
+    def _generic_module(self) -> Operation:
+        from xdsl.dialects.builtin import ModuleOp
+
+        region = self.region((), isolated=True, short=False)
+        for text in (")", ":", "(", ")", "->", "(", ")"):
+            self.expect(text)
+        return ModuleOp(region)
+
     @staticmethod
     def _unregistered(name: str, operands: list[SSAValue], results: Any, attributes: dict[str, Attribute],
                       regions: list[Region]) -> Operation:
@@ -275,7 +286,8 @@ class TextReader(AttributeScanner):
 
     # Regions.
 
-    def region(self, arguments: tuple[tuple[Value, Attribute], ...] | None, isolated: bool, short: bool = True) -> Region:
+    def region(self, arguments: tuple[tuple[Value, Attribute], ...] | None, isolated: bool, short: bool = True,
+               may_be_empty: bool = False) -> Region:
         """`{ ops }` with one block, whose arguments are given, or None: a `^bb0(...)` may say them."""
         self.expect("{")
         self.region_depth += 1
@@ -284,7 +296,7 @@ class TextReader(AttributeScanner):
         outer = self.scope
         self.scope = _Scope(None if isolated else outer)
         region = Region()
-        if not (arguments is None and self.peek("}")):
+        if not ((arguments is None or (may_be_empty and not arguments)) and self.peek("}")):
             if arguments is None:
                 arguments = self._block_label()
             block = Block(arg_types=[type_ for _, type_ in arguments])

@@ -178,13 +178,20 @@ class OpParser:
         elif name == "identities":
             self._identities()
         elif name in ("str", "message"):
-            self.properties[name] = StringAttr(reader.string())
+            self._string(name)
         elif name == "sym_name":
             self.properties[name] = StringAttr(reader.symbol())
         elif name == "name":
             self.properties[name] = SymbolRefAttr(reader.symbol())
         else:
             self.properties[name] = UnitAttr()
+
+    def _string(self, name: str) -> None:
+        text = self.reader.optional_string()
+        if text is None:
+            self.reader.attribute()
+            raise self.reader.error("invalid kind of attribute specified")
+        self.properties[name] = StringAttr(text)
 
     def _identities(self) -> None:
         start = self.reader.here()
@@ -213,7 +220,10 @@ class OpParser:
             raise self.fail(f"expected string or keyword containing one of the following enum values for attribute "
                             f"'{name}' [{', '.join(enum.CASES)}]", start)
         cases = ", ".join(f"'{case}'" for case in enum.CASES)
-        raise self.fail(_SORTED_CASES.get(key, f"expected '{key}' to be one of: {{{cases}}}"), start)
+        error = self.fail(_SORTED_CASES.get(key, f"expected '{key}' to be one of: {{{cases}}}"), start)
+        if word is None:
+            error.also = (f"custom op '{self.name}' expected valid keyword",)
+        raise error
 
     def type_group(self, name: str) -> None:
         reader = self.reader
@@ -296,14 +306,18 @@ class OpParser:
             return
         word = reader.optional_keyword()
         if word is None:
-            raise self.fail("expected attribute name", start)
+            reader.attribute()
+            raise self.fail("expected assume predicate attribute", start)
         if word not in ("div_by", "same_elements", "bounded"):
             raise self.fail(f"unknown assume predicate attribute: {word} (expected 'div_by', 'same_elements', or "
                             "'bounded')", start)
         self.properties["predicate"] = reader.predicate(word)
 
     def dense(self) -> None:
-        constant = parse_constant(self.reader)
+        try:
+            constant = parse_constant(self.reader)
+        except ParseError as error:
+            raise ParseError(f"custom op '{self.name}' {error.message}", error.position, error.also) from None
         self.properties["value"] = constant
         if self.cls.result_fields:
             self.types["result"] = [constant.type]
@@ -317,7 +331,10 @@ class OpParser:
         self.properties["symbol_visibility"] = attrs.SymbolVisibilityAttr(word)  # type: ignore[arg-type]
 
     def hints(self, name: str) -> None:
-        self.properties[name.lstrip("$")] = self.reader.hints()
+        try:
+            self.properties[name.lstrip("$")] = self.reader.hints()
+        except ParseError as error:
+            raise self.fail(error.message, error.position) from None
 
     def flags(self, name: str) -> None:
         self.reader.expect("[")
@@ -417,7 +434,7 @@ class OpParser:
     def args_body(self, name: str) -> None:
         self.reader.expect("(")
         arguments = tuple(self.reader.comma_separated(self._argument, ")"))
-        self.regions.append(self.reader.region(arguments, isolated=False))
+        self.regions.append(self.reader.region(arguments, isolated=False, may_be_empty=True))
 
     def _argument(self) -> tuple[Value, Attribute]:
         reader = self.reader
@@ -522,6 +539,8 @@ class OpParser:
 
     def _build(self) -> Operation:
         self._infer_custom()
+        if "paddingValue" in self.operand_fields:
+            self._padding_without_mask()
         for f in self.cls.attr_fields:
             if f.name not in self.properties and f.name in _DEFAULTS and not f.many:
                 self.properties[f.name] = _DEFAULTS[f.name]()
@@ -540,6 +559,14 @@ class OpParser:
         op = self.cls.make(operands, results, self.properties, self.regions)
         op.attributes.update(self.attributes)
         return op
+
+    def _padding_without_mask(self) -> None:
+        """A load's only extra operand is its mask by the format, its padding value if it isn't of booleans."""
+        mask = self.types.get("mask", [None])[0]
+        if "paddingValue" in self.operands or mask is None or mask != self.types["result"][0] or mask == i1:
+            return
+        for fields in (self.operands, self.types):
+            fields["paddingValue"] = fields.pop("mask")  # type: ignore[assignment]
 
     def _infer_custom(self) -> None:
         result = self.types.get("result", [None])[0]

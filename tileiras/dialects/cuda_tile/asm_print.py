@@ -28,8 +28,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects.cuda_tile.asm_format import SPELLINGS, Element, format_of
-from tileiras.dialects.cuda_tile.asm_names import NameTable
-from tileiras.dialects.cuda_tile.asm_types import PREFIX, type_text
+from tileiras.dialects.cuda_tile.asm_names import NameTable, is_unwritten
+from tileiras.dialects.cuda_tile.asm_types import PREFIX, full_type_text, type_text
 from tileiras.dialects.cuda_tile.asm_values import dense_text, float_text, quoted
 from tileiras.dialects.cuda_tile.attrs import (
     ASSUME_PREDICATES,
@@ -41,10 +41,9 @@ from tileiras.dialects.cuda_tile.attrs import (
     SameElementsAttr,
 )
 from tileiras.dialects.cuda_tile.op import CudaTileOp
-from tileiras.dialects.cuda_tile.ops import Continue, Entry, For, If, Loop, Yield
+from tileiras.dialects.cuda_tile.ops import Entry
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
-_IMPLICIT_TERMINATORS: dict[type[Operation], type[Operation]] = {If: Yield, For: Continue, Loop: Continue}
 _UNWRITTEN_IF: dict[str, str] = {"overflow": "none", "rounding": "zero"}
 """Attributes in `{ word _ $x }?` that go unwritten when they have their default."""
 
@@ -79,7 +78,8 @@ class TextPrinter:
 
     def op_text(self, op: Operation, indent: int, short: bool) -> str:
         """An op without its own indentation; `short` leaves `cuda_tile.` out."""
-        elements = format_of(op.name.removeprefix(PREFIX)) if isinstance(op, CudaTileOp) else None
+        elements = format_of("entry" if isinstance(op, Entry) else op.name.removeprefix(PREFIX)) \
+            if isinstance(op, CudaTileOp) else None
         if elements is None:
             return self._foreign(op)
         name = op.name.removeprefix(PREFIX)
@@ -131,8 +131,7 @@ class TextPrinter:
     def body(self, op: Operation, region: Region, indent: int) -> str:
         """A region of control flow: its terminator goes unwritten if it has no operands and is the usual one."""
         last = region.block.last_op
-        implicit = isinstance(last, _IMPLICIT_TERMINATORS[type(op)]) and not last.operands
-        return self.region(region, indent, not implicit)
+        return self.region(region, indent, last is None or not is_unwritten(last))
 
     def arguments(self, block: Block) -> str:
         return ", ".join(f"{self.operand(a)}: {type_text(a.type)}" for a in block.args)
@@ -176,6 +175,8 @@ def attribute_text(attribute: Attribute, typed: bool = True) -> str:
         return "#cuda_tile.optimization_hints" + hints_text(attribute)
     if isinstance(attribute, EnumAttr):
         return f"#{attribute.name}<{attribute.value}>"
+    if isinstance(attribute, DenseElementsAttr):
+        return f"dense<{dense_text(attribute)}> : {full_type_text(attribute.type)}"
     if isinstance(attribute, ASSUME_PREDICATES):
         return f"#{PREFIX}{predicate_text(attribute)}"
     return str(attribute)

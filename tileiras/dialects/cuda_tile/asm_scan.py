@@ -22,10 +22,11 @@ _ESCAPES = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
 
 
 class ParseError(Exception):
-    """What is wrong with a text, and where (an offset into it)."""
+    """What is wrong with a text, and where (an offset into it); `also` are further messages for the same place."""
 
-    def __init__(self, message: str, position: int) -> None:
+    def __init__(self, message: str, position: int, also: tuple[str, ...] = ()) -> None:
         super().__init__(message)
+        self.also = also
         self.message = message
         self.position = position
 
@@ -36,6 +37,7 @@ class Scanner:
     def __init__(self, text: str, position: int = 0) -> None:
         self.text = text
         self.pos = position
+        self._before_space = self._after_space = -1
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -50,8 +52,18 @@ class Scanner:
         """The position of what comes next."""
         match = _SPACE.match(self.text, self.pos)
         assert match is not None
-        self.pos = match.end()
+        if match.end() != self.pos:
+            self._before_space = self.pos
+            self.pos = match.end()
+            self._after_space = self.pos
         return self.pos
+
+    def missing(self) -> int:
+        """Where to say that something is missing: at what comes next, or behind what came last if a line ends between."""
+        position = self.here()
+        if position == self._after_space and "\n" in self.text[self._before_space:position]:
+            return max(self._before_space - 1, 0)
+        return position
 
     def at_end(self) -> bool:
         return self.here() >= len(self.text)
@@ -73,7 +85,7 @@ class Scanner:
 
     def expect(self, text: str) -> None:
         if not self.accept(text):
-            raise self.error(f"expected '{text}'")
+            raise self.error(f"expected '{text}'", self.missing())
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         match = pattern.match(self.text, self.here())
@@ -92,7 +104,7 @@ class Scanner:
     def keyword(self) -> str:
         match = self._take(_KEYWORD)
         if match is None:
-            raise self.error("expected valid keyword")
+            raise self.error("expected valid keyword", self.missing())
         return match[0]
 
     def accept_word(self, word: str) -> bool:
@@ -103,7 +115,7 @@ class Scanner:
 
     def expect_word(self, word: str) -> None:
         if not self.accept_word(word):
-            raise self.error(f"expected '{word}'")
+            raise self.error(f"expected '{word}'", self.missing())
 
     def expect_token(self, text: str) -> None:
         """Punctuation or a word."""
@@ -146,7 +158,7 @@ class Scanner:
     def value(self) -> tuple[str, int, int]:
         found = self.optional_value()
         if found is None:
-            raise self.error("expected SSA operand")
+            raise self.error("expected SSA operand", self.missing())
         return found
 
     def optional_symbol(self) -> str | None:

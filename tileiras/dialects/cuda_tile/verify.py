@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects.cuda_tile import verify_flow, verify_memory, verify_rules
 from tileiras.dialects.cuda_tile.debug import render_location
+from tileiras.dialects.cuda_tile.op import CudaTileOp
 from tileiras.dialects.cuda_tile.ops import OPS
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp, shown
@@ -160,6 +161,9 @@ class Verifier:
 
     def op(self, op: Operation) -> None:
         """An op and everything inside it, in MLIR's order."""
+        if not isinstance(op, CudaTileOp):  # of another dialect, which tools may let through
+            self._nested(op)
+            return
         plan = _plan_of(type(op))
         self.alone(op, plan)
         if op.regions:

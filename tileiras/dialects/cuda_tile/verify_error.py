@@ -11,10 +11,11 @@ from tileiras.dialects.cuda_tile.asm_types import full_type_text
 
 
 class InvalidOp(VerifyException):
-    """An op that breaks a rule; `message` starts with the op's quoted name, as MLIR's diagnostics do."""
+    """An op that breaks a rule; `message` starts with the op's quoted name, as MLIR's diagnostics do; `also` follow."""
 
-    def __init__(self, op: Operation, text: str, named: bool = True) -> None:
+    def __init__(self, op: Operation, text: str, named: bool = True, also: tuple[str, ...] = ()) -> None:
         self.op = op
+        self.also = also
         self.message = f"'{op.name}' op {text}" if named else text
         super().__init__(self.message)
 

@@ -101,7 +101,11 @@ def _return(op: Any) -> None:
     if len(op.operands) != len(results):
         raise InvalidOp(op, f"has {len(op.operands)} operands, but enclosing function (@{parent.sym_name.data}) "
                             f"returns {len(results)}")
-    if op.operands:
+    for i, (value, expected) in enumerate(zip(op.operands, results)):
+        if value.type != expected:
+            raise InvalidOp(op, f"type of return operand {i} ({shown(value.type)}) doesn't match function result type "
+                                f"({shown(expected)}) in function @{parent.sym_name.data}", named=False)
+    if op.operands and type(parent) is Entry:
         raise InvalidOp(op, f"has {len(op.operands)} operands, but entry function must return 0 operands")
 
 
@@ -272,7 +276,7 @@ def check_module(module: Any) -> None:
             if name.data in symbols:
                 raise InvalidOp(op, f"redefinition of symbol named '{name.data}'", named=False)
             symbols[name.data] = op
-        if isinstance(op, Global) and (location := scoped_location(op.location)) is not None:
+        if not isinstance(op, Entry) and (location := scoped_location(op.location)) is not None:
             raise InvalidOp(op, f"invalid operation debug info scope: {_location_text(location)}. Global variables "
                                 "must not have scope.")
     for op in symbols.values():

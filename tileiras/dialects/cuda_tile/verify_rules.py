@@ -448,7 +448,7 @@ def _inferred(op: Any, types: Sequence[TileType]) -> None:
     given = [result.type for result in op.results]
     if given != list(types):
         raise InvalidOp(op, f"inferred type(s) {', '.join(map(shown, types))} are incompatible with return type(s) of "
-                            f"operation {', '.join(map(shown, given))}")
+                            f"operation {', '.join(map(shown, given))}", also=("failed to infer returned types",))
 
 
 ATTRIBUTE_RULES: dict[str, Rule] = {"reduce": _dim_attribute, "scan": _dim_attribute}
