@@ -1,0 +1,199 @@
+"""The command `tileiras-opt`: run passes of the compiler on text, one by one or down to a level.
+
+    tileiras-opt kernel.mlir                                       parse, verify, print
+    tileiras-opt kernel.mlir --to=nv_tileas --gpu-name=sm_90       the pipeline down to a level
+    tileiras-opt aa.mlir --passes=simplify,dce                     single passes
+    tileiras-opt --list-pipeline -O3                               the pipeline
+    tileiras-opt kernel.mlir --verify-diagnostics --split-input-file
+
+A text is cuda_tile in the public syntax, or nv_tileaa or nv_tileas in MLIR's generic one; a bytecode file will do too.
+Exit codes: 0 success; 1 a malformed command line or diagnostics other than expected; 2 configuration; 3 an invalid
+program; 4 a file that can't be read or written; 5 a pass failed.
+"""
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import Any
+
+from tileiras.errors import BytecodeError, CompileError, InputError, UsageError
+from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, read_bytes, report, write_text
+
+_LOWER_LEVEL = re.compile(r'"nv_tilea[as]\.|^ *builtin\.module|"arith\.|"scf\.', re.MULTILINE)
+_ENTRY_LEVELS = {"convert-cudatile-to-tileaa": "cuda_tile", "convert-tileaa-to-tileas": "nv_tileaa",
+                 "convert-tileas-to-llvm": "nv_tileas"}
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = Arguments(prog="tileiras-opt", description="tileiras-opt: run passes on Tile IR text")
+    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="what to read (default: stdin)")
+    parser.add_argument("--passes", "-passes", metavar="PASS[,PASS...]", help="run these passes in this order")
+    parser.add_argument("--to", metavar="LEVEL", help="run the pipeline down to this level")
+    parser.add_argument("--gpu-name", default="sm_90", metavar="SM", help="the target (default: sm_90)")
+    parser.add_argument("-O", dest="opt_level", type=int, default=3, metavar="N", help="optimization level (default 3)")
+    parser.add_argument("--list-pipeline", action="store_true", help="print the passes of this level and target")
+    parser.add_argument("--verify-each", action="store_true", help="verify after every pass")
+    for name, text in (("verify-diagnostics", "compare errors with `// expected-error` comments"),
+                       ("split-input-file", "treat parts between lines `// -----` as files of their own"),
+                       ("mlir-print-debuginfo", "print locations"),
+                       ("mlir-print-op-generic", "print MLIR's generic form"),
+                       ("allow-unregistered-dialect", "accepted: ops of other dialects always pass through")):
+        parser.add_argument(f"--{name}", f"-{name}", action="store_true", help=text)
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
+    parser.add_argument("-o", "--output-file", default="-", metavar="FILE", help="where to write (default: stdout)")
+    return parser
+
+
+def list_pipeline(opt_level: int) -> str:
+    """One line a pass: its name, the level that it leaves."""
+    from tileiras.pipeline import PIPELINE
+
+    return "".join(f"{entry.name:<32}{entry.level}\n" for entry in PIPELINE if entry.min_opt <= opt_level)
+
+
+def read_ir(data: bytes, file_name: str) -> Any:
+    """The module in a file: bytecode, cuda_tile text or a lower level's text. Raises BytecodeError."""
+    from tileiras.driver.main import BYTECODE_MAGIC
+
+    if data.startswith(BYTECODE_MAGIC):
+        from tileiras.bytecode import read
+        from tileiras.dialects.cuda_tile.verify import verify_program
+
+        module = read(data)
+        verify_program(module)
+        return module
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise BytecodeError(f"the input is neither bytecode nor UTF-8 text: byte {error.start}") from error
+    if "cuda_tile.module" not in text and _LOWER_LEVEL.search(text):
+        return parse_lower(text, file_name)
+    return _parse_cuda_tile(text, file_name)
+
+
+def _parse_cuda_tile(text: str, file_name: str) -> Any:
+    from tileiras.dialects.cuda_tile.asm_parse import parse_module
+    from tileiras.dialects.cuda_tile.verify import verify_program
+
+    module = parse_module(text, file_name)
+    verify_program(module)
+    return module
+
+
+def parse_lower(text: str, file_name: str = "-") -> Any:
+    """A module of nv_tileaa, nv_tileas or llvm ops in the generic syntax. Raises BytecodeError."""
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import Builtin
+    from xdsl.parser import Parser
+    from xdsl.utils.exceptions import ParseError, VerifyException
+
+    context = Context()
+    context.load_dialect(Builtin)
+    for op, attributes in _registries():
+        for cls in op:
+            context.load_op(cls)
+        for cls in attributes:
+            context.load_attr_or_type(cls)
+    try:
+        return Parser(context, text, file_name).parse_module()
+    except (ParseError, VerifyException) as error:
+        raise BytecodeError(str(error).strip()) from error
+
+
+def _registries() -> Any:
+    """(ops, types and attributes) of every level below cuda_tile."""
+    from tileiras.dialects import arith, llvm, nv_tileaa, nv_tileas
+
+    yield (*arith.ARITH_OPS, *arith.MATH_OPS, *arith.SCF_OPS), ()
+    for dialect in (nv_tileaa, nv_tileas, llvm):
+        yield dialect.OPS.values(), (*dialect.TYPES, *getattr(dialect, "ATTRS", ()))
+
+
+def run_passes(module: Any, given: argparse.Namespace) -> Any:
+    """The module after the passes asked for. Raises ConfigError, UsageError, CompileError."""
+    from xdsl.utils.exceptions import VerifyException
+
+    from tileiras.driver.options import CompileOptions
+    from tileiras.driver.targets import find_target
+    from tileiras.pipeline import LEVELS, PIPELINE, run
+
+    target = find_target(given.gpu_name)
+    options = CompileOptions(target=target, opt_level=given.opt_level, verify_each=given.verify_each)
+    try:
+        if given.to is not None:
+            if given.to not in LEVELS:
+                raise UsageError(f"unknown level '{given.to}'; known: {', '.join(LEVELS)}")
+            return run(module, target, options, stop_at=given.to)
+        passes = {entry.name: entry for entry in PIPELINE}
+        for name in filter(None, (given.passes or "").split(",")):
+            if name not in passes:
+                raise UsageError(f"unknown pass '{name}'; known: {', '.join(sorted(passes))}")
+            module = passes[name].apply(module, target, options)
+            if given.verify_each:
+                module.verify()
+        return module
+    except VerifyException as error:
+        raise CompileError(f"a pass left an invalid module: {error}") from error
+
+
+def module_text(module: Any, given: argparse.Namespace) -> str:
+    if given.mlir_print_op_generic:
+        from io import StringIO
+
+        from xdsl.printer import Printer
+
+        stream = StringIO()
+        Printer(stream, print_generic_format=True).print_op(module)
+        return stream.getvalue() + "\n"
+    if module.name == "cuda_tile.module":
+        from tileiras.dialects.cuda_tile.asm_print import print_module
+
+        return print_module(module, given.mlir_print_debuginfo)
+    return f"{str(module).rstrip()}\n"
+
+
+def _verify_diagnostics(data: bytes, file_name: str) -> int:
+    from tileiras.tools.diagnostics import check
+
+    wrong = check(data.decode(), file_name)
+    for line in wrong:
+        print(line, file=sys.stderr)
+    return UsageError.exit_code if wrong else 0
+
+
+def _parts(data: bytes, is_split: bool) -> list[bytes]:
+    if not is_split:
+        return [data]
+    from tileiras.tools.diagnostics import split
+
+    return [part.encode() for _, part in split(data.decode())]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; its exit code."""
+    given = _arguments().parse_args(arguments)
+    code = 0
+    try:
+        if given.list_pipeline:
+            write_text(given.output_file, list_pipeline(given.opt_level))
+            return 0
+        data = read_bytes(given.input)
+        if given.verify_diagnostics:
+            return _verify_diagnostics(data, given.input)
+        out = []
+        for part in _parts(data, given.split_input_file):
+            try:
+                out.append(module_text(run_passes(read_ir(part, given.input), given), given))
+            except PROGRAM_ERRORS as error:
+                code = report(error)
+        write_text(given.output_file, "// -----\n".join(out))
+    except UnicodeDecodeError as error:
+        return report(InputError(f"'{given.input}' is no UTF-8 text: byte {error.start}"))
+    except PROGRAM_ERRORS as error:
+        return report(error)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""The command `tileiras-translate`: Tile IR bytecode to text and back.
+
+    tileiras-translate --cudatilebc-to-mlir kernel.tileirbc -o kernel.mlir
+    tileiras-translate --mlir-to-cudatilebc --bytecode-version=13.1 kernel.mlir -o kernel.tileirbc
+    tileiras-translate --test-cudatile-roundtrip kernel.mlir
+
+Text in is verified before it is written as bytecode. Exit codes: 0 success; 1 a malformed command line; 3 an invalid
+program; 4 a file that can't be read or written.
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from tileiras.errors import BytecodeError, UsageError
+from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, read_bytes, report, write_bytes
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = Arguments(prog="tileiras-translate", description="tileiras-translate: Tile IR bytecode to text and back")
+    parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="what to read (default: stdin)")
+    kind = parser.add_mutually_exclusive_group(required=True)
+    for name, text in (("cudatilebc-to-mlir", "bytecode to text"), ("mlir-to-cudatilebc", "text to bytecode"),
+                       ("test-cudatile-roundtrip", "text to bytecode to text")):
+        kind.add_argument(f"--{name}", f"-{name}", dest="kind", action="store_const", const=name, help=text)
+    parser.add_argument("--bytecode-version", "-bytecode-version", metavar="V", help="the version to write (13.1 ...)")
+    parser.add_argument("--mlir-print-debuginfo", "-mlir-print-debuginfo", action="store_true",
+                        help="print locations")
+    parser.add_argument("--no-implicit-module", "-no-implicit-module", action="store_true",
+                        help="accepted for compatibility: text is always one cuda_tile.module")
+    parser.add_argument("--split-input-file", "-split-input-file", action="store_true",
+                        help="treat parts between lines `// -----` as files of their own")
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
+    parser.add_argument("-o", "--output-file", default="-", metavar="FILE", help="where to write (default: stdout)")
+    return parser
+
+
+def to_text(bytecode: bytes, locations: bool = False) -> str:
+    """The text of a bytecode file, `cuda_tile.module` around it. Raises BytecodeError."""
+    from tileiras.bytecode import read
+    from tileiras.dialects.cuda_tile.asm_print import print_module
+    from tileiras.dialects.cuda_tile.verify import verify_program
+
+    module = read(bytecode)
+    verify_program(module)
+    return print_module(module, locations)
+
+
+def to_bytecode(text: str, file_name: str = "-", version: Any = None) -> bytes:
+    """The bytecode of a text's module, of the newest version unless one is given. Raises BytecodeError."""
+    from tileiras.bytecode import write
+    from tileiras.bytecode.version import CURRENT_VERSION
+    from tileiras.dialects.cuda_tile.asm_parse import parse_module
+    from tileiras.dialects.cuda_tile.verify import verify_program
+
+    module = parse_module(text, file_name, locations=False)
+    verify_program(module)
+    return write(module, version or CURRENT_VERSION)
+
+
+def parse_version(text: str | None) -> Any:
+    """A supported version, or None. Raises UsageError."""
+    from tileiras.bytecode.version import SUPPORTED_VERSIONS, Version
+
+    if text is None:
+        return None
+    try:
+        version = Version.parse(text)
+    except (TypeError, ValueError):
+        version = None
+    if version not in SUPPORTED_VERSIONS:
+        raise UsageError(f"unsupported bytecode version '{text}'; known: {', '.join(map(str, SUPPORTED_VERSIONS))}")
+    return version
+
+
+def _translate(given: argparse.Namespace, data: bytes) -> bytes:
+    if given.kind == "cudatilebc-to-mlir":
+        from tileiras.driver.main import check_magic
+
+        check_magic(data)
+        return to_text(data, given.mlir_print_debuginfo).encode("utf-8", "backslashreplace")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise BytecodeError(f"the input is no UTF-8 text: {error.reason} at byte {error.start}") from error
+    bytecode = to_bytecode(text, given.input, parse_version(given.bytecode_version))
+    if given.kind == "mlir-to-cudatilebc":
+        return bytecode
+    return to_text(bytecode, given.mlir_print_debuginfo).encode("utf-8", "backslashreplace")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; its exit code."""
+    given = _arguments().parse_args(arguments)
+    code = 0
+    try:
+        data = read_bytes(given.input)
+        parts = [data]
+        if given.split_input_file and given.kind != "cudatilebc-to-mlir":
+            from tileiras.tools.diagnostics import split
+
+            parts = [part.encode() for _, part in split(data.decode())]
+        out = []
+        for part in parts:
+            try:
+                out.append(_translate(given, part))
+            except PROGRAM_ERRORS as error:
+                code = report(error)
+        write_bytes(given.output_file, b"// -----\n".join(out) if len(parts) > 1 else b"".join(out)) if out else None
+    except PROGRAM_ERRORS as error:
+        return report(error)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
