@@ -14,6 +14,7 @@ from tests.conversion.tiles import TYPES, Tile, run, tensor
 from tileiras.conversion.tileaa_to_tileas.dots import fma_layout
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import AllocTensor, BufferType, SharedLayoutAttr, StoreShared
+from tileiras.driver.targets import find_target
 from tileiras.layout.atoms import ATOMS, MmaAtom, dot_layouts
 from tileiras.layout.atoms import choose_atom as find_atom
 from tileiras.layout.linear import blocked
@@ -113,12 +114,12 @@ def test_tiles_smaller_than_the_atom_are_held_in_copies(atom: MmaAtom, source: s
 @pytest.mark.parametrize("source", ["registers", "buffers"])
 @pytest.mark.parametrize("batch", [1, 2, 8])
 def test_batches(batch: int, source: str) -> None:
-    product(choose_atom(80, "f16", "f16", "f32", 32, 32, 16), (32, 32, 16), 4, source, batch)
+    product(choose_atom(find_target("sm_80"), "f16", "f16", "f32", 32, 32, 16), (32, 32, 16), 4, source, batch)
 
 
 def test_f16_operands_come_by_ldmatrix_without_a_store_or_load_too_many() -> None:
     stats: dict[str, int] = {}
-    product(choose_atom(80, "f16", "f16", "f32", 64, 64, 64), (64, 64, 64), 4, "buffers", stats=stats)
+    product(choose_atom(find_target("sm_80"), "f16", "f16", "f32", 64, 64, 64), (64, 64, 64), 4, "buffers", stats=stats)
     # a warp's part is 32 x 32: per 16 of k two 16 x 16 of A and two of B, one ldmatrix.x4 each
     assert stats["ldmatrix.sync.aligned.m8n8.x4.b16.p3"] == 4 * 2
     assert stats["ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3"] == 4 * 2
@@ -167,7 +168,7 @@ def test_multiply_add_from_any_accumulator_layout() -> None:
 
 
 def test_an_accumulator_in_another_layout_is_converted() -> None:
-    atom = choose_atom(80, "f16", "f16", "f32", 32, 32, 16)
+    atom = choose_atom(find_target("sm_80"), "f16", "f16", "f32", 32, 32, 16)
     x = np.random.default_rng(2)
     a, b, c = (small(x, s, t) for s, t in (((32, 16), "f16"), ((16, 32), "f16"), ((32, 32), "f32")))
     la, lb, _ = dot_layouts(atom, 32, 32, 16, 4)
@@ -179,12 +180,12 @@ def test_an_accumulator_in_another_layout_is_converted() -> None:
 
 
 def test_small_tiles_and_odd_types_have_no_atom() -> None:
-    assert find_atom(90, "f32", "f32", "f32", 64, 64, 64) is None
-    assert find_atom(90, "f16", "f16", "f32", 1, 4, 64) is None
-    assert find_atom(90, "f16", "f16", "f32", 64, 64, 4) is None
-    assert choose_atom(90, "f64", "f64", "f64", 8, 64, 64).m == 8
-    assert find_atom(75, "bf16", "bf16", "f32", 64, 64, 64) is None
-    assert choose_atom(75, "f16", "f16", "f32", 64, 64, 64).k == 8
-    assert choose_atom(80, "f8E4M3FN", "f8E4M3FN", "f32", 64, 64, 64).widen == "f16"
-    assert choose_atom(89, "f8E4M3FN", "f8E4M3FN", "f32", 64, 64, 64).k == 32
-    assert choose_atom(80, "i8", "i8", "i32", 64, 64, 64, True, False).intrinsic == "mma.m16n8k32.row.col.s8.u8"
+    assert find_atom(find_target("sm_90"), "f32", "f32", "f32", 64, 64, 64) is None
+    assert find_atom(find_target("sm_90"), "f16", "f16", "f32", 1, 4, 64) is None
+    assert find_atom(find_target("sm_90"), "f16", "f16", "f32", 64, 64, 4) is None
+    assert choose_atom(find_target("sm_90"), "f64", "f64", "f64", 8, 64, 64).m == 8
+    assert find_atom(find_target("sm_75"), "bf16", "bf16", "f32", 64, 64, 64) is None
+    assert choose_atom(find_target("sm_75"), "f16", "f16", "f32", 64, 64, 64).k == 8
+    assert choose_atom(find_target("sm_80"), "f8E4M3FN", "f8E4M3FN", "f32", 64, 64, 64).widen == "f16"
+    assert choose_atom(find_target("sm_89"), "f8E4M3FN", "f8E4M3FN", "f32", 64, 64, 64).k == 32
+    assert choose_atom(find_target("sm_80"), "i8", "i8", "i32", 64, 64, 64, True, False).intrinsic == "mma.m16n8k32.row.col.s8.u8"

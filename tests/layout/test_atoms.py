@@ -4,7 +4,9 @@ from __future__ import annotations
 import pytest
 
 from tests.conversion.mma import a_place, b_place, c_place
-from tileiras.layout.atoms import ATOMS, BITS, MmaAtom, choose_atom, dot_layouts, split_warps
+from tileiras.codegen.compile import compile_llvm
+from tileiras.driver.targets import find_target
+from tileiras.layout.atoms import ATOMS, BITS, MmaAtom, choose_atom, dot_layouts, has_atom, split_warps
 
 
 @pytest.mark.parametrize("atom", ATOMS, ids=[a.intrinsic for a in ATOMS])
@@ -24,7 +26,7 @@ def test_fragments_are_those_of_the_ptx_isa(atom: MmaAtom) -> None:
 @pytest.mark.parametrize("warps", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("batch", [0, 1, 4])
 def test_every_result_has_one_owner_whose_operands_it_holds(warps: int, batch: int) -> None:
-    atom = choose_atom(80, "f16", "f16", "f32", 64, 64, 32)
+    atom = choose_atom(find_target("sm_80"), "f16", "f16", "f32", 64, 64, 32)
     assert atom is not None
     layouts = dot_layouts(atom, 64, 64, 32, warps, batch)
     a, _, c = layouts
@@ -37,7 +39,7 @@ def test_every_result_has_one_owner_whose_operands_it_holds(warps: int, batch: i
 
 
 def test_accumulators_come_atom_by_atom() -> None:
-    atom = choose_atom(80, "f16", "f16", "f32", 64, 64, 32)
+    atom = choose_atom(find_target("sm_80"), "f16", "f16", "f32", 64, 64, 32)
     assert atom is not None
     _, _, c = dot_layouts(atom, 64, 64, 32, 1)
     for first in range(0, c.num_regs, 4):
@@ -50,3 +52,35 @@ def test_warps_split_a_tile_near_square() -> None:
     assert split_warps(256, 64, 16, 8, 2) == (2, 0)
     assert split_warps(16, 256, 16, 8, 3) == (0, 3)
     assert split_warps(16, 8, 16, 8, 2) == (0, 0)       # nothing to split: all warps do the same
+
+
+def one_kernel_an_atom(atoms: list[MmaAtom]) -> str:
+    """LLVM IR: each kernel loads operands, executes its atom once and stores the result."""
+    out, declarations = [], []
+    for number, atom in enumerate(atoms):
+        per = atom.elements_per_reg
+        a, b = atom.m * atom.k // 32 // per, atom.k * atom.n // 32 // per
+        c = atom.m * atom.n // 32 // (2 if atom.acc == "f16" else 1)
+        types = [atom.a_type] * (a + b) + [atom.c_type] * c
+        result = "{" + ", ".join([atom.c_type] * c) + "}"
+        lines = []
+        for i, t in enumerate(types):
+            lines += [f"%p{i} = getelementptr i8, ptr addrspace(1) %p, i64 {16 * i}",
+                      f"%x{i} = load {t}, ptr addrspace(1) %p{i}, align 16"]
+        args = ", ".join(f"{t} %x{i}" for i, t in enumerate(types))
+        lines.append(f"%r = call {result} @llvm.nvvm.{atom.intrinsic}({args})")
+        for i in range(c):
+            lines += [f"%y{i} = extractvalue {result} %r, {i}",
+                      f"store {atom.c_type} %y{i}, ptr addrspace(1) %p{i}, align 16"]
+        body = "\n".join(lines)
+        out.append(f'define ptx_kernel void @k{number}(ptr addrspace(1) %p) "nvvm.reqntid"="32" {{\n{body}\nret void\n}}')
+        declarations.append(f"declare {result} @llvm.nvvm.{atom.intrinsic}({', '.join(types)}) convergent nounwind")
+    return "\n".join(out + declarations)
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120"])
+def test_llvm_and_ptxas_take_every_atom_that_a_target_has(gpu: str) -> None:
+    target = find_target(gpu)
+    atoms = [atom for atom in ATOMS if has_atom(target, atom)]
+    result = compile_llvm(one_kernel_an_atom(atoms), target)
+    assert result.ptx.count("mma.sync") == len(atoms) == len(result.entries)

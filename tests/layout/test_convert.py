@@ -6,6 +6,7 @@ import random
 import pytest
 
 from tests.conversion.test_moves import any_layout
+from tileiras.driver.targets import find_target
 from tileiras.layout.atoms import choose_atom, dot_layouts
 from tileiras.layout.convert import Noop, RegisterPermute, ThroughShared, plan_conversion
 from tileiras.layout.f2 import apply
@@ -54,7 +55,7 @@ def test_the_cheapest_kind_is_taken() -> None:
 
 def test_accumulators_of_one_product_are_the_operand_of_the_next() -> None:
     """Attention: C of the first product (f32 narrowed to f16) is A of the second, without leaving its thread."""
-    atom = choose_atom(80, "f16", "f16", "f32", 64, 64, 64)
+    atom = choose_atom(find_target("sm_80"), "f16", "f16", "f32", 64, 64, 64)
     assert atom is not None
     *_, c = dot_layouts(atom, 64, 128, 32, 4, chained=True)
     a, *_ = dot_layouts(atom, 64, 32, 128, 4, chained=True)

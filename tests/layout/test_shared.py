@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.conversion.test_moves import any_layout
+from tileiras.driver.targets import find_target
 from tileiras.layout.atoms import choose_atom, dot_layouts
 from tileiras.layout.linear import LinearLayout, blocked
 from tileiras.layout.operands import ldmatrix_plan, operand_buffer
@@ -79,7 +80,7 @@ def test_accesses_cover_each_element_once_at_its_offset(seed: int) -> None:
         assert counted_conflicts(side, shared, elem_bytes) == bank_conflicts(side, shared, elem_bytes)
 
 
-F16 = choose_atom(80, "f16", "f16", "f32", 128, 128, 64)
+F16 = choose_atom(find_target("sm_80"), "f16", "f16", "f32", 128, 128, 64)
 TRANSPOSES = [((64, 64), size, 16 // size) for size in (1, 2, 4, 8)]
 
 
@@ -106,7 +107,7 @@ def test_accumulators_leave_through_shared_memory_without_conflicts() -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 def test_operand_buffers_suit_writer_and_fragment(names: str, transposed: bool) -> None:
     a_type, b_type, acc = names.split()
-    atom = choose_atom(90, a_type, b_type, acc, 64, 64, 64)
+    atom = choose_atom(find_target("sm_90"), a_type, b_type, acc, 64, 64, 64)
     assert atom is not None
     a, b, _ = dot_layouts(atom, 64, 64, 64, 4)
     elem_bytes = {"f16": 2, "tf32": 4, "i8": 1, "f64": 8, "f8E4M3FN": 1}[names.split()[0]]

@@ -36,8 +36,9 @@ class MmaAtom:
     """One instruction: D(m x n) = A(m x k) x B(k x n) + C, held by the 32 lanes of a warp.
 
     intrinsic: name after `llvm.nvvm.`; its operands are A's registers, B's, C's (`a_type` etc. give the LLVM type of
-    one register, which holds several elements when it is narrower), its result a struct of as many as C. min_sm: the
-    first SM that has it. widen: the IR type that A and B must be converted to first (exact), or ""."""
+    one register, which holds several elements when it is narrower), its result a struct of as many as C. feature: the
+    field of the target that says whether it is there ("": everywhere). widen: the IR type that A and B must be
+    converted to first (exact), or ""."""
 
     m: int
     n: int
@@ -46,7 +47,7 @@ class MmaAtom:
     b: str
     acc: str
     intrinsic: str
-    min_sm: int
+    feature: str
     widen: str = ""
 
     @cached_property
@@ -96,29 +97,29 @@ def _table() -> tuple[MmaAtom, ...]:
     """All atoms; for each type, the preferred (largest) shape first."""
     rows: list[MmaAtom] = []
 
-    def add(min_sm: int, m: int, k: int, a: str, b: str, acc: str, suffix: str) -> None:
-        rows.append(MmaAtom(m, 8, k, a, b, acc, f"mma.m{m}n8k{k}.row.col.{suffix}", min_sm))
+    def add(feature: str, m: int, k: int, a: str, b: str, acc: str, suffix: str) -> None:
+        rows.append(MmaAtom(m, 8, k, a, b, acc, f"mma.m{m}n8k{k}.row.col.{suffix}", feature))
     for acc in ("f32", "f16"):
-        add(80, 16, 16, "f16", "f16", acc, f"{acc}.{acc}")
-        add(75, 16, 8, "f16", "f16", acc, f"{acc}.{acc}")
-    add(80, 16, 16, "bf16", "bf16", "f32", "bf16")
-    add(80, 16, 8, "bf16", "bf16", "f32", "bf16")
-    add(80, 16, 8, "tf32", "tf32", "f32", "tf32")
-    add(80, 16, 4, "tf32", "tf32", "f32", "tf32")
+        add("has_f16_mma_k16", 16, 16, "f16", "f16", acc, f"{acc}.{acc}")
+        add("", 16, 8, "f16", "f16", acc, f"{acc}.{acc}")
+    add("has_bf16_mma", 16, 16, "bf16", "bf16", "f32", "bf16")
+    add("has_bf16_mma", 16, 8, "bf16", "bf16", "f32", "bf16")
+    add("has_tf32_mma", 16, 8, "tf32", "tf32", "f32", "tf32")
+    add("has_tf32_mma", 16, 4, "tf32", "tf32", "f32", "tf32")
     for k in (16, 8, 4):
-        add(90, 16, k, "f64", "f64", "f64", "f64")
-    add(80, 8, 4, "f64", "f64", "f64", "f64")
+        add("has_f64_mma_m16", 16, k, "f64", "f64", "f64", "f64")
+    add("has_f64_mma", 8, 4, "f64", "f64", "f64", "f64")
     for a in ("s8", "u8"):
         for b in ("s8", "u8"):
             suffix = a if a == b else f"{a}.{b}"
-            add(80, 16, 32, a, b, "s32", suffix)
-            add(80, 16, 16, a, b, "s32", suffix)
-            add(75, 8, 16, a, b, "s32", suffix)
+            add("int8_mma_shapes", 16, 32, a, b, "s32", suffix)
+            add("int8_mma_shapes", 16, 16, a, b, "s32", suffix)
+            add("int8_mma_shapes", 8, 16, a, b, "s32", suffix)
     for acc in ("f32", "f16"):
         for a in ("e4m3", "e5m2"):
             for b in ("e4m3", "e5m2"):
                 for k in (32, 16):
-                    add(89, 16, k, a, b, acc, f"{acc}.{a}.{b}.{acc}")
+                    add("has_fp8_mma", 16, k, a, b, acc, f"{acc}.{a}.{b}.{acc}")
     return tuple(rows)
 
 
@@ -129,17 +130,24 @@ def choose_atom(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int,
                 signed_a: bool = True, signed_b: bool = True) -> MmaAtom | None:
     """The instruction for a tile product (m x k) x (k x n), or None: multiply and add by ordinary arithmetic.
 
-    target: a compute capability times ten, or anything with `.cc`. a, b, acc: element types as the IR prints them
-    (f16, bf16, tf32, f32, f64, i8, f8E4M3FN, f8E5M2; acc also i32). None when no type fits on this target, k is smaller
-    than every atom's or the tile is too small. A tile of fewer rows or columns than the atom has is held and computed
-    in copies. 8-bit floats on an SM without their own instruction give the f16 atom with `widen` =
-    "f16": the conversion loses nothing."""
-    sm = target if isinstance(target, int) else target.cc
-    return _choose(sm, a, b, acc, m, n, k, signed_a, signed_b)
+    target: what the SM can do (driver/targets.py). a, b, acc: element types as the IR prints them (f16, bf16, tf32, f32,
+    f64, i8, f8E4M3FN, f8E5M2; acc also i32). None when no type fits on this target, k is smaller than every atom's or
+    the tile is too small. A tile of fewer rows or columns than the atom has is held and computed in copies. 8-bit
+    floats on an SM without their own instruction give the f16 atom with `widen` = "f16": the conversion loses
+    nothing."""
+    return _choose(target, a, b, acc, m, n, k, signed_a, signed_b)
+
+
+def has_atom(target: Any, atom: MmaAtom) -> bool:
+    """Whether a target has the instruction."""
+    if not atom.feature:
+        return True
+    answer = getattr(target, atom.feature)
+    return answer if isinstance(answer, bool) else (atom.m, atom.n, atom.k) in answer
 
 
 @lru_cache(maxsize=1024)
-def _choose(sm: int, a: str, b: str, acc: str, m: int, n: int, k: int, signed_a: bool,
+def _choose(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, signed_a: bool,
             signed_b: bool) -> MmaAtom | None:
     if a == b == "i8" and acc == "i32":
         ptx_a, ptx_b, ptx_acc = "s8" if signed_a else "u8", "s8" if signed_b else "u8", "s32"
@@ -148,7 +156,7 @@ def _choose(sm: int, a: str, b: str, acc: str, m: int, n: int, k: int, signed_a:
     else:
         return None
     fitting = [atom for atom in ATOMS if (atom.a, atom.b, atom.acc) == (ptx_a, ptx_b, ptx_acc)
-               and atom.min_sm <= sm and atom.k <= k]
+               and atom.k <= k and has_atom(target, atom)]
     for atom in fitting:
         if atom.m <= m and atom.n <= n:
             return atom
@@ -156,9 +164,9 @@ def _choose(sm: int, a: str, b: str, acc: str, m: int, n: int, k: int, signed_a:
         if min(m, atom.m) * min(n, atom.n) * LEAST_USE >= atom.m * atom.n:
             return atom
     if BITS[ptx_a] == BITS[ptx_b] == 8 and ptx_acc != "s32":
-        wide = _choose(sm, "f16", "f16", acc, m, n, k, True, True)
+        wide = _choose(target, "f16", "f16", acc, m, n, k, True, True)
         if wide is not None:
-            return MmaAtom(wide.m, wide.n, wide.k, wide.a, wide.b, wide.acc, wide.intrinsic, wide.min_sm, widen="f16")
+            return MmaAtom(wide.m, wide.n, wide.k, wide.a, wide.b, wide.acc, wide.intrinsic, wide.feature, widen="f16")
     return None
 
 

@@ -97,7 +97,7 @@ def plan_dot(op: Operation, target: Any, num_warps: int) -> DotPlan:
     batch = batch_dims[0] if batch_dims else 1
     k = lhs.get_shape()[-1]
     signed = [_signed(op, name) for name in ("signedness_lhs", "signedness_rhs")]
-    atom = choose_atom(target.cc, element_name(lhs.element_type), element_name(rhs.element_type),
+    atom = choose_atom(target, element_name(lhs.element_type), element_name(rhs.element_type),
                        element_name(acc.element_type), m, n, k, *signed)
     widen = None
     size = element_bytes(lhs.element_type)
