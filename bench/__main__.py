@@ -2,8 +2,8 @@
 
 The original (`nvidia-cuda-tileiras`) lives in an environment of its own; only its command is run. For each kernel and
 target: the whole command of ours and of the original, in turn, `--repeat` times, medians; then one warm process of ours
-(`tileiras.compile`) beside the original's command, which has no such mode. Peak memory is the largest resident set of
-the command and what it starts. Registers, spills and instructions are read from both cubins in the same way.
+(`tileiras.compile`) beside the original's command, which has no such mode. Peak memory is that of the command and all it
+starts, measured in a run of its own. Registers, spills and instructions are read from both cubins in the same way.
 """
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ import time
 from typing import Any
 
 from bench import cubin, table
+from bench.memory import peak_bytes
 from tests.kernels import runner
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -39,10 +40,9 @@ KERNELS = (
 
 @dataclasses.dataclass
 class Run:
-    """A command's outcome: seconds, peak bytes, the cubin (None where it failed) and what it said."""
+    """A command's outcome: seconds, the cubin (None where it failed) and what it said."""
 
     seconds: float
-    peak: int
     cubin: bytes | None
     message: str
 
@@ -54,13 +54,10 @@ def run(command: list[str]) -> Run:
         said = pathlib.Path(folder) / "stderr"
         start = time.perf_counter()
         with said.open("wb") as stderr:
-            process = subprocess.Popen([*command, "-o", str(out)], stdout=subprocess.DEVNULL, stderr=stderr)
-            _, status, usage = os.wait4(process.pid, 0)
+            code = subprocess.run([*command, "-o", str(out)], stdout=subprocess.DEVNULL, stderr=stderr).returncode
         seconds = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        ok = process.returncode == 0 and out.exists()
-        return Run(seconds, usage.ru_maxrss * 1024, out.read_bytes() if ok else None,
-                   said.read_text(errors="replace").strip())
+        ok = code == 0 and out.exists()
+        return Run(seconds, out.read_bytes() if ok else None, said.read_text(errors="replace").strip())
 
 
 def median_runs(commands: dict[str, list[str]], repeat: int) -> dict[str, Run]:
@@ -70,8 +67,8 @@ def median_runs(commands: dict[str, list[str]], repeat: int) -> dict[str, Run]:
         for name, command in commands.items():
             if round_number == 0 or runs[name][0].cubin is not None:
                 runs[name].append(run(command))
-    return {name: dataclasses.replace(done[-1], seconds=statistics.median(r.seconds for r in done[1:] or done),
-                                      peak=max(r.peak for r in done)) for name, done in runs.items()}
+    return {name: dataclasses.replace(done[-1], seconds=statistics.median(r.seconds for r in done[1:] or done))
+            for name, done in runs.items()}
 
 
 def reference_command(python: pathlib.Path) -> str:
@@ -111,11 +108,14 @@ def measure(names: list[str], targets: list[str], level: int, repeat: int, origi
         for target in targets:
             progress(f"{name} {target}")
             options = [path, "--gpu-name", target, f"-O{level}"]
-            done = median_runs({"ours": [ours, *options], "original": [original, *options]}, repeat)
+            commands = {"ours": [ours, *options], "original": [original, *options]}
+            done = median_runs(commands, repeat)
             row: dict[str, Any] = {"kernel": name, "target": target}
             for who, outcome in done.items():
                 facts = cubin.inspect(outcome.cubin).get(name) if outcome.cubin else None
-                row[who] = {"seconds": outcome.seconds if outcome.cubin else None, "peak": outcome.peak,
+                with tempfile.TemporaryDirectory() as folder:
+                    peak = peak_bytes([*commands[who], "-o", os.path.join(folder, "kernel.cubin")])
+                row[who] = {"seconds": outcome.seconds if outcome.cubin else None, "peak": peak,
                             "message": outcome.message[:500] if not outcome.cubin else "",
                             "code": dataclasses.asdict(facts) if facts else None}
             rows.append(row)
@@ -125,16 +125,16 @@ def measure(names: list[str], targets: list[str], level: int, repeat: int, origi
                           input=json.dumps({"jobs": jobs, "repeat": repeat}))
     if warm.returncode:
         print(f"the warm process failed:\n{warm.stderr}", file=sys.stderr)
-        answer: dict[str, Any] = {"seconds": [None] * len(jobs), "peak": {}}
+        answer: dict[str, Any] = {"seconds": [None] * len(jobs), "memory": {}}
     else:
         answer = json.loads(warm.stdout)
     progress("")
     for row, seconds in zip(rows, answer["seconds"]):
         row["warm"] = seconds
-    return {"rows": rows, "warm_peak": answer["peak"]}
+    return {"rows": rows, "warm_memory": answer["memory"]}
 
 
-def print_time(rows: list[dict[str, Any]], warm_peak: dict[str, int]) -> None:
+def print_time(rows: list[dict[str, Any]], warm_memory: dict[str, int]) -> None:
     head = ("kernel", "target", "ours ms", "original ms", "ratio", "warm ms", "warm ratio", "ours MiB", "original MiB")
     body, ratios, warm_ratios = [], [], []
     for row in rows:
@@ -153,8 +153,8 @@ def print_time(rows: list[dict[str, Any]], warm_peak: dict[str, int]) -> None:
                   f"(goal: at most {goal:g}), best {min(values):.2f}, worst {max(values):.2f}", end="")
     ours = statistics.median(row["ours"]["peak"] for row in rows) / 2**20
     theirs = statistics.median(row["original"]["peak"] for row in rows) / 2**20
-    print(f"\n  peak memory: median {ours:.0f} MiB, the original {theirs:.0f} MiB; the warm process "
-          f"{warm_peak.get('self', 0) >> 20} MiB, its largest child {warm_peak.get('children', 0) >> 20} MiB")
+    print(f"\n  peak memory: median {ours:.0f} MiB, the original {theirs:.0f} MiB; the warm process, after all of them, "
+          f"{warm_memory.get('process', 0) >> 20} MiB and {warm_memory.get('worker', 0) >> 20} MiB in its LLVM worker")
 
 
 def print_code(rows: list[dict[str, Any]]) -> None:
@@ -197,7 +197,7 @@ def main(argv: list[str] | None = None) -> int:
     # A kernel's compile must not depend on what the shell allows.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     result = measure(names, targets, a.level, a.repeat, reference_command(a.reference))
-    print_time(result["rows"], result["warm_peak"])
+    print_time(result["rows"], result["warm_memory"])
     print_code(result["rows"])
     if a.write:
         stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%d-%H%M%S")

@@ -1,17 +1,18 @@
 """One warm process of ours: compiles what standard input lists, prints what each took.
 
 Input: JSON `{"jobs": [[bytecode file, gpu name, level], ...], "repeat": n}`. Output: JSON with the median seconds of
-each job (null where it failed), and the peak memory of the process and of its children in bytes. A first round over all
-jobs warms everything up and isn't counted.
+each job (null where it failed), and the bytes that the process and its LLVM worker hold after all jobs. A first round
+over all jobs warms everything up and isn't counted.
 """
 from __future__ import annotations
 
 import json
 import pathlib
-import resource
 import statistics
 import sys
 import time
+
+from bench.memory import now_bytes
 
 
 def main() -> int:
@@ -28,9 +29,9 @@ def main() -> int:
                 continue
             if round_number:
                 times[index].append(time.perf_counter() - start)
-    peak = {name: resource.getrusage(who).ru_maxrss * 1024
-            for name, who in (("self", resource.RUSAGE_SELF), ("children", resource.RUSAGE_CHILDREN))}
-    json.dump({"seconds": [statistics.median(t) if t else None for t in times], "peak": peak}, sys.stdout)
+    own, others = now_bytes()
+    json.dump({"seconds": [statistics.median(t) if t else None for t in times],
+               "memory": {"process": own, "worker": others}}, sys.stdout)
     return 0
 
 
