@@ -103,12 +103,11 @@ def _integer_to_f64(a: np.ndarray, mode: str) -> np.ndarray:
     x = a.astype(np.float64)
     if mode == "rn" or a.dtype.itemsize < 8:
         return x
-    half = a.dtype.type(0)
-    inside = np.abs(x) < (2.0 ** 63 if a.dtype.kind == "i" else 2.0 ** 64)
+    inside = x < (2.0 ** 63 if a.dtype.kind == "i" else 2.0 ** 64)
     back = np.where(inside, x, 0.0).astype(a.dtype)
     above = (back > a) | ~inside
     below = inside & (back < a)
-    error = np.where(above, -1.0, np.where(below, 1.0, 0.0)) + half.astype(np.float64)
+    error = np.where(above, -1.0, np.where(below, 1.0, 0.0))
     return rnd.directed_f64(x, error, mode)
 
 
