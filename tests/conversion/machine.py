@@ -243,6 +243,13 @@ class Machine:
                 source = lanes // 32 * 32 + operand.astype(np.int64)
                 assert (operand < 32).all()
             return value[source]
+        if name.startswith("redux.sync."):
+            kind = name.removeprefix("redux.sync.")
+            value = signed(x[0]) if kind in ("max", "min") else x[0]
+            f = {"add": np.add, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "max": np.maximum,
+                 "min": np.minimum, "umax": np.maximum, "umin": np.minimum}[kind]
+            out = f.reduce(value.reshape(-1, 32), axis=1, dtype=value.dtype)
+            return np.repeat(out, 32).view(x[0].dtype)
         if name.startswith("ldmatrix"):
             return self.ldmatrix(name, x[0])
         if name.startswith("mma."):

@@ -73,7 +73,26 @@ def test_a_row_inside_a_warp_needs_no_shared_memory() -> None:
     [y] = run([Tile(x, layout)], lambda v: [reduce_op(v, 1, one(arith.Maxsi), out)], 4, [np.int32], stats=stats)
     np.testing.assert_array_equal(x.max(1), y)
     assert stats["shared"] == 0
-    assert stats["shfl.sync.bfly.i32"] == 5 * 4       # five steps of the four rows a thread has
+    assert stats["redux.sync.max"] == 4         # the four rows of a warp
+    x = x.astype(np.float32)
+    out = [tensor(layout.drop(1).compact_regs(), TYPES[np.dtype(np.float32)])]
+    [y] = run([Tile(x, layout)], lambda v: [reduce_op(v, 1, one(arith.Addf), out)], 4, [np.float32], stats=stats)
+    np.testing.assert_array_equal(x.sum(1), y)
+    assert stats["shared"] == 0
+    assert stats["shfl.sync.bfly.i32"] == 5 * 4     # five steps of the four rows
+
+
+@pytest.mark.parametrize("name", ["Addi", "Maxsi", "Maxui", "Minsi", "Minui", "Andi", "Ori", "Xori"])
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_80"])
+def test_integer_reductions_over_whole_warps(name: str, gpu: str) -> None:
+    x = np.random.default_rng(7).integers(-2**31, 2**31, (2, 256)).astype(np.int32)
+    layout = blocked((2, 256), 4, 2)
+    f = {"Addi": np.add, "Maxsi": np.maximum, "Minsi": np.minimum, "Andi": np.bitwise_and, "Ori": np.bitwise_or,
+         "Xori": np.bitwise_xor, "Maxui": np.maximum, "Minui": np.minimum}[name]
+    source = x.view(np.uint32) if name in ("Maxui", "Minui") else x
+    out = [tensor(layout.drop(1).compact_regs(), i32)]
+    [y] = run([Tile(x, layout)], lambda v: [reduce_op(v, 1, one(getattr(arith, name)), out)], 4, [source.dtype], gpu=gpu)
+    np.testing.assert_array_equal(f.reduce(source, axis=1, dtype=source.dtype), y)
 
 
 @pytest.mark.parametrize("seed", range(6))

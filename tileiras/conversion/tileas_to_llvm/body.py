@@ -47,6 +47,11 @@ class Body:
                 return False
         return True
 
+    @property
+    def only_op(self) -> str:
+        """The name of the body's op if it has a single one and that commutes, else ""."""
+        return self.ops[0].name if len(self.ops) == 1 and self.is_commutative else ""
+
     def __call__(self, first: Sequence[SSAValue], second: Sequence[SSAValue]) -> list[SSAValue]:
         """Combine vectors: argument 2i from `first[i]`, 2i+1 from `second[i]`."""
         low, b = self.low, self.low.b

@@ -9,7 +9,7 @@ stays where the halves met: every lane and warp that stood for a part of the dim
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,15 +18,19 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm import shared_access
 from tileiras.conversion.tileas_to_llvm.body import Body
+from tileiras.conversion.tileas_to_llvm.builder import I32, width_of
 from tileiras.conversion.tileas_to_llvm.convert import emit_plan, plan_bytes, plan_for
 from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, lowers
-from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, plain_type, shuffle_lanes, to_plain
+from tileiras.conversion.tileas_to_llvm.registers import FULL_MASK, from_plain, gather, plain_type, shuffle_lanes, to_plain
 from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.convert import ThroughShared, through_shared
 from tileiras.layout.f2 import Span, apply
-from tileiras.layout.linear import LinearLayout, blocked, dim_bits
+from tileiras.layout.linear import LANE_BITS, LinearLayout, blocked, dim_bits
 
+_REDUX = {"arith.addi": "add", "arith.maxsi": "max", "arith.maxui": "umax", "arith.minsi": "min", "arith.minui": "umin",
+          "arith.andi": "and", "arith.ori": "or", "arith.xori": "xor"}
+"""Ops on 32-bit integers that `redux.sync` reduces over a whole warp by one instruction."""
 WORD = 16
 """Scratch of several operands starts at multiples of this many bytes."""
 
@@ -114,6 +118,13 @@ def reduce(low: Lowering, op: Operation) -> None:
              for k in range(1 << len(steps.kept))]
     values = _halve(low, body, [gather(b, v, order) for v in values], len(steps.regs))
     # lanes
+    redux = _REDUX.get(body.only_op) if low.target.has_redux else None
+    if redux and len(steps.lanes) == LANE_BITS and width_of(values[0].type) == 32:
+        mask = b.bits(FULL_MASK, I32)
+        reduced = [b.call(f"llvm.nvvm.redux.sync.{redux}", I32, [x, mask], convergent=True)
+                        for x in b.unpack(values[0])]
+        values = [b.pack(reduced)]
+        steps = replace(steps, lanes=())
     swap = not body.is_commutative
     for lane in steps.lanes:
         others = [_from_lane(low, v, 1 << lane) for v in values]
