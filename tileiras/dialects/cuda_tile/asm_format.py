@@ -103,7 +103,7 @@ _TABLE: dict[str, str] = {
                            "T(value) , T(view) index_types -> T(result_token)",
     "gdc_launch_dependents_tko": f"{_SPACED_TOKEN} attr-dict -> T(result_token)",
     "gdc_wait_tko": f"{_SPACED_TOKEN} attr-dict -> T(result_token)",
-    "memory_fence_alias_tko": "token = $token attr-dict -> T(result_token)",
+    "memory_fence_alias_tko": "$token attr-dict",
     "get_global": "$name attr-dict : T(result)",
     "get_index_space_shape": "$src attr-dict : T(src) -> T1(result)",
     "get_tensor_shape": "$src attr-dict : T(src) -> T1(result)",

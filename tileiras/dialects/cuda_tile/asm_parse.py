@@ -123,7 +123,7 @@ class TextReader(AttributeScanner):
         if isinstance(location, ForwardLocation):
             self._waiting.append((op, location.alias, location.start))
         elif location is not None:
-            op.location = location
+            op.location = location  # pyright: ignore[reportAttributeAccessIssue]
         else:
             self.stand_at(op, start)
 
@@ -140,7 +140,7 @@ class TextReader(AttributeScanner):
             location = self.aliases.get(alias)
             if location is None:
                 raise self.error(f"operation location alias was never defined: '#{alias}'", start)
-            op.location = location
+            op.location = location  # pyright: ignore[reportAttributeAccessIssue]
 
     # Ops.
 

@@ -571,7 +571,7 @@ class OpParser:
     def _infer_custom(self) -> None:
         result = self.types.get("result", [None])[0]
         short = self.name.removeprefix("cuda_tile.make_")
-        if short == self.name or "tensor_view" not in self.operand_fields and "base" not in self.operand_fields:
+        if short == self.name or not self.operand_fields.keys() & {"tensor_view", "base"}:
             return
         expected = _MADE_VIEWS[short]
         if not isinstance(result, expected):

@@ -260,7 +260,7 @@ def _is_present(group: tuple[Element, ...], op: Any) -> bool:
             if element.kind == "T" or is_operand(type(op), name):
                 return bool(group_values(op, name))
             attribute: Any = op.properties.get(name)
-            if isinstance(attribute, EnumAttr) and _UNWRITTEN_IF.get(name) == attribute.value:
+            if name in _UNWRITTEN_IF and attribute is not None and attribute.value == _UNWRITTEN_IF[name]:
                 return False
             if name == "optimization_hints" and isinstance(op, Entry):
                 return attribute is not None and bool(attribute.value.data)

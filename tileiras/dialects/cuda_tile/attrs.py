@@ -25,9 +25,7 @@ class CudaTileAttr(Data[Any]):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
-        from tileiras.dialects.cuda_tile.asm_types import parse_attr_body
-
-        return parse_attr_body(cls, parser)
+        parser.raise_error("attributes of cuda_tile are read with cuda_tile text, by its own parser")
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data}>")

@@ -65,9 +65,7 @@ class CudaTileType(Data[Any], TypeAttribute):
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Any:
-        from tileiras.dialects.cuda_tile.asm_types import parse_type_body
-
-        return parse_type_body(cls, parser)
+        parser.raise_error("types of cuda_tile are read with cuda_tile text, by its own parser")
 
     def print_parameter(self, printer: Printer) -> None:
         """Types without parameters print as their name alone."""
