@@ -1,7 +1,9 @@
 """Small PTX kernels around a few instructions, and exact rational rounding to compare them with."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +38,7 @@ def kernel(body: str, inputs: list[str], outputs: list[str], threads: int = 32, 
     return "\n".join(lines + ["ret;", "}", ""])
 
 
-def evaluate(body: str, inputs: list[tuple[str, np.ndarray]], outputs: list[tuple[str, type]], **options):
+def evaluate(body: str, inputs: Sequence[tuple[str, np.ndarray]], outputs: Sequence[tuple[str, Any]], **options) -> Any:
     """Run `body` for every element of the inputs; returns the output array, or a list of them."""
     n = len(inputs[0][1]) if inputs else 32
     text = kernel(body, [t for t, _ in inputs], [t for t, _ in outputs], 32)
