@@ -78,8 +78,8 @@ def product(atom: MmaAtom, shape: tuple[int, int, int], num_warps: int, source: 
         tiles = [Tile(a, wa, element_of(atom.a)), Tile(b, wb, element_of(atom.b)), Tile(c, lc)]
 
         def from_buffers(v):
-            lhs = to_buffer(v[0], operand_buffer(la.shape, a.itemsize, rank - 1, wa, la))
-            rhs = to_buffer(v[1], operand_buffer(lb.shape, b.itemsize, rank - 2, wb, lb))
+            lhs = to_buffer(v[0], operand_buffer(la.shape, a.itemsize, rank - 1, wa, la, atom.k))
+            rhs = to_buffer(v[1], operand_buffer(lb.shape, b.itemsize, rank - 2, wb, lb, atom.k))
             return [*lhs, *rhs, nv_tileas.Dot.make([lhs[0].results[0], rhs[0].results[0], v[2]], [v[2].type], attrs)]
         build = from_buffers
     [d] = run(tiles, build, num_warps, [NUMPY[atom.acc]], gpu="sm_90", stats=stats)

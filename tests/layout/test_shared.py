@@ -114,7 +114,7 @@ def test_operand_buffers_suit_writer_and_fragment(names: str, transposed: bool) 
     order = (0, 1) if transposed else (1, 0)
     writer = blocked((64, 64), 4, 16 // elem_bytes, order)
     for fragment, k_dim in ((a, 1), (b, 0)):
-        shared = operand_buffer((64, 64), elem_bytes, k_dim, writer, fragment)
+        shared = operand_buffer((64, 64), elem_bytes, k_dim, writer, fragment, atom.k)
         plan = ldmatrix_plan(fragment, shared, elem_bytes)
         assert counted_conflicts(writer, shared, elem_bytes) == 0
         if plan is None:

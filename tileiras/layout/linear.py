@@ -191,11 +191,12 @@ class LinearLayout:
 
 @lru_cache(maxsize=4096)
 def blocked(shape: tuple[int, ...], num_warps: int, per_thread: int = 1,
-            order: tuple[int, ...] | None = None) -> LinearLayout:
+            order: tuple[int, ...] | None = None, rows: int = 1) -> LinearLayout:
     """A coalesced layout: `per_thread` consecutive elements along the fastest dimension in a thread's first registers,
     then lanes, then warps over the dimensions fastest first, then the remaining elements in registers.
 
-    order: dimensions, fastest first (default: last dimension first). Lane and warp bits that find no element to
+    order: dimensions, fastest first (default: last dimension first). rows: how many neighbours along the second
+    dimension of the order a thread holds too, next to its first registers. Lane and warp bits that find no element to
     step to have base zero (copies)."""
     rank = len(shape)
     order = tuple(range(rank - 1, -1, -1)) if order is None else order
@@ -206,6 +207,11 @@ def blocked(shape: tuple[int, ...], num_warps: int, per_thread: int = 1,
         first = min(log2(per_thread), fields[order[0]][1])
     reg = steps[:first]
     rest = steps[first:]
+    if rows > 1 and rank > 1:
+        low, bits = fields[order[1]]
+        beside = [1 << low + i for i in range(min(log2(rows), bits))]
+        reg = reg + beside
+        rest = [b for b in rest if b not in beside]
     lane = rest[:LANE_BITS]
     rest = rest[LANE_BITS:]
     warp_bits = log2(num_warps)

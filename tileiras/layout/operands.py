@@ -14,13 +14,13 @@ ROW_BYTES = 16
 
 
 def operand_buffer(shape: Sequence[int], elem_bytes: int, k_dim: int, writer: LinearLayout,
-                   fragment: LinearLayout | None) -> SharedLayout:
+                   fragment: LinearLayout | None, atom_k: int = 0) -> SharedLayout:
     """Where the elements of an operand of `shape` ((batch,) m, k or (batch,) k, n) lie in its buffer.
 
     k_dim: which dimension k is. writer: who stores it (the layout of a tile of `shape`, or of one that it is a slice
     of). fragment: who reads it (None: a multiply-add dot, which reads rows). Swizzled rows that `ldmatrix` reads where
     that serves the writer too (16-bit elements in either order, others if k is contiguous); else whatever offsets suit
-    both sides."""
+    both sides. atom_k: one instruction's k (0: any); what one access reads then serves one step along k."""
     shape = tuple(shape)
     if fragment is None:
         return SharedLayout.row_major(shape)
@@ -35,6 +35,11 @@ def operand_buffer(shape: Sequence[int], elem_bytes: int, k_dim: int, writer: Li
     swizzled = SharedLayout.swizzled(shape, elem_bytes, order)
     if (elem_bytes == 2 or order[0] == k_dim) and ldmatrix_plan(fragment, swizzled, elem_bytes) is not None:
         return swizzled
+    if atom_k:
+        low, bits = fields[k_dim]
+        later = [1 << low + i for i in range(log2(atom_k), bits)]
+        step = tuple(b for b in fragment.reg if b not in later)
+        fragment = LinearLayout(fragment.shape, step, fragment.lane, fragment.warp)
     return between(writer, fragment, elem_bytes)
 
 

@@ -182,13 +182,14 @@ def propagate(classes: Classes, ops: list[Operation], num_warps: int) -> None:
 
 
 def default_layout(shape: tuple[int, ...], num_warps: int, per_thread: int = 4,
-                   order: tuple[int, ...] | None = None) -> LinearLayout:
-    """Blocked, with at most `per_thread` elements side by side and no thread idle as long as there are elements."""
+                   order: tuple[int, ...] | None = None, rows: int = 1) -> LinearLayout:
+    """Blocked, with at most `per_thread` elements side by side (and `rows` such runs along the next dimension, if there
+    are that many) and no thread idle as long as there are elements."""
     size = 1
     for n in shape:
         size *= n
     share = max(1, size // (32 * num_warps))
-    return blocked(shape, num_warps, min(per_thread, share), order)
+    return blocked(shape, num_warps, min(per_thread, share), order, rows if per_thread * rows <= share else 1)
 
 
 def _view(classes: Classes, op: Operation) -> bool:

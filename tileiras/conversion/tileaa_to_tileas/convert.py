@@ -181,7 +181,7 @@ class Converter:
         per_thread = max((g[3] for g in group if g[4] == dim), default=1)
         per_thread = min(per_thread, max(1, MAX_PER_THREAD_BYTES // widest))
         order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
-        return default_layout(shape, self.num_warps, per_thread, order)
+        return default_layout(shape, self.num_warps, per_thread, order, _rows_beside(group, dim))
 
     # --- building -------------------------------------------------------------------------------------------------
 
@@ -387,6 +387,19 @@ class Converter:
         acc = self.value(op.operands[2], plan.acc)
         lhs, rhs = self.values[op.operands[0]], self.values[op.operands[1]]
         plan.emit(self, op, lhs, rhs, acc)
+
+
+def _rows_beside(group: list[tuple[Operation, SSAValue, int, int, int | None]], dim: int) -> int:
+    """Rows that a thread should load side by side: 4 of a dot's operand of bytes whose rows don't run along k, so that
+    the thread holds whole words of four neighbours in k, as fragments have them; else 1."""
+    for _, tensor, size, _, _ in group:
+        for use in tensor.uses:
+            if size == 1 and use.operation.name == "nv_tileaa.dot" and use.index < 2:
+                rank = len(shape_of(tensor) or ())
+                if dim != (rank - 1 if use.index == 0 else rank - 2):
+                    return 4
+    return 1
+
 
 FREE_OPERANDS = {"nv_tileaa." + m for m in (
     "splat", "make_range", "extract", "insert", "cat", "pack", "unpack", "tiled_load", "tiled_store", "tiled_atomic_rmw",

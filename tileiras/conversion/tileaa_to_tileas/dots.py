@@ -73,7 +73,9 @@ class DotPlan:
         t = x.type
         assert isinstance(t, TensorType)
         shape = tuple(n // self.k_slices if d == k_dim else n for d, n in enumerate(t.get_shape()))
-        layout = operand_buffer(shape, element_bytes(t.element_type), k_dim, t.encoding.data, fragment)  # type: ignore[attr-defined]
+        writer: LinearLayout = t.encoding.data  # type: ignore[attr-defined]
+        atom_k = self.atom.k if self.atom is not None else 0
+        layout = operand_buffer(shape, element_bytes(t.element_type), k_dim, writer, fragment, atom_k)
         buffer = conv.add(nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(layout))])).results[0]
         slices = ArrayAttr([IntAttr(k_dim), IntAttr(part), IntAttr(self.k_slices)]) if self.k_slices > 1 else None
         conv.add(nv_tileas.StoreShared.make([x, buffer], [], {"slice": slices}))
