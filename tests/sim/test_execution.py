@@ -271,7 +271,7 @@ def test_barrier_reductions():
 
 
 def test_a_barrier_that_half_the_block_skips_is_a_deadlock():
-    with pytest.raises(sim.Deadlock, match="32 threads wait at barrier 0.*\n.*bar.sync"):
+    with pytest.raises(sim.Deadlock, match=r"32 threads wait at barrier 0.*\n.*bar.sync"):
         run(TID + """
         setp.lt.u32 %p1, %r1, 32; @!%p1 bra SPIN; bar.sync 0; bra DONE;
 SPIN:   bar.sync 1;
@@ -418,7 +418,7 @@ def test_branches_on_nothing_are_findings():
 
 
 def test_unknown_instructions_and_bad_text_are_refused():
-    with pytest.raises(sim.UnsupportedInstruction, match="tex.2d"):
+    with pytest.raises(sim.UnsupportedInstruction, match=r"tex.2d"):
         run("tex.2d.v4.f32.f32 {%r1, %r2, %r3, %r4}, [t, {%r1, %r2}];")
     with pytest.raises(sim.PtxSyntaxError):
         run("add.u32 %r1, ;")

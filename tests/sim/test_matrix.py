@@ -41,7 +41,6 @@ def a_place(shape, kind, lane, i):
 
 def b_place(shape, kind, lane, i):
     """(row, column) of B's element i in a lane."""
-    _, _, k = shape
     g, t = lane >> 2, lane & 3
     if kind == "16":
         return 2 * t + (i & 1) + (8 if i >= 2 else 0), g

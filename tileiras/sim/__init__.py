@@ -1,9 +1,20 @@
 """A functional PTX simulator in NumPy: what generated code computes, and what it does wrong, without a GPU."""
 from __future__ import annotations
 
-from tileiras.sim.errors import (BarrierError, BudgetExceeded, Deadlock, InvalidInstruction, LaunchError, Misaligned,
-                                 OutOfBounds, PtxSyntaxError, SimulationError, Trap, UninitializedRead,
-                                 UnsupportedInstruction)
+from tileiras.sim.errors import (
+                                 BarrierError,
+                                 BudgetExceeded,
+                                 Deadlock,
+                                 InvalidInstruction,
+                                 LaunchError,
+                                 Misaligned,
+                                 OutOfBounds,
+                                 PtxSyntaxError,
+                                 SimulationError,
+                                 Trap,
+                                 UninitializedRead,
+                                 UnsupportedInstruction,
+)
 from tileiras.sim.launch import Report, simulate
 
 __all__ = ["BarrierError", "BudgetExceeded", "Deadlock", "InvalidInstruction", "LaunchError", "Misaligned",

@@ -97,7 +97,7 @@ def _cp(decoder, ins):
 def _copy(decoder, ins):
     operands = ins.operands
     to, _ = address_source(decoder, operands[0], "shared")
-    source, space = address_source(decoder, operands[1], "global")
+    source, _ = address_source(decoder, operands[1], "global")
     if not isinstance(operands[2], ptx.Immediate) or operands[2].value not in (4, 8, 16):
         raise InvalidInstruction("cp.async copies 4, 8 or 16 bytes")
     total = operands[2].value
@@ -107,7 +107,7 @@ def _copy(decoder, ins):
     extra = operands[3:len(operands) - hinted]
     if extra:
         operand = extra[0]
-        if isinstance(operand, ptx.Register) and decoder.types[decoder.slot(operand)] == "pred" or \
+        if (isinstance(operand, ptx.Register) and decoder.types[decoder.slot(operand)] == "pred") or \
                 isinstance(operand, ptx.Negated):
             ignore = decoder.source(operand, "pred")
         else:

@@ -228,12 +228,10 @@ def _wide(decoder, op, target, address, space, operands):
         raise InvalidInstruction(f"atom.{op}.b128")
     gets = [decoder.source(o, B128) for o in operands[:2 if op == "cas" else 1]]
     put = decoder.scatter_target(target, B128)
-    if op == "cas":
-        def f(old, compare, new):
-            return np.where((old == compare).all(axis=1, keepdims=True), new, old)
-    else:
-        def f(old, new):
-            return new
+    def f(old, *given):
+        if op == "exch":
+            return given[0]
+        return np.where((old == given[0]).all(axis=1, keepdims=True), given[1], old)
 
     def run(st):
         st.yielded = True

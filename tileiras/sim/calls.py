@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import partial
 
 import numpy as np
 
@@ -108,6 +109,19 @@ def format_text(template: str, slots, string_at) -> str:
     return _FORMAT.sub(replace, template)
 
 
+def _slots(st, thread: int, start: int):
+    """A reader of a printf argument buffer: each call gives the next `size` bytes, aligned to their size."""
+    at = start
+
+    def slots(size: int) -> bytes:
+        nonlocal at
+        at = (at + size - 1) // size * size
+        data = read_byte_span(st, thread, at, size)
+        at += size
+        return data
+    return slots
+
+
 def _vprintf(decoder, results, arguments):
     text, values = (_argument(decoder, a, 64) for a in arguments)
     put = None
@@ -120,19 +134,12 @@ def _vprintf(decoder, results, arguments):
     def run(st):
         formats, packs = st.gathered(text(st)), st.gathered(values(st))
         known: dict[int, str] = {}
-        for i, thread in enumerate(st.lanes):
-            address = int(formats[i])
+        for i, lane in enumerate(st.lanes):
+            thread, address = int(lane), int(formats[i])
             if address not in known:
-                known[address] = read_string(st, int(thread), address)
-            at = [int(packs[i])]
-
-            def slots(size: int) -> bytes:
-                at[0] = (at[0] + size - 1) // size * size
-                data = read_byte_span(st, int(thread), at[0], size)
-                at[0] += size
-                return data
-            st.launch.output.append(format_text(known[address], slots,
-                                                lambda a: read_string(st, int(thread), a)))
+                known[address] = read_string(st, thread, address)
+            st.launch.output.append(format_text(known[address], _slots(st, thread, int(packs[i])),
+                                                partial(read_string, st, thread)))
         if put is not None and len(st.lanes):
             from tileiras.sim.loadstore import deposit
             deposit(st, "local", put, np.zeros(len(st.lanes), np.uint32), 4, 1)

@@ -33,7 +33,8 @@ def _comparison(ins, type_: str):
             raise InvalidInstruction(f"{ins.opcode}: .{name} compares integers")
         g = f
         if element == "bf16":
-            g = lambda a, b: f(rnd.bf16_to_f32(a), rnd.bf16_to_f32(b))
+            def g(a, b):
+                return f(rnd.bf16_to_f32(a), rnd.bf16_to_f32(b))
         if "ftz" in ins.parts:
             clean = flush16 if element == "f16" else flush
             return lambda a, b: g(clean(a), clean(b))

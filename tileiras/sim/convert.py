@@ -9,7 +9,7 @@ from tileiras.sim import smallfloat
 from tileiras.sim.decode import apply, operation
 from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
 from tileiras.sim.floating import canonical, clamp01, flush, flush16
-from tileiras.sim.types import BITS, FLOAT, STORAGE, VALUE
+from tileiras.sim.types import BITS, STORAGE, VALUE
 
 _TYPES = set(VALUE) | {"e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2", "e4m3x2", "e5m2x2"}
 _INTEGRAL = {"rni": "rn", "rzi": "rz", "rmi": "rm", "rpi": "rp"}

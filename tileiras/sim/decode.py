@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from tileiras.sim import parser as ptx
 from tileiras.sim.errors import InvalidInstruction, UninitializedRead, UnsupportedInstruction
 from tileiras.sim.types import B128, BITS, SIGNED, STORAGE, VALUE
 
-Run = Callable
+Run: TypeAlias = Callable
 OPERATIONS: dict[str, Callable] = {}
 PURE: set[str] = set()                   # operations from registers to registers of the same thread
 _PURE_MODULES = ("integer", "floating", "bitwise", "compare", "convert")
@@ -130,11 +131,15 @@ class Decoder:
             address = (self.shared_size + align - 1) // align * align
             self.shared_addresses[name] = address
             self.shared_size = address + size
+            if self.shared_size > MAX_SHARED:
+                raise UnsupportedInstruction(f"more than {MAX_SHARED >> 10} KiB of shared memory")
         return self.shared_addresses[name]
 
     def place_local(self, size: int, align: int) -> int:
         address = (self.local_size + align - 1) // align * align
         self.local_size = address + size
+        if self.local_size > MAX_LOCAL:
+            raise UnsupportedInstruction(f"more than {MAX_LOCAL >> 10} KiB of local memory")
         return address
 
     def address_of(self, name: str) -> tuple[str, int] | None:
@@ -416,6 +421,8 @@ class _Item:
 
 _CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier"}
 MAX_INLINE_DEPTH = 32
+MAX_SHARED = (228 << 10) + mem.SHARED_START
+MAX_LOCAL = (512 << 10) + mem.LOCAL_START
 MAX_INSTRUCTIONS = 2_000_000
 
 
@@ -426,7 +433,6 @@ def _flatten(decoder: Decoder) -> list[_Item]:
 
     def emit(instance: Instance, end: str | None) -> None:
         decoder.instance = instance
-        decoder.enter(instance)
         for node in instance.function.body:
             if isinstance(node, ptx.Label):
                 items.append(_Item(instance, None, instance.prefix + node.name))
@@ -481,7 +487,7 @@ def _flatten(decoder: Decoder) -> list[_Item]:
         for given, formal in before:
             items.append(_Item(caller, _transfer(callee, caller, formal.name, given, formal.type, node.line, True)))
         end = f"{callee.prefix}end"
-        emit_body(callee, end)
+        emit(callee, end)
         items.append(_Item(caller, None, end))
         for given, formal in after:
             items.append(_Item(caller, _transfer(callee, caller, formal.name, given, formal.type, node.line, False)))
@@ -489,14 +495,7 @@ def _flatten(decoder: Decoder) -> list[_Item]:
             items.append(_Item(caller, None, skip))
         decoder.instance = caller
 
-    def emit_body(instance: Instance, end: str) -> None:
-        saved = decoder.enter
-        decoder.enter = lambda _: None          # the names are bound already
-        try:
-            emit(instance, end)
-        finally:
-            decoder.enter = saved
-
+    decoder.enter(decoder.instance)
     emit(decoder.instance, None)
     return items
 
@@ -545,15 +544,13 @@ def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
         error.locate(kernel=entry.name, line=line or None, source=module.source_of(line),
                      text=module.lines[line - 1].strip() if 0 < line <= len(module.lines) else "")
         raise
-    return Program(entry, blocks, decoder.storage, decoder.names, [t == B128 for t in decoder.types], decoder.shared_size, decoder.local_size, module)
+    wide = [t == B128 for t in decoder.types]
+    return Program(entry, blocks, decoder.storage, decoder.names, wide, decoder.shared_size, decoder.local_size, module)
 
 
 def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
     labels: dict[str, int] = {}
     blocks: list[Block] = []
-    pending: list[tuple[Block, object]] = []
-    current: Block | None = None
-
     def fresh() -> Block:
         block = Block(len(blocks))
         blocks.append(block)
@@ -575,11 +572,13 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
         guard = (None if ins.guard is None else decoder.predicate(ins.guard)), ins.guard_negated
         if name in _CONTROL:
             current.end_line = ins.line
+            if name != "ret" and name != "exit" and not ins.operands:
+                raise InvalidInstruction(f"{ins.opcode} needs an operand")
             if name == "bra":
                 current.end = ("bra", _label_of(item), *guard)
             elif name == "brx":
                 get = decoder.source(ins.operands[0], "u32")
-                table = ins.operands[1]
+                table = ins.operands[1] if len(ins.operands) > 1 else None
                 names = item.instance.function.tables.get(getattr(table, "name", ""))
                 if names is None:
                     raise InvalidInstruction("brx.idx needs a branch table")
@@ -588,7 +587,7 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
                 current.end = ("exit", *guard)
             else:
                 from tileiras.sim.barriers import decode_barrier
-                barrier = decode_barrier(decoder, ins)
+                barrier = _decode(decode_barrier, decoder, ins)
                 if barrier is None:                        # bar.warp.sync
                     _synchronous(decoder, ins, guard, fresh() if current.run or current.sync else current)
                     current = blocks[-1]
@@ -607,12 +606,12 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
                 current = fresh()
             _synchronous(decoder, ins, guard, current)
         decoder.soft = "taint" if soft and name in PURE else ""
-        run = decode(decoder, ins)
+        run = _decode(decode, decoder, ins)
         if decoder.soft:
             run = decoder.tainting(run, ins.operands[0])
             decoder.soft = ""
         if guard[0] is not None:
-            run = guarded(run, *guard, soft="ignore" if soft and name in PURE else "")
+            run = guarded(run, guard[0], guard[1], soft="ignore" if soft and name in PURE else "")
         current.run.append(run)
         current.lines.append(ins.line)
         current.kinds.append(name)
@@ -626,6 +625,14 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
         elif end[0] == "brx":
             block.end = ("brx", end[1], [_target(labels, n) for n in end[2]], *end[3:])
     return blocks
+
+
+def _decode(decode: Callable, decoder: Decoder, ins: ptx.Instruction) -> Run:
+    """Decode one instruction; operands of the wrong number or kind are the text's fault, not the simulator's."""
+    try:
+        return decode(decoder, ins)
+    except (IndexError, KeyError, AttributeError, TypeError, ValueError, StopIteration) as error:
+        raise InvalidInstruction(f"{ins.opcode}: malformed operands or type ({error})") from error
 
 
 def _synchronous(decoder: Decoder, ins: ptx.Instruction, guard: tuple, block: Block) -> None:

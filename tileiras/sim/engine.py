@@ -81,11 +81,15 @@ class Engine:
                     count = outcome
             k = -1
             try:
-                for k, run in enumerate(block.run):
+                for k, run in enumerate(block.run):  # noqa: B007
                     run(st)
             except SimulationError as error:
                 self.report(error, block.lines[k])
                 raise
+            except (ArithmeticError, LookupError, TypeError, ValueError) as cause:
+                error = SimulationError(f"the simulator can't carry this out: {cause}")
+                self.report(error, block.lines[k])
+                raise error from cause
             hits[at] += count
             budget[0] -= len(block.run) + 1
             if budget[0] < 0:

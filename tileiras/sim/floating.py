@@ -1,6 +1,8 @@
 """Floating-point arithmetic of f16, bf16, f32, f64 and packed pairs, with every rounding mode, .ftz and .sat."""
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tileiras.sim import rounding as rnd
@@ -58,7 +60,7 @@ def _d(x: np.ndarray) -> np.ndarray:
     return x.astype(np.float64)
 
 
-def f32_function(name: str, mode: str):
+def f32_function(name: str, mode: str) -> Callable:
     """The float32 function of an operation in a rounding mode, before .ftz and .sat."""
     if name == "fma":
         def fma(a, b, c):
@@ -128,14 +130,10 @@ def flush16(x: np.ndarray) -> np.ndarray:
 def f16_function(name: str, mode: str, ftz: bool, sat: bool, relu: bool):
     """An operation on float16 arrays."""
     if name == "fma":
-        def f(a, b, c):
-            return rnd.to_f16(_d(a) * _d(b) + _d(c), mode)
-    else:
-        g = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[name]
-
-        def f(a, b):
-            return g(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
-    return _finish16(f, ftz, sat, relu, flush16, canonical)
+        return _finish16(lambda a, b, c: rnd.to_f16(_d(a) * _d(b) + _d(c), mode), ftz, sat, relu, flush16, canonical)
+    g = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[name]
+    return _finish16(lambda a, b: g(a.astype(np.float32), b.astype(np.float32)).astype(np.float16), ftz, sat, relu,
+                     flush16, canonical)
 
 
 def _finish16(f, ftz, sat, relu, flusher, clean):
@@ -221,7 +219,8 @@ def extreme(name: str, type_: str, parts, count: int):
             v = tuple(map(flusher, v))
         r = v[0]
         for w in v[1:]:
-            r = extreme2(*np.broadcast_arrays(r, w), largest, nan, magnitude)
+            x, y = np.broadcast_arrays(r, w)
+            r = extreme2(x, y, largest, nan, magnitude)
         return rnd.f32_to_bf16(r) if bf16 else r
     return f
 
@@ -381,6 +380,26 @@ def _f64_high(a: np.ndarray) -> np.ndarray:
     return (a.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64)
 
 
+def _bf16(exact):
+    return lambda a: rnd.to_bf16(exact(_d(rnd.bf16_to_f32(a))))
+
+
+def _approximate_f64(exact, ftz: bool):
+    """The .ftz forms read and give only the upper halves; the others are refined in software to about one ulp."""
+    if ftz:
+        return lambda a: canonical(_f64_high(exact(_f64_high(a))))
+    return lambda a: canonical(exact(a))
+
+
+def _exact_f64(name: str, mode: str):
+    """The correctly rounded float64 functions."""
+    if name == "rcp":
+        return lambda a: canonical(rnd.div_f64(np.ones(1), a, mode))
+    if name == "sqrt":
+        return lambda a: canonical(rnd.sqrt_f64(a, mode))
+    raise InvalidInstruction(f"{name}.f64 without .approx")
+
+
 def _function(name: str):
     exact = _APPROXIMATE[name]
 
@@ -388,31 +407,23 @@ def _function(name: str):
         parts, type_ = ins.parts, ins.parts[-1]
         element = element_of(type_)
         ftz = "ftz" in parts
+        f: Callable
         if element == "f64":
-            if "approx" in parts and ftz:
-                f = lambda a: canonical(_f64_high(exact(_f64_high(a))))
-            elif "approx" in parts:         # rsqrt.approx.f64 is refined in software to about one ulp
-                f = lambda a: canonical(exact(a))
-            elif name == "rcp":
-                f = lambda a: canonical(rnd.div_f64(np.ones(1), a, mode_of(parts)))
-            elif name == "sqrt":
-                f = lambda a: canonical(rnd.sqrt_f64(a, mode_of(parts)))
-            else:
-                raise InvalidInstruction(ins.opcode)
+            f = _approximate_f64(exact, ftz) if "approx" in parts else _exact_f64(name, mode_of(parts))
         elif element == "f32":
             mode = mode_of(parts)
             if name == "sqrt" and "approx" not in parts:
                 f = _wrap(lambda a: sqrt32(a, mode), ftz, False)
             elif name == "rcp" and "approx" not in parts:
                 one = np.ones(1, np.float32)
-                g = f32_function("div", mode)
-                f = _wrap(lambda a: g(one, a), ftz, False)
+                divide = f32_function("div", mode)
+                f = _wrap(lambda a: divide(one, a), ftz, False)
             else:
                 f = _wrap(lambda a: exact(_d(a)).astype(np.float32), ftz, False)
         elif element == "f16":
             f = _finish16(lambda a: exact(_d(a)).astype(np.float16), ftz, False, False, flush16, canonical)
         else:
-            f = lambda a: rnd.to_bf16(exact(_d(rnd.bf16_to_f32(a))))
+            f = _bf16(exact)
         return decoder.simple(ins, [type_], type_, lift(f, type_))
     return decode_function
 

@@ -165,7 +165,7 @@ class Launch:
 def _bytes_at(address: int, size: int) -> np.ndarray:
     if size == 0:
         return np.zeros(0, np.uint8)
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
 def _dimensions(given, what: str) -> tuple[int, int, int]:

@@ -288,7 +288,7 @@ def _store(decoder, ins):
             v = st.gathered(get(st)).view(dtype)
             if len(a):
                 deposit(st, space, a, v, size, 1)
-                if slot0 is not None and st.I[slot0] is not True:
+                if forget is not None and st.I[slot0] is not True:
                     forget(st, a)
         return single
 

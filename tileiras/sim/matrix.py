@@ -8,7 +8,7 @@ group + 8 * (i >> 1), column 2 * t + (i & 1).
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def per_register(width: int) -> int:
     return 1 if width >= 32 else 32 // width
 
 
-@lru_cache(maxsize=None)
+@cache
 def fragment_map(operand: str, rows: int, columns: int, width: int) -> np.ndarray:
     """[32, registers * e]: the linear index (row * columns + column) of every element that a lane holds."""
     e = per_register(width)
@@ -54,7 +54,7 @@ def fragment_map(operand: str, rows: int, columns: int, width: int) -> np.ndarra
     return row * columns + group
 
 
-@lru_cache(maxsize=None)
+@cache
 def gather_map(operand: str, rows: int, columns: int, width: int) -> np.ndarray:
     """[rows * columns]: where in a warp's [32 * elements] fragment each matrix element is."""
     forward = fragment_map(operand, rows, columns, width).reshape(-1)
@@ -118,13 +118,13 @@ def _items(operand) -> list:
 @operation("mma")
 def _mma(decoder, ins):
     parts = ins.parts
-    shape = next((m for p in parts if (m := _SHAPE.match(p))), None)
+    shape = next((found for p in parts if (found := _SHAPE.match(p))), None)
     if shape is None or any(p == "sp" or p.startswith("sp::") for p in parts):
         raise UnsupportedInstruction(ins.opcode)
     if "block_scale" in parts:
         from tileiras.sim.blockscale import decode_block_scaled
         return decode_block_scaled(decoder, ins)
-    m, n, k = (int(x) for x in shape.groups())
+    m, n, k = int(shape[1]), int(shape[2]), int(shape[3])
     kinds = [p for p in parts if p in _TYPES]
     if len(kinds) != 4:
         raise InvalidInstruction(ins.opcode)
@@ -175,17 +175,13 @@ def accumulate(product: np.ndarray, c: np.ndarray, td: str, integer: bool, satur
 
 def accumulator(decoder, c: list, d: list, tc: str, td: str, count: int):
     """(reader of C as [warps, 32, count], writer of D from it)."""
-    if tc == "f16":
-        gets = [decoder.source(o, "b32") for o in c]
+    gets = [decoder.source(o, "b32" if tc == "f16" else tc) for o in c]
 
-        def read(st):
-            words = np.stack(warps_of(st, gets), axis=-1)
-            return words.view(np.float16).astype(np.float64)
-    else:
-        gets = [decoder.source(o, tc) for o in c]
-
-        def read(st):
-            return np.stack(warps_of(st, gets), axis=-1).astype(np.int64 if tc == "s32" else np.float64)
+    def read(st):
+        words = np.stack(warps_of(st, gets), axis=-1)
+        if tc == "f16":
+            words = words.view(np.float16)
+        return words.astype(np.int64 if tc == "s32" else np.float64)
     expected = count // 2 if tc == "f16" else count
     if len(c) != expected or len(d) != (count // 2 if td == "f16" else count):
         raise InvalidInstruction("wrong number of accumulator registers")

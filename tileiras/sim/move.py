@@ -59,20 +59,17 @@ def _pack(decoder, to, given: ptx.Vector, t: str):
     _, out = decoder.widening(to, f"b{total}")
     slots = [s for _, s in raw if s is not None]
     gets = [g for g, _ in raw]
-    if total == 128:
-        def build(st):
-            parts = [np.broadcast_to(st.spread(g(st)) if st.index is None else g(st), (len(st.lanes),)
-                                     if st.index is not None else (st.size,)) for g in gets]
-            words = np.stack(parts, axis=-1)
-            return np.ascontiguousarray(words).view(np.uint64)
-    else:
-        dtype = STORAGE[f"b{total}"]
+    dtype = STORAGE.get(f"b{total}")
 
-        def build(st):
-            r = gets[0](st).astype(dtype)
-            for i in range(1, n):
-                r = r | (gets[i](st).astype(dtype) << dtype(i * part))
-            return r
+    def build(st):
+        if dtype is None:                          # 128 bits
+            size = st.size if st.index is None else len(st.lanes)
+            words = np.stack([np.broadcast_to(g(st), (size,)) for g in gets], axis=-1)
+            return np.ascontiguousarray(words).view(np.uint64)
+        r = gets[0](st).astype(dtype)
+        for i in range(1, n):
+            r = r | (gets[i](st).astype(dtype) << dtype(i * part))
+        return r
 
     def run(st):
         put(st, build(st))

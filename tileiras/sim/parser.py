@@ -11,6 +11,7 @@ import bisect
 import re
 import struct
 from dataclasses import dataclass, field
+from typing import Any
 
 from tileiras.sim.errors import PtxSyntaxError
 
@@ -57,7 +58,7 @@ class Vector:
 @dataclass(slots=True)
 class Memory:
     """`[base + offset]`; `coordinates` for the tensor forms `[map, {x, y}]`."""
-    base: object
+    base: Any
     offset: int = 0
     coordinates: list | None = None
 
@@ -157,7 +158,12 @@ def parse(text: str) -> Module:
     text = text.replace("\0", "\n").replace("\r\n", "\n")
     if ".nv_intermediate_source_section" in text:           # another program's text, not PTX
         text = _EMBEDDED.sub(lambda m: "\n" * m.group().count("\n"), text)
-    return _Parser(text).module()
+    try:
+        return _Parser(text).module()
+    except RecursionError:
+        error = PtxSyntaxError("the text is nested too deeply")
+        error.locate()
+        raise error from None
 
 
 class _Parser:
@@ -215,6 +221,7 @@ class _Parser:
         return self.texts[self.i]
 
     def next(self) -> str:
+        """The next token, taken."""
         t = self.texts[self.i]
         if self.kinds[self.i] == "end":
             self.fail("unexpected end of text")
@@ -696,9 +703,7 @@ class _Parser:
             name = self.next()
             found = self.resolve(name)
             if found is not None and self.function is not None and found in self.function.registers:
-                if self.peek() == "+" and self.kinds[self.i + 1] == "number" or self.peek() == "-":
-                    return Register(found)          # an address: the caller takes the offset
-                return Register(found)
+                return Register(found)              # in an address, the caller takes the offset
             offset = 0
             while self.peek() in ("+", "-") and self.kinds[self.i + 1] in ("number", "punct"):
                 offset += self.integer()

@@ -5,9 +5,11 @@ the 8-bit and packed formats have no NumPy arithmetic; as operands they stay uns
 """
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-STORAGE = {"pred": np.bool_}
+STORAGE: dict[str, Any] = {"pred": np.bool_}
 for _w, _dtype in ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64)):
     for _k in "bus":
         STORAGE[f"{_k}{_w}"] = _dtype
@@ -17,10 +19,10 @@ STORAGE.update({"f16": np.uint16, "bf16": np.uint16, "f32": np.uint32, "f16x2": 
                 "e2m1x2": np.uint8, "e2m3x2": np.uint16, "e3m2x2": np.uint16, "ue8m0x2": np.uint16,
                 "e2m1x4": np.uint16, "e2m3x4": np.uint32, "e3m2x4": np.uint32, "s16x2": np.uint32, "u16x2": np.uint32,
                 "u8x4": np.uint32, "s8x4": np.uint32})
-VALUE = dict(STORAGE)
+VALUE: dict[str, Any] = dict(STORAGE)
 VALUE.update({"s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64, "f16": np.float16, "f32": np.float32,
               "f64": np.float64})
-BITS = {t: 8 * np.dtype(d).itemsize for t, d in STORAGE.items()}
+BITS: dict[str, int] = {t: 8 * np.dtype(d).itemsize for t, d in STORAGE.items()}
 BITS["b128"] = 128
 B128 = "b128"
 SIGNED = {"s8", "s16", "s32", "s64"}

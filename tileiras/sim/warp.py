@@ -167,7 +167,7 @@ def _match(decoder, ins):
 @operation("redux")
 def _redux(decoder, ins):
     t = ins.parts[-1]
-    op = next((p for p in ins.parts if p in ("add", "min", "max", "and", "or", "xor")), None)
+    op = next((p for p in ins.parts if p in ("add", "min", "max", "and", "or", "xor")), "")
     get, members = decoder.source(ins.operands[1], t), decoder.source(ins.operands[2], "u32")
     put = decoder.target(ins.operands[0], t)
     dtype = VALUE[t]

@@ -1,0 +1,132 @@
+"""The command `tileiras-sim`: run a PTX kernel on NumPy arrays, without a GPU.
+
+    tileiras-sim kernel.ptx --grid 16,1 --arg x.npy --arg out:f32:1024 --arg i32:1024 --save 1=result.npy
+
+An argument is, in the kernel's order: `FILE.npy` (an array; the file stays as it is), `out:TYPE:SHAPE` (an array of
+zeros, as `out:f32:16x256`), or `TYPE:VALUE` (a scalar). Exit codes: 0 success; 1 a malformed command line; 4 a file that
+can't be read or written; 5 a fault in the kernel, which is printed with its PTX line.
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tileiras.errors import InputError, UsageError
+from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, read_text, report
+
+_TYPES = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
+          "u64": "uint64", "f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool"}
+SHOWN = 8
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = Arguments(prog="tileiras-sim", description="tileiras-sim: run a PTX kernel on the CPU and check what it does")
+    parser.add_argument("input", metavar="<PTX file>")
+    parser.add_argument("--kernel", help="the entry to run (default: the only one)")
+    parser.add_argument("--grid", default="1", metavar="X,Y,Z", help="blocks in the grid (default: 1)")
+    parser.add_argument("--block", metavar="X,Y,Z", help="threads in a block (default: the kernel's .reqntid)")
+    parser.add_argument("--arg", action="append", default=[], metavar="ARG",
+                        help="a launch argument: FILE.npy, out:TYPE:SHAPE, or TYPE:VALUE, with types "
+                             + " ".join(_TYPES))
+    parser.add_argument("--save", action="append", default=[], metavar="N=FILE.npy",
+                        help="write argument N's array to a file after the run")
+    parser.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory")
+    parser.add_argument("--max-instructions", type=int, metavar="N", help="stop after issuing so many instructions")
+    parser.add_argument("--strict", action="store_true",
+                        help="any arithmetic on a register that was never written is a fault")
+    parser.add_argument("--counts", action="store_true", help="print the instructions executed by kind")
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
+    return parser
+
+
+def _dimensions(text: str) -> tuple[int, ...]:
+    try:
+        dims = tuple(int(part) for part in text.replace("x", ",").split(","))
+    except ValueError:
+        raise UsageError(f"'{text}' isn't a list of dimensions") from None
+    if not 1 <= len(dims) <= 3:
+        raise UsageError(f"'{text}' has {len(dims)} dimensions; there are three at most")
+    return dims
+
+
+def _load(path: str):
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise InputError(f"unable to read input file '{path}': {error.strerror or error}") from error
+    except ValueError as error:
+        raise InputError(f"'{path}' holds no plain array: {error}") from error
+
+
+def _argument(text: str):
+    """One launch argument from the command line."""
+    import numpy as np
+
+    if text.endswith(".npy"):
+        return _load(text)
+    kind, _, rest = text.partition(":")
+    try:
+        if kind == "out":
+            name, _, shape = rest.partition(":")
+            return np.zeros(tuple(int(n) for n in shape.split("x")), _TYPES[name])
+        if kind == "bool":
+            return np.bool_(rest.lower() in ("1", "true"))
+        return np.dtype(_TYPES[kind]).type(float(rest) if kind[0] == "f" else int(rest, 0))
+    except (KeyError, ValueError, OverflowError, MemoryError):
+        raise UsageError(f"'{text}' is no argument: give FILE.npy, out:TYPE:SHAPE or TYPE:VALUE") from None
+
+
+def _save(request: str, args: list) -> None:
+    import numpy as np
+
+    number, _, path = request.partition("=")
+    if not number.isdigit() or int(number) >= len(args) or not isinstance(args[int(number)], np.ndarray) or not path:
+        raise UsageError(f"'{request}' names no array argument and file")
+    try:
+        np.save(path, args[int(number)])
+    except OSError as error:
+        raise InputError(f"unable to write output file '{path}': {error.strerror}") from error
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; its exit code."""
+    given = _arguments().parse_args(arguments)
+    try:
+        text = read_text(given.input)
+        import numpy as np
+
+        from tileiras.sim import simulate
+        from tileiras.sim.launch import DEFAULT_BUDGET
+
+        args = [_argument(a) for a in given.arg]
+        start = time.perf_counter()
+        result = simulate(text, given.kernel, _dimensions(given.grid), args,
+                          _dimensions(given.block) if given.block else None, dynamic_shared=given.shared,
+                          max_instructions=given.max_instructions or DEFAULT_BUDGET,
+                          undefined="raise" if given.strict else "propagate")
+        seconds = time.perf_counter() - start
+        sys.stdout.write(result.output)
+        for finding in result.findings:
+            print(f"finding: {finding}")
+        for i, a in enumerate(args):
+            if isinstance(a, np.ndarray):
+                flat = a.reshape(-1)
+                more = " ..." if flat.size > SHOWN else ""
+                print(f"argument {i}: {a.dtype}{list(a.shape)} = {' '.join(str(x) for x in flat[:SHOWN])}{more}")
+        rate = result.instructions / max(seconds, 1e-9) / 1e6
+        print(f"{result.kernel}: {result.instructions:,} thread-instructions in {seconds:.2f} s ({rate:.1f} million/s)")
+        if given.counts:
+            for kind, n in sorted(result.kinds.items(), key=lambda item: (-item[1], item[0])):
+                print(f"{n:>16,}  {kind}")
+        for request in given.save:
+            _save(request, args)
+    except PROGRAM_ERRORS as error:
+        return report(error)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
