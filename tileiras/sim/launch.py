@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -216,7 +218,21 @@ def _scalar_bytes(i: int, p: ptx.Variable, pointer: int | None, a) -> bytes:
 @lru_cache(maxsize=16)
 def parse_cached(text: str) -> ptx.Module:
     """Parse PTX, keeping the last few modules."""
-    return ptx.parse(text)
+    with collection_paused():
+        return ptx.parse(text)
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """No cyclic garbage collection meanwhile: making a million small objects would otherwise trigger it again and
+    again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def choose_entry(module: ptx.Module, kernel: str | None) -> ptx.Function:
@@ -262,7 +278,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
         raise error
     report = Report(entry.name)
     with np.errstate(all="ignore"):
-        program = decode.build(module, entry, launch)
+        with collection_paused():
+            program = decode.build(module, entry, launch)
         report.shared_bytes, report.local_bytes = program.shared_size, program.local_size
         hits = [0] * len(program.blocks)
         budget = [max_instructions, max_instructions]
