@@ -56,7 +56,13 @@ class FloatFormat(NamedTuple):
     @property
     def least_exponent(self) -> int:
         """The exponent of the smallest normal number."""
-        return 1 - self.bias
+        return 1 - self.bias if self.mantissa else -self.bias
+
+    @property
+    def greatest_exponent(self) -> int:
+        """The exponent of the largest number."""
+        top_is_special = self.specials == "ieee" or (self.specials == "nan" and self.mantissa == 0)
+        return (1 << self.exponent) - 1 - self.bias - top_is_special
 
 
 FORMATS: dict[type[Attribute], FloatFormat] = {

@@ -21,6 +21,9 @@ def _listed(values: Iterable[int | None]) -> str:
 
 def check_tile(shape: Sequence[int], element_type: Attribute) -> None:
     """Positive powers of two, at most MAX_TILE_ELEMENTS in all; f4 in pairs."""
+    if shape and type(element_type).__name__ == "PointerType" and isinstance(
+            element_type.pointee, Float4E2M1FNType):  # type: ignore[attr-defined]
+        raise VerifyException("tiles of ptr<f4E2M1FN> must have rank 0; use an f4 tile view for memory accesses")
     if isinstance(element_type, Float4E2M1FNType) and all(extent % 2 for extent in shape):
         raise VerifyException("F4E2M1FN tiles must have an even number of elements")
     count = 1

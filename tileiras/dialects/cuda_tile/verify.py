@@ -43,7 +43,7 @@ _TABLE: dict[str, str] = {
     "mulhii": "x:int y:int -> result:int ; types x y result",
     "atan2": "x:float y:float -> result:float ; types x y result",
     "pow": "source:float exponent:float -> result:float ; types result source exponent",
-    "fpowi": "source:float exponent:int -> result:float ; types source result ; shapes source exponent",
+    "fpowi": "source:float exponent:int32 -> result:float ; types source result ; shapes source exponent",
     "fma": "lhs:float rhs:float acc:float -> result:float ; types lhs rhs acc result",
     "cmpf": f"lhs:float rhs:float -> result:i1 ; {_COMPARE}",
     "cmpi": f"lhs:int rhs:int -> result:i1 ; {_COMPARE}",
@@ -69,8 +69,7 @@ _TABLE: dict[str, str] = {
     "cat": "lhs:tile rhs:tile -> result:tile ; ranks lhs rhs result ; elements lhs rhs result",
     "constant": "-> result:number",
     "extract": "source:tile indices*:i32_0 -> result:tile ; ranks source result",
-    "insert": "source:tile destination:tile indices*:i32_0 -> result:tile ; types destination result ; "
-              "ranks source destination",
+    "insert": "source:tile destination:tile indices*:i32_0 -> result:tile ; types destination result",
     "get_num_tile_blocks": "-> gridSize_x:i32_0 gridSize_y:i32_0 gridSize_z:i32_0",
     "get_tile_block_id": "-> blockId_x:i32_0 blockId_y:i32_0 blockId_z:i32_0",
     "iota": "-> result:int",

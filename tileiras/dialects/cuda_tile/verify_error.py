@@ -7,7 +7,8 @@ from typing import Any
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.cuda_tile.asm_types import full_type_text
+from tileiras.dialects.cuda_tile.asm_format import SPELLINGS
+from tileiras.dialects.cuda_tile.asm_types import PREFIX, full_type_text
 
 
 class InvalidOp(VerifyException):
@@ -16,8 +17,14 @@ class InvalidOp(VerifyException):
     def __init__(self, op: Operation, text: str, named: bool = True, also: tuple[str, ...] = ()) -> None:
         self.op = op
         self.also = also
-        self.message = f"'{op.name}' op {text}" if named else text
+        self.message = f"'{spelled_name(op)}' op {text}" if named else text
         super().__init__(self.message)
+
+
+def spelled_name(op: Operation) -> str:
+    """An op's name as the reference writes it."""
+    short = op.name.removeprefix(PREFIX)
+    return PREFIX + SPELLINGS[short] if short in SPELLINGS else op.name
 
 
 def shown(type_: Attribute) -> str:

@@ -9,7 +9,6 @@ from xdsl.ir import Attribute
 from tileiras.dialects.cuda_tile.asm_types import type_text
 from tileiras.dialects.cuda_tile.types import (
     CudaTileType,
-    Float8E5M3FNUType,
     GatherScatterViewType,
     PartitionViewType,
     PointerType,
@@ -22,7 +21,7 @@ from tileiras.dialects.cuda_tile.types import (
 
 _INT = ("i1", "i8", "i16", "i32", "i64")
 _BASE_FLOAT = ("f16", "bf16", "f32", "f64")
-_LOW_FLOAT = ("tf32", "f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN")
+_LOW_FLOAT = ("tf32", "f8E4M3FN", "f8E5M2", "f8E8M0FNU", "f4E2M1FN", "fnv8E5M3FNU")
 _FLOAT = _BASE_FLOAT + _LOW_FLOAT
 _NUMBER = _INT + _FLOAT
 POINTER = "Pointer type"
@@ -53,8 +52,6 @@ class Kind:
         element = type_.element_type
         if isinstance(element, PointerType):
             return POINTER in self.elements
-        if isinstance(element, Float8E5M3FNUType):  # 13.4: wherever any float goes
-            return "f8E8M0FNU" in self.elements
         return type_text(element) in self.elements
 
 
@@ -67,7 +64,7 @@ def _scalar(elements: tuple[str, ...]) -> Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "int": _tile(_INT), "int4": _tile((*_INT, "i4")), "i1": _tile(("i1",)), "i8": _tile(("i8",)),
+    "int": _tile(_INT), "int32": _tile(_INT[:-1]), "int4": _tile((*_INT, "i4")), "i1": _tile(("i1",)), "i8": _tile(("i8",)),
     "i32": _tile(("i32",)), "i64": _tile(("i64",)),
     "float": _tile(_BASE_FLOAT), "anyfloat": _tile(_FLOAT), "number": _tile(_NUMBER),
     "number4": _tile((*_NUMBER, "i4")),
@@ -76,7 +73,7 @@ KINDS: dict[str, Kind] = {
     "mmaf_in": _tile((*_BASE_FLOAT, "tf32", "f8E4M3FN", "f8E5M2"), "mmaf operand tile type"),
     "mmaf_out": _tile(("f16", "f32", "f64"), "mmaf acc/result tile type"),
     "scaled_in": _tile(("f8E4M3FN", "f8E5M2", "f4E2M1FN"), "mmaf_scaled operand tile type"),
-    "scaled_scale": _tile(("f8E4M3FN", "f8E8M0FNU"), "mmaf_scaled scale tile type"),
+    "scaled_scale": _tile(("f8E4M3FN", "f8E8M0FNU", "fnv8E5M3FNU"), "mmaf_scaled scale tile type"),
     "scaled_out": _tile(("f32",), "mmaf_scaled result tile type"),
     "mmai_in": _tile(("i8",), "mmai operand tile type"), "mmai_acc": _tile(("i32",), "mmai acc tile type"),
     "mmai_out": _tile(("i32",), "mmai result tile type"),

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import Float32Type, IntegerAttr, IntegerType
+from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.asm_types import type_text
+from tileiras.dialects.cuda_tile.asm_values import float_format
 from tileiras.dialects.cuda_tile.attrs import BoundedAttr, DenseElementsAttr, DivByAttr, SameElementsAttr
 from tileiras.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, element_bits
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp, listed, shown, single_block
@@ -103,16 +105,43 @@ def _trunci(op: Any) -> None:
         raise InvalidOp(op, "truncating to larger or identical integer")
 
 
+_LOW_PRECISION = ("f8E4M3FN", "f8E5M2", "f4E2M1FN", "fnv8E5M3FNU")
+
+
+def _ftof_modes(source: Attribute, target: Attribute) -> tuple[tuple[str, ...], str]:
+    """The roundings of a float conversion, and how a diagnostic goes on (13.4's rules, as the reference says them)."""
+    names = type_text(source), type_text(target)
+    if names[1] == "f8E8M0FNU":
+        return ("zero", "positive_inf"), (" for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported")
+    if names[1] in _LOW_PRECISION:
+        return ("nearest_even",), " for conversion to low-precision type. Only 'nearest_even' is supported"
+    if names == ("f32", "tf32"):
+        return (("nearest_even", "zero", "nearest_away"), " for conversion from f32 to tf32. Only 'nearest_even', "
+                "'zero', and 'nearest_away' are supported")
+    if names == ("f64", "f32"):
+        return IEEE_MODES, (" for conversion from f64 to f32. Only 'nearest_even', 'zero', 'negative_inf', and "
+                            "'positive_inf' are supported")
+    if is_representable(source, target):
+        return (*IEEE_MODES, "nearest_away"), (" for widening conversion. Only IEEE float rounding modes are supported: "
+                                               "'nearest_even', 'zero', 'negative_inf', 'positive_inf', 'nearest_away'")
+    return ("nearest_even", "zero"), (". Only 'nearest_even' and 'zero' are supported for narrowing conversions to "
+                                      "standard types")
+
+
+def is_representable(source: Attribute, target: Attribute) -> bool:
+    """Whether every number of a format is one of another: by precision and range of exponents."""
+    a, b = float_format(source), float_format(target)
+    return (a.precision <= b.precision and a.least_exponent >= b.least_exponent
+            and a.greatest_exponent <= b.greatest_exponent)
+
+
 def _ftof(op: Any) -> None:
     if op.from_.type == op.to.type:
         raise InvalidOp(op, "converting tiles must not be a no-op")
-    mode = op.rounding_mode.value
-    if type_text(op.to.type.element_type) == "f8E8M0FNU":
-        if mode not in ("zero", "positive_inf"):
-            raise InvalidOp(op, "invalid rounding mode specified for conversion to f8E8M0FNU. Only 'zero' and "
-                                "'positive_inf' are supported")
-    else:
-        _modes(op, (*IEEE_MODES, "nearest_away"))  # before 13.4: nearest_even alone
+    source, target = op.from_.type.element_type, op.to.type.element_type
+    allowed, what = _ftof_modes(source, target)
+    if op.rounding_mode.value not in allowed:
+        raise InvalidOp(op, f"invalid rounding mode specified{what}")
 
 
 def _ftoi(op: Any) -> None:
@@ -161,6 +190,8 @@ def _extract(op: Any) -> None:
 
 
 def _insert(op: Any) -> None:
+    if op.source.type.rank != op.destination.type.rank:
+        raise InvalidOp(op, "source and result must have the same rank")
     _slices(op, op.destination.type, op.source.type, "destination", "source")
 
 
@@ -269,12 +300,14 @@ def _mmaf(op: Any) -> None:
                             f"result type to be one of {{{types}}}, but got '{accumulator}'")
 
 
-_SCALED: dict[str, tuple[str, ...]] = {"f8E4M3FN": ("f4E2M1FN",), "f8E8M0FNU": ("f8E4M3FN", "f8E5M2", "f4E2M1FN")}
+_SCALED: dict[str, tuple[str, ...]] = {
+    "f8E4M3FN": ("f4E2M1FN",), "f8E8M0FNU": ("f8E4M3FN", "f8E5M2", "f4E2M1FN"), "fnv8E5M3FNU": ("f4E2M1FN",),
+}
 """Which inputs of mmaf_scaled each scale type goes with."""
 
 _BLOCKS: dict[tuple[str, str], tuple[int, ...]] = {
     ("f8E4M3FN", "f8E8M0FNU"): (32,), ("f8E5M2", "f8E8M0FNU"): (32,), ("f4E2M1FN", "f8E4M3FN"): (16,),
-    ("f4E2M1FN", "f8E8M0FNU"): (16, 32),
+    ("f4E2M1FN", "f8E8M0FNU"): (16, 32), ("f4E2M1FN", "fnv8E5M3FNU"): (16, 32),
 }
 """How many elements share a scale."""
 
