@@ -189,8 +189,9 @@ class ModuleWriter:
                 append_varint(out, len(region.blocks))
                 for block in region.blocks:
                     self._block(out, block, values)
-        for result in op.results:
-            values[result] = len(values)
+        if all(f.since <= self.version for f in row.results):
+            for result in op.results:
+                values[result] = len(values)
 
     def _block(self, out: bytearray, block: Block, values: dict[SSAValue, int]) -> None:
         append_varint(out, len(block.args))

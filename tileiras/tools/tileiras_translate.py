@@ -49,6 +49,8 @@ def to_text(bytecode: bytes, locations: bool = False) -> str:
 
 def to_bytecode(text: str, file_name: str = "-", version: Any = None) -> bytes:
     """The bytecode of a text's module, of the newest version unless one is given. Raises BytecodeError."""
+    from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
+
     from tileiras.bytecode import write
     from tileiras.bytecode.version import CURRENT_VERSION
     from tileiras.dialects.cuda_tile.asm_parse import parse_module
@@ -56,6 +58,9 @@ def to_bytecode(text: str, file_name: str = "-", version: Any = None) -> bytes:
 
     module = parse_module(text, file_name, locations=False)
     verify_program(module)
+    for op in module.walk():
+        if isinstance(op.location, FileLineColLoc):  # bytecode has places with a scope only
+            op.location = UnknownLoc()
     return write(module, version or CURRENT_VERSION)
 
 
