@@ -274,11 +274,17 @@ def element_of(type_: str) -> str:
     return type_[:-2] if type_.endswith("x2") else type_
 
 
+_OPERANDS = {"add": (2,), "sub": (2,), "mul": (2,), "mad": (3,), "div": (2,), "rem": (), "min": (2, 3), "max": (2, 3),
+             "abs": (1,), "neg": (1,)}
+
+
 def decode(decoder, ins, name: str, type_: str):
     """Decode add, sub, mul, mad, div, min, max, abs, neg of a floating type."""
     parts = ins.parts[1:]
     element = element_of(type_)
     count = len(ins.operands) - 1
+    if count not in _OPERANDS[name]:
+        raise InvalidInstruction(f"{ins.opcode} with {count} source operands")
     if name in ("add", "sub", "mul", "mad"):
         mixed = [p for p in parts if p in ("f16", "bf16", "f32")]
         if name in ("add", "sub") and len(mixed) == 2 and mixed[0] == "f32":      # add.f32.f16 (mixed precision)

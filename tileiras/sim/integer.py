@@ -118,6 +118,8 @@ def _unary(f):
 def _extreme(f):
     def decode(decoder, ins, type_):
         n = len(ins.operands) - 1
+        if n not in (2, 3):
+            raise InvalidInstruction(f"{ins.opcode} with {n} source operands")
         relu = "relu" in ins.parts
         zero = VALUE[type_](0)
 

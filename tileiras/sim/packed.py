@@ -10,7 +10,7 @@ def integers(decoder, ins, name: str, type_: str):
     """Decode an operation on pairs of 16-bit integers."""
     dtype = np.int16 if type_[0] == "s" else np.uint16
     f = {"add": np.add, "sub": np.subtract, "min": np.minimum, "max": np.maximum, "neg": np.negative}.get(name)
-    if f is None:
+    if f is None or len(ins.operands) != (2 if name == "neg" else 3):
         raise InvalidInstruction(ins.opcode)
     relu = "relu" in ins.parts
 

@@ -1,0 +1,53 @@
+"""The command `tileiras-sim`: arguments, results, exit codes; and that no text makes it fail with a traceback."""
+from __future__ import annotations
+
+import random
+import re
+
+import numpy as np
+import pytest
+
+from tests.sim.ptxkit import kernel
+from tileiras import sim
+from tileiras.tools.tileiras_sim import main
+
+DOUBLE = kernel("add.f32 %y0, %x0, %x0;", ["f32"], ["f32"])
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "k.ptx").write_text(DOUBLE)
+    np.save(tmp_path / "x.npy", np.arange(64, dtype=np.float32))
+    return tmp_path
+
+
+def test_runs_a_kernel_on_files(files, capsys):
+    code = main([str(files / "k.ptx"), "--grid", "2", "--arg", str(files / "x.npy"), "--arg", "out:f32:8x8", "--save",
+                 f"1={files / 'y.npy'}", "--counts"])
+    assert code == 0
+    assert np.load(files / "y.npy").reshape(-1).tolist() == [2.0 * i for i in range(64)]
+    said = capsys.readouterr().out
+    assert "argument 1: float32[8, 8] = 0.0 2.0" in said and "thread-instructions" in said and " add\n" in said
+
+
+@pytest.mark.parametrize("arguments,code,words", [
+    (["--grid", "2,x"], 1, "isn't a list of dimensions"), (["--arg", "f33:1"], 1, "is no argument"),
+    (["--arg", "none.npy"], 4, "unable to read"), ([], 5, "takes 2 parameters, 0 were given"),
+    (["--arg", "out:f32:4", "--arg", "out:f32:32"], 5, "out of bounds: read of 4 bytes")])
+def test_mistakes_end_with_a_line_and_a_code(files, capsys, arguments, code, words):
+    assert main([str(files / "k.ptx"), *arguments]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_damaged_text_is_refused_or_runs():
+    random_ = random.Random(7)
+    word = re.compile(r"[\w.%$:]+|[^\w\s]")
+    for _ in range(150):
+        tokens = list(word.finditer(DOUBLE))
+        a, b = random_.choice(tokens), random_.choice(tokens)
+        text = DOUBLE[:a.start()] + random_.choice(["", b.group(), a.group() * 2]) + DOUBLE[a.end():]
+        x = np.ones(64, np.float32)
+        try:
+            sim.simulate(text, grid=2, args=[x, x.copy()], max_instructions=1000)
+        except sim.SimulationError as error:
+            assert "can't carry this out" not in str(error), text
