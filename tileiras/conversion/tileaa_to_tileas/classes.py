@@ -21,6 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import arith
 from tileiras.layout.linear import LinearLayout, blocked
+from tileiras.layout.shape_rules import cat_layout, extract_layout
 
 
 @dataclass
@@ -240,5 +241,22 @@ def _reduce(classes: Classes, op: Operation) -> bool:
     return changed
 
 
+def _extract(classes: Classes, op: Operation) -> bool:
+    a, shape = classes.layout(op.operands[0]) if shape_of(op.operands[0]) else None, shape_of(op.results[0])
+    if a is None or shape is None or classes.layout(op.results[0]) is not None:
+        return False
+    found = extract_layout(a, shape)
+    return found is not None and classes.decide(op.results[0], found)
+
+
+def _cat(classes: Classes, op: Operation) -> bool:
+    a = classes.layout(op.operands[0])
+    if a is None:
+        return False
+    changed = classes.decide(op.operands[1], a)
+    return classes.decide(op.results[0], cat_layout(a, op.properties["dim"].value.data)) or changed  # type: ignore[attr-defined]
+
+
 LINKS: dict[str, Callable[[Classes, Operation], bool]] = {
-    "nv_tileaa.view": _view, "nv_tileaa.permute": _permute, "nv_tileaa.broadcast": _broadcast, "nv_tileaa.reduce": _reduce}
+    "nv_tileaa.view": _view, "nv_tileaa.permute": _permute, "nv_tileaa.broadcast": _broadcast, "nv_tileaa.reduce": _reduce,
+    "nv_tileaa.extract": _extract, "nv_tileaa.cat": _cat}
