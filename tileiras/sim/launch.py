@@ -15,7 +15,7 @@ import numpy as np
 from tileiras.sim import decode
 from tileiras.sim import parser as ptx
 from tileiras.sim.engine import Engine
-from tileiras.sim.errors import LaunchError, SimulationError
+from tileiras.sim.errors import LaunchError, SimulationError, UnsupportedInstruction
 from tileiras.sim.memory import GlobalMemory
 from tileiras.sim.state import Batch
 
@@ -274,6 +274,11 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     required = entry.directives.get("reqntid")
     if required and int(np.prod(required)) != launch.threads:
         error = LaunchError(f"a block of {launch.threads} threads, .reqntid asks for {int(np.prod(required))}")
+        error.locate(kernel=entry.name)
+        raise error
+    cluster = int(np.prod(entry.directives.get("reqnctapercluster") or [1]))
+    if cluster != 1:
+        error = UnsupportedInstruction(f"clusters of {cluster} blocks")
         error.locate(kernel=entry.name)
         raise error
     report = Report(entry.name)

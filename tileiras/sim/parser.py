@@ -16,13 +16,13 @@ from typing import Any
 from tileiras.sim.errors import PtxSyntaxError
 
 _TOKEN = re.compile(
-    r"""(?P<number>0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]+U?|\d+\.\d*(?:[eE][-+]?\d+)?"""
+    r"""\s*(?:(?P<word>[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*)"""
+    r"""|(?P<punct>[][{}()<>,;:|!@+\-*=&~^/?])"""
+    r"""|(?P<number>0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]+U?|\d+\.\d*(?:[eE][-+]?\d+)?"""
     r"""|\d+[eE][-+]?\d+|\d+U?)"""
-    r"""|(?P<word>[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*)"""
     r"""|(?P<directive>\.[A-Za-z_][\w$]*(?:::[\w$]+)*)"""
     r"""|(?P<string>"(?:[^"\\]|\\.)*")"""
-    r"""|(?P<punct>[][{}()<>,;:|!@+\-*=&~^/?])"""
-    r"""|(?P<space>\s+)|(?P<bad>.)""")
+    r"""|(?P<bad>\S))""")
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
 _NOISE = re.compile(r"^[ \t]*\.(?:loc|file)\b[^\n]*$", re.M)
 _EMBEDDED = re.compile(r"^[ \t]*\.nv_intermediate_source_section\b.*?(?=^[ \t]*\.(?:visible|entry|func|global|section)\b|\Z)",
@@ -177,15 +177,15 @@ class _Parser:
         self.kinds: list[str] = []
         self.texts: list[str] = []
         self.places: list[int] = []
+        kinds, texts, places = self.kinds, self.texts, self.places
         for m in _TOKEN.finditer(clean):
             kind = m.lastgroup
-            if kind == "space":
-                continue
+            assert kind is not None
+            kinds.append(kind)
+            texts.append(m[kind])
+            places.append(m.start(kind))
             if kind == "bad":
-                self.fail(f"unexpected character {m.group()!r}", m.start())
-            self.kinds.append(kind)        # type: ignore[arg-type]
-            self.texts.append(m.group())
-            self.places.append(m.start())
+                self.fail(f"unexpected character {m[kind]!r}", m.start(kind))
         self.kinds.append("end")
         self.texts.append("")
         self.places.append(len(clean))
