@@ -18,7 +18,8 @@ SCOPES = {"tl_blk": "cta", "device": "gpu", "sys": "sys"}
 
 
 def compiled(kernel: Kernel, gpu: str = "sm_90", opt_level: int = 3) -> Any:
-    return tileiras.compile(write(kernel.module(), "13.4"), gpu_name=gpu, opt_level=opt_level)
+    module: Any = kernel.module()
+    return tileiras.compile(write(module, "13.4"), gpu_name=gpu, opt_level=opt_level)
 
 
 def semantics(ordering: str, scope: str | None = None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from tileiras.bytecode import read, write
 from tileiras.bytecode.version import CURRENT_VERSION, SUPPORTED_VERSIONS
 from tileiras.dialects.cuda_tile.asm_dense import parse_constant
 from tileiras.dialects.cuda_tile.asm_numbers import bits_of_text
-from tileiras.dialects.cuda_tile.asm_parse import TextReader, TextError, parse_module
+from tileiras.dialects.cuda_tile.asm_parse import TextError, TextReader, parse_module
 from tileiras.dialects.cuda_tile.asm_print import constant_text, print_contents, print_module
 from tileiras.dialects.cuda_tile.asm_values import float_text, quoted
 from tileiras.dialects.cuda_tile.ops import OPS

@@ -19,7 +19,7 @@ REGS = ".reg .pred %p<9>; .reg .b16 %h<9>; .reg .b32 %r<40>; .reg .b64 %d<20>;\n
 TID = "mov.u32 %r1, %tid.x;\nld.param.u64 %d1, [a];\nmul.wide.u32 %d2, %r1, 4;\nadd.s64 %d3, %d1, %d2;\n"
 
 
-def run(body: str, n: int = 32, grid=1, threads: int = 32, before: str = "", **options) -> np.ndarray:
+def run(body: str, n: int = 32, grid: int | tuple[int, ...] = 1, threads: int = 32, before: str = "", **options) -> np.ndarray:
     out = np.zeros(n, np.uint32)
     simulate(entry(REGS + body, threads=threads, before=before), grid=grid, args=[out], **options)
     return out
@@ -460,3 +460,38 @@ def test_special_registers_place_every_thread():
     simulate(entry(body, threads="16, 4"), grid=(3, 2), args=[out])       # type: ignore[arg-type]
     want = [1000 * (c // 3) + 100 * (t // 32) + t % 32 for c in range(6) for t in range(64)]
     assert out.tolist() == want
+
+
+# ---- races in shared memory
+
+EXCHANGE = TID + """
+    .shared .align 4 .b8 tile[512];
+    mov.u32 %r2, tile; shl.b32 %r3, %r1, 2; add.u32 %r4, %r2, %r3; sub.u32 %r5, 508, %r3; add.u32 %r5, %r2, %r5;
+    st.shared.u32 [%r4], %r1;
+    bar.sync 0;
+    ld.shared.u32 %r6, [%r5]; st.global.u32 [%d3], %r6;
+    bar.sync 0;
+    st.shared.u32 [%r4], 5;"""
+
+
+def findings(body: str, threads: int = 128) -> list[str]:
+    out = np.zeros(threads, np.uint32)
+    return [str(f) for f in simulate(entry(REGS + body, threads=threads), args=[out]).findings]
+
+
+def test_barriers_order_shared_memory():
+    assert not findings(EXCHANGE)
+    assert not findings(EXCHANGE.replace("bar.sync 0;", "barrier.sync.aligned 0;"))
+
+
+def test_a_missing_barrier_is_a_race():
+    first, second, third = EXCHANGE.split("bar.sync 0;")
+    found = findings(first + second + "bar.sync 0;" + third)
+    assert len(found) == 1 and "warp 0 reads byte 508 of shared memory, which warp 3 wrote" in found[0]
+    found = findings(first + "bar.sync 0;" + second + third)
+    assert len(found) == 1 and "writes" in found[0] and "st.shared.u32 \t[%r4], 5".replace("\t", "") in found[0]
+
+
+def test_threads_of_one_warp_do_not_race():
+    body = EXCHANGE.replace("508", "124").replace("bar.sync 0;", "bar.warp.sync -1;")
+    assert not findings(body, 32)

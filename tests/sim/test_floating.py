@@ -177,7 +177,8 @@ def test_setp_of_a_packed_pair_gives_both_halves():
     ("tanh", np.tanh, (-9, 9)), ("rcp", lambda x: 1 / x, (0.1, 1e5)), ("rsqrt", lambda x: 1 / np.sqrt(x), (1e-5, 1e9)),
     ("sqrt", np.sqrt, (0, 1e9))])
 def test_approximations_are_the_function_rounded(op, f, domain):
-    x = RNG.uniform(*domain, 128).astype(np.float32)
+    low, high = domain
+    x = RNG.uniform(low, high, 128).astype(np.float32)
     got = evaluate(f"{op}.approx.f32 %y0, %x0;", [("f32", x)], [("f32", np.float32)])
     np.testing.assert_array_equal(got, f(x.astype(np.float64)).astype(np.float32))
 

@@ -69,7 +69,7 @@ def words(elements, width):
     return np.ascontiguousarray(elements.astype(np.dtype(f"u{width // 8}"))).view(np.uint64 if width == 64 else np.uint32)
 
 
-def run_mma(opcode, a, b, c, d_count, wide=False, d_type=np.uint32):
+def run_mma(opcode, a, b, c, d_count, wide=False, d_type: type[np.generic] = np.uint32):
     """One mma by one warp: registers [32, n] in, [32, n] out."""
     t = "b64" if wide else "b32"
     ct = "b64" if c.dtype.itemsize == 8 else "b32"

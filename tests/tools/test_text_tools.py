@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tileiras.pipeline import PIPELINE
-from tileiras.tools import tileirdisasm, tileiras_opt, tileiras_translate
+from tileiras.tools import tileiras_opt, tileiras_translate, tileirdisasm
 
 EVERY_OP = pathlib.Path(__file__).parents[1] / "dialects" / "every_op.mlir"
 VALID = "cuda_tile.module @m {\n  entry @f(%arg0: tile<i64>) {\n    return\n  }\n}\n"

@@ -26,7 +26,7 @@ class ViewFacts:
 
 
 def ints(attr: ArrayAttr) -> tuple[int, ...]:
-    return tuple(a.data for a in attr.data)
+    return tuple(a.data for a in attr.data)  # type: ignore[attr-defined]
 
 
 def view_facts(op: Operation, view: SSAValue, axis: AxisAnalysis) -> ViewFacts:

@@ -92,8 +92,9 @@ def _alloca(op: Operation, start: int, last_inside: dict[Operation, int]) -> _Pi
     if "global" in op.properties:
         raise CompileError("alloca with 'global' is not supported: its memory would have to outlive the tile block")
     pointee: Any = op.results[0].type
-    size = element_bytes(pointee.pointee) * op.properties["num_elem"].value.data
-    alignment = op.properties["alignment"].value.data if "alignment" in op.properties else 1
+    properties: dict[str, Any] = op.properties
+    size = element_bytes(pointee.pointee) * properties["num_elem"].value.data
+    alignment = properties["alignment"].value.data if "alignment" in properties else 1
     parent = op.parent_op()
     assert parent is not None
     return _Piece(op, start, last_inside[parent], max(size, 1), alignment=max(alignment, ALIGNMENT))
