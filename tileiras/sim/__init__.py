@@ -4,6 +4,7 @@ from __future__ import annotations
 from tileiras.sim.errors import (
                                  BarrierError,
                                  BudgetExceeded,
+    DataRace,
                                  Deadlock,
                                  InvalidInstruction,
                                  LaunchError,
@@ -17,6 +18,6 @@ from tileiras.sim.errors import (
 )
 from tileiras.sim.launch import Report, simulate
 
-__all__ = ["BarrierError", "BudgetExceeded", "Deadlock", "InvalidInstruction", "LaunchError", "Misaligned",
+__all__ = ["BarrierError", "BudgetExceeded", "DataRace", "Deadlock", "InvalidInstruction", "LaunchError", "Misaligned",
            "OutOfBounds", "PtxSyntaxError", "Report", "SimulationError", "Trap", "UninitializedRead",
            "UnsupportedInstruction", "simulate"]

@@ -45,6 +45,8 @@ def land(st, copy: Copy, chosen) -> None:
     """Write copied bytes to shared memory (`chosen`: index of the copy's threads, or a full slice)."""
     at = copy.off[chosen] // (copy.size * copy.count)
     st.views["shared"].of(copy.size, copy.count)[at] = copy.data[chosen]
+    if st.watch is not None:
+        st.watch.write(st, copy.off[chosen], copy.size * copy.count, copy.lanes[chosen])
     st.written_views["shared"].of(copy.size, copy.count)[at] = mem.UNSIGNED[copy.size](mem._FULL[copy.size])
 
 
@@ -101,6 +103,7 @@ def _copy(decoder, ins):
     if not isinstance(operands[2], ptx.Immediate) or operands[2].value not in (4, 8, 16):
         raise InvalidInstruction("cp.async copies 4, 8 or 16 bytes")
     total = operands[2].value
+    decoder.granule = min(decoder.granule, total)
     size, count = (4, 1) if total == 4 else (8, total // 8)
     amount = ignore = None
     hinted = any("cache_hint" in p for p in ins.parts)

@@ -58,6 +58,8 @@ def decode_barrier(decoder, ins) -> Barrier | None:
     if mode not in ("sync", "arrive") or not operands:
         raise InvalidInstruction(f"{ins.opcode}")
     count = decoder.source(operands[1], "u32") if len(operands) > 1 else None
+    if count is not None:
+        decoder.watched = False
     if mode == "arrive" and count is None:
         raise InvalidInstruction("bar.arrive needs a thread count")
     return Barrier(mode, aligned, decoder.source(operands[0], "u32"), count)
@@ -138,6 +140,8 @@ def complete(st, ident: int, state: State) -> list[tuple[int, np.ndarray]]:
         raise BarrierError(f"{int(state.arrived[cta])} threads arrived at barrier {ident} that expects "
                            f"{int(expected[cta])}", thread=cta * st.padded)
     threads = np.repeat(full, st.padded)
+    if st.watch is not None:
+        st.watch.passed(full)
     out, kept, results = [], [], None
     seen = None
     for resume, mask, barrier in state.waiting:

@@ -74,6 +74,7 @@ class Program:
     shared_size: int
     local_size: int
     module: ptx.Module
+    granule: int = 0        # bytes of the smallest access to shared memory; 0: shared memory isn't watched for races
 
 
 class Instance:
@@ -101,6 +102,8 @@ class Decoder:
         self.shared_addresses: dict[str, int] = {}
         self.instance = Instance(entry, "", None)
         self.line = 0
+        self.granule = 16                # smallest shared access
+        self.watched = True              # whether barriers of the block alone order its shared memory
         self.soft = ""                   # what getters made now do about registers without a value: see `note`
 
     # ---- names
@@ -545,7 +548,8 @@ def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
                      text=module.lines[line - 1].strip() if 0 < line <= len(module.lines) else "")
         raise
     wide = [t == B128 for t in decoder.types]
-    return Program(entry, blocks, decoder.storage, decoder.names, wide, decoder.shared_size, decoder.local_size, module)
+    return Program(entry, blocks, decoder.storage, decoder.names, wide, decoder.shared_size, decoder.local_size, module,
+                   decoder.granule if decoder.watched and decoder.shared_size > mem.SHARED_START else 0)
 
 
 def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:

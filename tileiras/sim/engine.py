@@ -13,7 +13,7 @@ import numpy as np
 
 from tileiras.sim import barriers
 from tileiras.sim.decode import Block, predicate_of
-from tileiras.sim.errors import BudgetExceeded, Deadlock, SimulationError
+from tileiras.sim.errors import BudgetExceeded, DataRace, Deadlock, SimulationError
 from tileiras.sim.state import Batch
 
 POLLS = 4                  # polling rounds of a loop before another fragment runs
@@ -28,7 +28,8 @@ class Engine:
         self.st = st
         self.blocks: list[Block] = st.program.blocks
         self.counters, self.budget = counters, budget
-        st.remark = self.remark
+        st.remark, st.race_found = self.remark, self.race_found
+        self.block, self.at = self.blocks[0], -1        # what is being executed
         self.ready: dict[int, np.ndarray] = {0: st.live.copy()}
         self.deferred: dict[int, np.ndarray] = {}
         self.parked: dict[int, np.ndarray] = {}
@@ -79,16 +80,16 @@ class Engine:
                     return
                 if outcome > 0:
                     count = outcome
-            k = -1
+            self.block, self.at = block, -1
             try:
-                for k, run in enumerate(block.run):  # noqa: B007
+                for self.at, run in enumerate(block.run):
                     run(st)
             except SimulationError as error:
-                self.report(error, block.lines[k])
+                self.report(error, block.lines[self.at])
                 raise
             except (ArithmeticError, LookupError, TypeError, ValueError) as cause:
                 error = SimulationError(f"the simulator can't carry this out: {cause}")
-                self.report(error, block.lines[k])
+                self.report(error, block.lines[self.at])
                 raise error from cause
             hits[at] += count
             budget[0] -= len(block.run) + 1
@@ -167,6 +168,14 @@ class Engine:
             except SimulationError as error:
                 self.report(error, line)
                 findings[line] = error
+
+    def race_found(self, thread: int, message: str) -> None:
+        """Keep a finding, once a line."""
+        line = self.block.lines[self.at]
+        if line not in self.st.launch.findings:
+            error = DataRace(message, thread=thread)
+            self.report(error, line)
+            self.st.launch.findings[line] = error
 
     def special_end(self, at: int, block: Block, end: tuple) -> int:
         """Ends other than plain branches; returns the next block, or -1 when the fragment is over."""

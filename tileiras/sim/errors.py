@@ -90,6 +90,12 @@ class Misaligned(SimulationError):
     kind = "misaligned access"
 
 
+class DataRace(SimulationError):
+    """Two warps touch one place in shared memory, one of them writing, with no barrier between."""
+
+    kind = "data race"
+
+
 class BarrierError(SimulationError):
     """A barrier used against its rules."""
 

@@ -48,7 +48,7 @@ class Launch:
     """One launch: dimensions, and where arguments and module variables are in memory."""
 
     def __init__(self, module: ptx.Module, entry: ptx.Function, grid, block, args: Sequence, dynamic_shared: int,
-                 undefined: str = "raise") -> None:
+                 undefined: str = "raise", watch_races: bool = True) -> None:
         self.module, self.entry = module, entry
         self.grid = _dimensions(grid, "grid")
         self.block = _dimensions(block, "block")
@@ -62,6 +62,7 @@ class Launch:
         self.ctas = self.grid[0] * self.grid[1] * self.grid[2]
         self.dynamic_shared = dynamic_shared
         self.undefined = undefined
+        self.watch_races = watch_races
         self.memory = GlobalMemory()
         self.output: list[str] = []
         self.findings: dict[int, SimulationError] = {}          # by PTX line
@@ -250,7 +251,7 @@ def choose_entry(module: ptx.Module, kernel: str | None) -> ptx.Function:
 
 def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Sequence = (), block=None, *,
              dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
-             undefined: str = "propagate") -> Report:
+             undefined: str = "propagate", races: bool = True) -> Report:
     """Run a PTX kernel on NumPy arrays.
 
     `args`: the launch parameters in order; an array stands for a pointer to its memory (written in place), NumPy and
@@ -259,6 +260,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     `undefined`: "raise" makes any arithmetic on a register without a value a fault; "propagate" lets it pass (the
     result has no value either) until it reaches an address, global memory, an atomic or a matrix product; a branch on
     such a value becomes a finding of the report.
+    `races`: watch shared memory for accesses of different warps that no barrier orders; they become findings.
     Raises a SimulationError for every fault. Returns a Report."""
     if undefined not in ("raise", "propagate"):
         raise LaunchError(f"undefined is {undefined!r}; it may be raise or propagate")
@@ -267,7 +269,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     if block is None:
         block = (entry.directives.get("reqntid") or [1])[:3]
     try:
-        launch = Launch(module, entry, grid, block, args, dynamic_shared, undefined)
+        launch = Launch(module, entry, grid, block, args, dynamic_shared, undefined, races)
     except LaunchError as error:
         error.locate(kernel=entry.name)
         raise

@@ -96,12 +96,16 @@ def fetch(st, space: str, address: np.ndarray, size: int, count: int) -> np.ndar
         name, _, off = places[0]
         if name != "global":
             st.undefined = mem.check_written(st.written_views[name], off, size, count, name, st.lanes, True)
+            if name == "shared" and st.watch is not None:
+                st.watch.read(st, off, size * count, st.lanes)
         return st.views[name].of(size, count)[off >> shift]
     n = len(st.lanes)
     out = np.zeros((n, count) if count > 1 else n, mem.UNSIGNED[size])
     for name, pick, off in places:
         if name != "global":
             mem.check_written(st.written_views[name], off, size, count, name, st.lanes[pick])
+            if name == "shared" and st.watch is not None:
+                st.watch.read(st, off, size * count, st.lanes[pick])
         out[pick] = st.views[name].of(size, count)[off >> shift]
     return out
 
@@ -115,13 +119,19 @@ def deposit(st, space: str, address: np.ndarray, values: np.ndarray, size: int, 
         st.views[name].of(size, count)[at] = values if pick is None else values[pick]
         if name != "global":
             st.written_views[name].of(size, count)[at] = full
+            if name == "shared" and st.watch is not None:
+                st.watch.write(st, off, size * count, st.lanes if pick is None else st.lanes[pick])
 
 
-def _shape(ins) -> tuple[int, str]:
+def _shape(decoder, ins) -> tuple[int, str]:
     count = next((_VECTOR[p] for p in ins.parts if p in _VECTOR), 1)
     t = ins.parts[-1]
     if t not in BITS or t == "pred":
         raise InvalidInstruction(f"{ins.opcode}: no such type")
+    if space_of(ins.parts) in ("shared", ""):
+        decoder.granule = min(decoder.granule, BITS[t] // 8)
+        if _POLLING & set(ins.parts):
+            decoder.watched = False
     return count, t
 
 
@@ -159,7 +169,7 @@ def _load(decoder, ins):
 
 
 def _plain_load(decoder, ins):
-    count, t = _shape(ins)
+    count, t = _shape(decoder, ins)
     space = space_of(ins.parts)
     address, space = address_source(decoder, ins.operands[1], space)
     target = ins.operands[0]
@@ -253,7 +263,7 @@ def _parameter(decoder, ins, t: str, count: int):
 
 @operation("st")
 def _store(decoder, ins):
-    count, t = _shape(ins)
+    count, t = _shape(decoder, ins)
     space = space_of(ins.parts)
     address, space = address_source(decoder, ins.operands[0], space)
     given = ins.operands[1]

@@ -73,6 +73,7 @@ def step(word: int, arrivals: int, transactions: int) -> int:
 def _mbarrier(decoder, ins):
     kind = ins.parts[1]
     operands = list(ins.operands)
+    decoder.watched = False
     if kind in ("init", "inval"):
         locate = _location(decoder, operands[0], ins.parts)
         if kind == "inval":

@@ -13,6 +13,7 @@ import numpy as np
 
 from tileiras.sim.errors import UninitializedRead
 from tileiras.sim.memory import LOCAL_START, SHARED_START, Views
+from tileiras.sim.races import Watch
 
 COMPACT = 4        # below 1/COMPACT active threads, gather instead of masking
 
@@ -58,6 +59,9 @@ class Batch:
         self.copies = None            # asynccopy state, made on first use
         self.barriers: dict = {}
         self.remark = lambda line, slot: None
+        self.race_found = lambda thread, message: None
+        granule = program.granule
+        self.watch = Watch(self, granule) if granule and self.padded > 32 and launch.watch_races else None
         self.clock = 0
 
     # ---- masks
