@@ -27,6 +27,10 @@ SHARED_RESERVE = 1024
 """Bytes of a block's shared memory left to scratch of other ops when a dot's buffers are sized."""
 
 
+MAX_CHAIN = 256
+"""Values looked at, at most, to find whether one dot feeds another."""
+
+
 @dataclass(frozen=True)
 class DotPlan:
     """`atom` None: multiply and add. `lhs`, `rhs`: fragment layouts (None without an atom). `k_slices`: parts of k that
@@ -104,7 +108,7 @@ def plan_dot(op: Operation, target: Any, num_warps: int) -> DotPlan:
     widen = None
     size = element_bytes(lhs.element_type)
     if atom is not None:
-        a, b, c = dot_layouts(atom, m, n, k, num_warps, batch)
+        a, b, c = dot_layouts(atom, m, n, k, num_warps, batch, chained=is_chained(op))
         a, b, c = a.reshape(lhs.get_shape()), b.reshape(rhs.get_shape()), c.reshape(acc.get_shape())
         if atom.widen:
             widen, size = Float16Type(), 2
@@ -117,6 +121,37 @@ def plan_dot(op: Operation, target: Any, num_warps: int) -> DotPlan:
     while batch * (m + n) * k // slices * size > budget and k // slices > least:
         slices *= 2
     return DotPlan(atom, a, b, c, slices, widen)
+
+
+def is_chained(op: Operation) -> bool:
+    """Whether elementwise ops lead from this dot's result to another dot's first operand, or the other way round: the
+    scores of an attention kernel and the product that they weigh."""
+    return _reaches(op, forward=True) or _reaches(op, forward=False)
+
+
+def _reaches(op: Operation, forward: bool) -> bool:
+    pending: list[SSAValue] = [op.results[0] if forward else op.operands[0]]
+    seen: set[SSAValue] = set(pending)
+    while pending and len(seen) < MAX_CHAIN:
+        v = pending.pop()
+        if forward:
+            for use in v.uses:
+                user = use.operation
+                if user.name == "nv_tileaa.dot":
+                    if use.index == 0:
+                        return True
+                elif isinstance(user, arith.Elementwise) and user.results[0] not in seen:
+                    seen.add(user.results[0])
+                    pending.append(user.results[0])
+        elif isinstance(v.owner, Operation):
+            if v.owner.name == "nv_tileaa.dot":
+                return True
+            if isinstance(v.owner, arith.Elementwise):
+                for operand in v.owner.operands:
+                    if isinstance(operand.type, TensorType) and operand not in seen:
+                        seen.add(operand)
+                        pending.append(operand)
+    return False
 
 
 def _signed(op: Operation, name: str) -> bool:

@@ -144,9 +144,9 @@ def _layouts(op: Operation, atom: MmaAtom) -> tuple[int, list[LinearLayout]]:
     """(batch, layouts of A, B, C) of the op's tile product."""
     shapes = [_shape(v) for v in op.operands[:3]]
     (*batch, m, k), n = shapes[0], shapes[1][-1]
-    num_warps = layout_of(op.results[0]).num_warps
-    found = dot_layouts(atom, m, n, k, num_warps, batch[0] if batch else 0)
-    return batch[0] if batch else 1, list(found)
+    placed = layout_of(op.results[0])
+    plain, chained = (dot_layouts(atom, m, n, k, placed.num_warps, batch[0] if batch else 0, chained=c) for c in (False, True))
+    return batch[0] if batch else 1, list(chained if chained[2].reshape(placed.shape) == placed else plain)
 
 
 def _operand(low: Lowering, op: Operation, index: int, fragment: LinearLayout, per_word: int,
