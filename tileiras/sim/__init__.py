@@ -2,22 +2,36 @@
 from __future__ import annotations
 
 from tileiras.sim.errors import (
-                                 BarrierError,
-                                 BudgetExceeded,
+    BarrierError,
+    BudgetExceeded,
     DataRace,
-                                 Deadlock,
-                                 InvalidInstruction,
-                                 LaunchError,
-                                 Misaligned,
-                                 OutOfBounds,
-                                 PtxSyntaxError,
-                                 SimulationError,
-                                 Trap,
-                                 UninitializedRead,
-                                 UnsupportedInstruction,
+    Deadlock,
+    InvalidInstruction,
+    LaunchError,
+    Misaligned,
+    OutOfBounds,
+    PtxSyntaxError,
+    SimulationError,
+    Trap,
+    UninitializedRead,
+    UnsupportedInstruction,
 )
 from tileiras.sim.launch import Report, simulate
 
-__all__ = ["BarrierError", "BudgetExceeded", "DataRace", "Deadlock", "InvalidInstruction", "LaunchError", "Misaligned",
-           "OutOfBounds", "PtxSyntaxError", "Report", "SimulationError", "Trap", "UninitializedRead",
-           "UnsupportedInstruction", "simulate"]
+__all__ = [
+    "BarrierError",
+    "BudgetExceeded",
+    "DataRace",
+    "Deadlock",
+    "InvalidInstruction",
+    "LaunchError",
+    "Misaligned",
+    "OutOfBounds",
+    "PtxSyntaxError",
+    "Report",
+    "SimulationError",
+    "Trap",
+    "UninitializedRead",
+    "UnsupportedInstruction",
+    "simulate",
+]
