@@ -33,8 +33,6 @@ INVALID = [
     ('"cuda_tile.join_tokens"(%t, %v) : (token, tile<8xi32>) -> token',
      "operand #1 must be variadic of cuda tile token type, but got '!cuda_tile.tile<8xi32>'"),
     ('"cuda_tile.iota"() : () -> tile<8xf32>', "result #0 must be tile of i1 or i8 or i16 or i32 or i64 values"),
-    ('"cuda_tile.addi"(%i) <{overflow = #cuda_tile.overflow<none>}> : (tile<i32>) -> tile<i32>',
-     "expected 2 operands, but found 1"),
     ('"cuda_tile.addi"(%i, %i) : (tile<i32>, tile<i32>) -> tile<i32>', "requires attribute 'overflow'"),
     # What must agree
     ('"cuda_tile.mulf"(%f, %d) <{rounding_mode = #cuda_tile.rounding<zero>}> : (tile<f32>, tile<f64>) -> tile<f32>',

@@ -158,10 +158,7 @@ class TileOp(Operation):
 
     def verify_(self) -> None:
         """The declaration's own check: counts of operands, results, regions; presence of attributes."""
-        _check_count(self, "operand", self.operand_fields, len(self._operands), OPERAND_SEGMENTS)
-        _check_count(self, "result", self.result_fields, len(self.results), RESULT_SEGMENTS)
-        if len(self.regions) != len(self.region_fields):
-            raise VerifyException(f"'{self.name}' op expected {len(self.region_fields)} regions, got {len(self.regions)}")
+        check_counts(self)
         for f in self.attr_fields:
             if not f.many and f.name not in self.properties:
                 raise VerifyException(f"'{self.name}' op requires attribute '{f.name}'")
@@ -169,6 +166,14 @@ class TileOp(Operation):
 
     def verify_op(self) -> None:
         """What the declaration can't say. Raises VerifyException."""
+
+
+def check_counts(op: TileOp) -> None:
+    """Whether an op has as many operands, results and regions as declared. Raises VerifyException."""
+    _check_count(op, "operand", op.operand_fields, len(op.operands), OPERAND_SEGMENTS)
+    _check_count(op, "result", op.result_fields, len(op.results), RESULT_SEGMENTS)
+    if len(op.regions) != len(op.region_fields):
+        raise VerifyException(f"'{op.name}' op expected {len(op.region_fields)} regions, got {len(op.regions)}")
 
 
 @lru_cache(maxsize=256)

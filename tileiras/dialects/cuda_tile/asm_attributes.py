@@ -43,6 +43,7 @@ from tileiras.dialects.cuda_tile import attrs, debug, types
 from tileiras.dialects.cuda_tile.asm_dense import parse_dense_builtin
 from tileiras.dialects.cuda_tile.asm_scan import ParseError, Scanner
 from tileiras.dialects.cuda_tile.asm_types import full_type_text
+from tileiras.dialects.cuda_tile.asm_values import FORMATS, float_format
 from tileiras.dialects.cuda_tile.verify_kinds import NUMBER_NAMES, POINTER
 
 MAX_NESTING = 64
@@ -249,7 +250,7 @@ class AttributeScanner(Scanner):
             self.expect_word("traversal_strides")
             self.expect("=")
             self.expect("[")
-            traversal = self.comma_separated(self.integer, "]")
+            traversal = self.comma_separated(self.integer32, "]")
             self.expect(",")
         padding = self._padding()
         view = self.type()
@@ -259,7 +260,7 @@ class AttributeScanner(Scanner):
             self.expect(",")
             self.expect_word("sparse_dim")
             self.expect("=")
-            dim = self.integer()
+            dim = self.integer(0, (1 << 32) - 1)
             self.expect(">")
             return types.GatherScatterViewType(shape, view, dim, padding)
         dim_map = None
@@ -267,7 +268,7 @@ class AttributeScanner(Scanner):
             self.expect_word("dim_map")
             self.expect("=")
             self.expect("[")
-            dim_map = self.comma_separated(self.integer, "]")
+            dim_map = self.comma_separated(self.integer32, "]")
         self.expect(">")
         if word == "strided_view":
             return types.StridedViewType(shape, traversal, view, dim_map, padding)
@@ -331,7 +332,10 @@ class AttributeScanner(Scanner):
     def _number(self) -> Attribute | None:
         text = self.optional_float()
         if text is not None:
+            start = self.here()
             type_ = self.type() if self.accept(":") else Float64Type()
+            if type(type_) not in FORMATS:
+                raise self.error("floating point value not valid for specified type", start)
             return _float_attribute(type_, text)
         start = self.here()
         value = self.optional_integer()
@@ -341,24 +345,30 @@ class AttributeScanner(Scanner):
         type_ = self.type() if self.accept(":") else i64
         if isinstance(type_, (IntegerType, IndexType)):
             return _integer_attribute(self, value, type_, start)
-        if is_hex:
+        if is_hex and type(type_) in FORMATS:
             from tileiras.bytecode.attributes import float_from_bits
+            if value < 0 or value >> float_format(type_).width:
+                raise self.error("hexadecimal float constant out of range for type", start)
             return float_from_bits(type_, value)
         raise self.error("unexpected decimal integer literal for a floating point value", start)
 
     def _array(self) -> Attribute:
         self.expect("<")
+        start = self.here()
         type_ = self.type()
+        if not isinstance(type_, IntegerType):
+            raise self.error("expected an array of integers", start)
+        width = type_.width.data
         values = []
         if self.accept(":"):
-            values = self.comma_separated(self._array_element)
+            values = self.comma_separated(lambda: self._array_element(width))
         self.expect(">")
-        return DenseArrayBase.from_list(type_, values)  # type: ignore[arg-type]
+        return DenseArrayBase.from_list(type_, values)
 
-    def _array_element(self) -> int:
+    def _array_element(self, width: int) -> int:
         if self.peek_keyword() in ("true", "false"):
             return int(self.keyword() == "true")
-        return self.integer()
+        return self.integer(-(1 << (width - 1)) if width > 1 else 0, (1 << max(width - 1, 1)) - 1)
 
     def dictionary(self) -> dict[str, Attribute]:
         """`{a = 1, b}`; a name alone is a unit attribute."""
@@ -419,7 +429,7 @@ class AttributeScanner(Scanner):
         return attrs.BoundedAttr(lower, upper)
 
     def _div_by(self) -> Attribute:
-        divisor = self.integer()
+        divisor = self.integer(0, (1 << 64) - 1)
         every = along = None
         if self.accept(","):
             self.expect_word("every")
@@ -562,8 +572,8 @@ class AttributeScanner(Scanner):
 
     def _file_or_name(self, text: str) -> Attribute:
         if self.accept(":"):
-            line = self.integer()
-            column = self.integer() if self.accept(":") else 0
+            line = self.integer(0)
+            column = self.integer(0) if self.accept(":") else 0
             return FileLineColLoc(StringAttr(text), IntAttr(line), IntAttr(column))
         if self.accept("("):  # a name around a location
             inner = self.nested(self.location)

@@ -11,6 +11,11 @@ from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.asm_values import FloatFormat, float_format
 
+MAX_EXPONENT = 2000
+"""A power of ten beyond every format's range."""
+
+MAX_EXPONENT_DIGITS = 10
+
 
 def bits_of_float(type_: Attribute, value: float) -> int:
     """The pattern of a Python float in a format; a NaN gives the format's quiet one."""
@@ -26,8 +31,13 @@ def bits_of_float(type_: Attribute, value: float) -> int:
 def bits_of_text(type_: Attribute, text: str) -> int:
     """The pattern of a decimal literal such as `-1.5e+3`."""
     form = float_format(type_)
-    negative = text.startswith("-")
-    return int(form.signed and negative) << (form.width - 1) | _magnitude_bits(form, Fraction(text.lstrip("+-")))
+    sign = int(form.signed and text.startswith("-")) << (form.width - 1)
+    digits, _, exponent = text.lstrip("+-").lower().partition("e")
+    if exponent and abs(int(exponent[:MAX_EXPONENT_DIGITS])) > len(digits) + MAX_EXPONENT:  # not worth a big number
+        if exponent.startswith("-") or not digits.strip("0."):
+            return sign
+        return sign | _overflow(form)
+    return sign | _magnitude_bits(form, Fraction(text.lstrip("+-")))
 
 
 def _nan(form: FloatFormat) -> int:

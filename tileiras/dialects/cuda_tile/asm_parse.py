@@ -13,11 +13,13 @@ from typing import Any
 
 from xdsl.dialects.builtin import FileLineColLoc, FunctionType, IntAttr, StringAttr, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.base import OPERAND_SEGMENTS, RESULT_SEGMENTS
+from tileiras.dialects.base import OPERAND_SEGMENTS, RESULT_SEGMENTS, check_counts
 from tileiras.dialects.cuda_tile.asm_attributes import AttributeScanner, ForwardLocation
 from tileiras.dialects.cuda_tile.asm_format import SPELLINGS
-from tileiras.dialects.cuda_tile.asm_parse_op import OpParser, Value
+from tileiras.dialects.cuda_tile.asm_parse_op import ATTRIBUTE_KINDS, OpParser, Value
+from tileiras.dialects.cuda_tile.asm_print import attribute_text
 from tileiras.dialects.cuda_tile.asm_scan import ParseError
 from tileiras.dialects.cuda_tile.asm_types import full_type_text
 from tileiras.dialects.cuda_tile.op import CudaTileOp
@@ -265,8 +267,27 @@ class TextReader(AttributeScanner):
         for key in list(attributes):
             if key in inherent:
                 properties[key] = attributes.pop(key)
-        return cls.create(operands=values, result_types=outputs, properties=properties, attributes=attributes,
-                          regions=regions)
+        if cls is Module and regions and not regions[0].blocks:
+            regions[0].add_block(Block())
+        op = cls.create(operands=values, result_types=outputs, properties=properties, attributes=attributes,
+                        regions=regions)
+        self._check_structure(op, start)
+        return op
+
+    def _check_structure(self, op: CudaTileOp, start: int) -> None:
+        """Refuse an op in generic form that lacks what its declaration promises."""
+        try:
+            check_counts(op)
+        except VerifyException as error:
+            raise self.error(str(error), start) from None
+        self.check_properties(op.properties, start)
+
+    def check_properties(self, properties: Mapping[str, Attribute], start: int) -> None:
+        """Refuse attributes of the wrong kind."""
+        for name, attribute in properties.items():
+            kinds = ATTRIBUTE_KINDS.get(name)
+            if kinds is not None and not isinstance(attribute, kinds):
+                raise self.error(f"invalid attribute `{name}` in property conversion: {attribute_text(attribute)}", start)
 
     def _generic_module(self) -> Operation:
         from xdsl.dialects.builtin import ModuleOp

@@ -63,6 +63,18 @@ ROUNDINGS: dict[str, tuple[str, ...]] = {
 _STRICT = ("ieee", "integer", "ftof")
 """Sets of modes whose text form refuses the others; elsewhere the verifier does."""
 
+ATTRIBUTE_KINDS: dict[str, tuple[type[Attribute], ...]] = {
+    **{name: (enum,) for name, enum in _ENUMS.items()}, **dict.fromkeys((*_INTEGERS, "reverse"), (IntegerAttr,)),
+    **dict.fromkeys(("str", "message", "sym_name", "producer"), (StringAttr,)),
+    **dict.fromkeys(("permutation", "inbounds"), (DenseArrayBase,)),
+    **dict.fromkeys(("flush_to_zero", "propagate_nan", "fast_acc", "saturating", "unsignedCmp", "global", "constant"),
+                    (UnitAttr,)),
+    "identities": (ArrayAttr,), "name": (SymbolRefAttr,), "value": (attrs.DenseElementsAttr,),
+    "function_type": (FunctionType,), "predicate": attrs.ASSUME_PREDICATES,
+    "optimization_hints": (attrs.OptimizationHintsAttr,), "symbol_visibility": (attrs.SymbolVisibilityAttr,),
+}
+"""What each attribute has to be, by its name: attributes of one name are of one kind in all ops."""
+
 _WORDS_BEFORE_SCOPE = "expect one of: tl_blk, device, sys"
 
 
@@ -166,7 +178,8 @@ class OpParser:
             self._enum(name, word, start)
             reader.expect(">")
         elif name in _INTEGERS:
-            self.properties[name] = IntegerAttr(reader.integer(), _INTEGERS[name])
+            type_ = _INTEGERS[name]
+            self.properties[name] = IntegerAttr(reader.integer32() if type_ is i32 else reader.integer(), type_)
         elif name == "reverse":
             word = reader.keyword()
             if word not in ("true", "false"):
@@ -174,7 +187,7 @@ class OpParser:
             self.properties[name] = IntegerAttr(int(word == "true"), i1)
         elif name == "permutation":
             reader.expect("[")
-            self.properties[name] = DenseArrayBase.from_list(i32, reader.comma_separated(reader.integer, "]"))
+            self.properties[name] = DenseArrayBase.from_list(i32, reader.comma_separated(reader.integer32, "]"))
         elif name == "identities":
             self._identities()
         elif name in ("str", "message"):
@@ -369,8 +382,10 @@ class OpParser:
 
     def _take_dictionary(self) -> None:
         inherent = {f.name for f in self.cls.attr_fields}
+        start = self.reader.here()
         for name, value in self.reader.dictionary().items():
             (self.properties if name in inherent else self.attributes)[name] = value
+        self.reader.check_properties(self.properties, start)
 
     # Views.
 

@@ -21,6 +21,10 @@ _ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)")
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
 
 
+MAX_DIGITS = 1000
+"""How long a number may be; none that means anything comes near."""
+
+
 class ParseError(Exception):
     """What is wrong with a text, and where (an offset into it); `also` are further messages for the same place."""
 
@@ -126,17 +130,31 @@ class Scanner:
 
     def optional_integer(self) -> int | None:
         match = self._take(_INTEGER)
-        return None if match is None else _integer(match[0])
+        return None if match is None else self._integer(match[0])
 
-    def integer(self) -> int:
+    def _integer(self, text: str) -> int:
+        if len(text) > MAX_DIGITS:
+            raise self.error("integer value too large", self.pos - len(text))
+        return int(text, 16) if "x" in text else int(text)
+
+    def integer(self, low: int = -(1 << 63), high: int = (1 << 63) - 1) -> int:
+        """An integer within bounds, by default what 64 bits hold."""
+        start = self.here()
         value = self.optional_integer()
         if value is None:
             raise self.error("expected integer value")
+        if not low <= value <= high:
+            raise self.error("integer value too large" if value > high else "integer value too small", start)
         return value
+
+    def integer32(self) -> int:
+        return self.integer(-(1 << 31), (1 << 31) - 1)
 
     def optional_float(self) -> str | None:
         """The text of a decimal float literal."""
         match = self._take(_FLOAT)
+        if match is not None and len(match[0]) > MAX_DIGITS:
+            raise self.error("floating point literal too long", match.start())
         return None if match is None else match[0]
 
     def optional_string(self) -> str | None:
@@ -153,7 +171,7 @@ class Scanner:
         """`%name` or `%name#2`: its name with `%`, the result number, its position."""
         start = self.here()
         match = self._take(_VALUE)
-        return None if match is None else (f"%{match[1]}", int(match[2] or 0), start)
+        return None if match is None else (f"%{match[1]}", self._integer(match[2] or "0"), start)
 
     def value(self) -> tuple[str, int, int]:
         found = self.optional_value()
@@ -189,18 +207,17 @@ class Scanner:
         """`4x?x` before an element type: None where dynamic."""
         out: list[int | None] = []
         while (match := self._take(_EXTENT)) is not None:
-            out.append(None if match[1] == "?" else int(match[1]))
+            extent = None if match[1] == "?" else self._integer(match[1])
+            if extent is not None and extent >> 63:
+                raise self.error("invalid dimension", match.start())
+            out.append(extent)
         return out
 
 
-def _integer(text: str) -> int:
-    return int(text, 16) if "x" in text else int(text)
-
-
 def unescape(text: str) -> str:
-    """A string literal's value: `\\0A` is a newline."""
+    """A string literal's value: `\\0A` is a newline; what is no UTF-8 stays escaped."""
     def value(match: re.Match[bytes]) -> bytes:
         return _ESCAPES[match[1]] if match[1] in _ESCAPES else bytes.fromhex(match[1].decode()) \
             if len(match[1]) == 2 else match[1]
 
-    return _ESCAPE.sub(value, text.encode()).decode("utf-8", "surrogateescape")
+    return _ESCAPE.sub(value, text.encode()).decode("utf-8", "backslashreplace")
