@@ -79,10 +79,13 @@ def _machine_type(t: Attribute, count: int) -> Attribute:
 
 
 def load_group(low: Lowering, where: Addresses, offset: int, t: Attribute, count: int) -> SSAValue:
-    """One access: `count` elements of plain type `t` side by side, as a vector."""
+    """One access: `count` elements of plain type `t` side by side, as a vector.
+
+    One element is loaded as a vector too: LLVM makes loads that are inserted into vectors wider, past what was written.
+    """
     b = low.b
-    x = b.load(_machine_type(t, count), where.at(offset), width_of(t) // 8 * count)
-    return b.cast("bitcast", x, vec(count, t)) if count > 1 else b.insert(b.poison(vec(1, t)), x, 0)
+    x = b.load(vec(1, t) if count == 1 else _machine_type(t, count), where.at(offset), width_of(t) // 8 * count)
+    return b.cast("bitcast", x, vec(count, t)) if count > 1 else x
 
 
 def write(low: Lowering, v: SSAValue, plan: Access, base: SSAValue, wanted: Round = 0) -> None:

@@ -93,7 +93,7 @@ def _continue(op: Any) -> None:
 def _return(op: Any) -> None:
     _parents(op, Entry, If)
     parent = op.parent_op()
-    while isinstance(parent, If):
+    while isinstance(parent, (If, For, Loop)):      # the original takes returns from loops, though public text doesn't
         parent = parent.parent_op()
     if not isinstance(parent, Entry):
         raise InvalidOp(op, "must be used within a cuda_tile.entry, or cuda_tile.if operation")
