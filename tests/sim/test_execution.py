@@ -495,3 +495,10 @@ def test_a_missing_barrier_is_a_race():
 def test_threads_of_one_warp_do_not_race():
     body = EXCHANGE.replace("508", "124").replace("bar.sync 0;", "bar.warp.sync -1;")
     assert not findings(body, 32)
+
+
+def test_two_warps_that_write_different_values_race():
+    same = TID + ".shared .align 4 .u32 one; mov.u32 %r2, 7; st.shared.u32 [one], %r2; bar.sync 0;"
+    assert not findings(same)
+    found = findings(same.replace("%r2, 7", "%r2, %warpid"))
+    assert len(found) == 1 and "of shared memory, which warp 3 also writes" in found[0]

@@ -116,11 +116,19 @@ def deposit(st, space: str, address: np.ndarray, values: np.ndarray, size: int, 
     full = mem.UNSIGNED[size](mem._FULL[size])
     for name, pick, off in resolve(st, space, address, size * count, True):
         at = off >> shift
-        st.views[name].of(size, count)[at] = values if pick is None else values[pick]
+        view = st.views[name].of(size, count)
+        given = values if pick is None else values[pick]
+        if name == "shared" and st.watch is not None:
+            changed = view[at] != given
+            view[at] = given
+            lost = view[at] != given
+            if count > 1:
+                changed, lost = changed.any(axis=1), lost.any(axis=1)
+            st.watch.write(st, off, size * count, st.lanes if pick is None else st.lanes[pick], changed, lost)
+        else:
+            view[at] = given
         if name != "global":
             st.written_views[name].of(size, count)[at] = full
-            if name == "shared" and st.watch is not None:
-                st.watch.write(st, off, size * count, st.lanes if pick is None else st.lanes[pick])
 
 
 def _shape(decoder, ins) -> tuple[int, str]:

@@ -2,7 +2,8 @@
 
 Every granule of shared memory (the kernel's smallest access) remembers the last warp that wrote it, the last that read
 it, and in which barrier interval. A read of what another warp wrote in the same interval, or a write over what another
-warp read in it, is a finding. Two warps that write one place aren't compared, since kernels store one value many times.
+warp read in it, is a finding. Two warps that write one
+place are one too unless they write the same value, since kernels store one value many times.
 Blocks that synchronize by other means (mbarriers, barriers of some of their threads) aren't watched.
 """
 from __future__ import annotations
@@ -45,15 +46,27 @@ class Watch:
         if several.any():
             self.crowd[where[several]] = me[several] // WARPS
 
-    def write(self, st, off: np.ndarray, size: int, lanes: np.ndarray) -> None:
-        """As `read`, for stores."""
+    def write(self, st, off: np.ndarray, size: int, lanes: np.ndarray, changed: np.ndarray | None = None,
+              lost: np.ndarray | None = None) -> None:
+        """As `read`, for stores. `changed`: which accesses replace another value; `lost`: which were overwritten by
+        another thread of the same instruction."""
         where, me = self._places(st, off, size, lanes)
+        if changed is not None and changed.any():
+            writer = self.writer[where]
+            clash = (writer // WARPS == me // WARPS) & (writer != me) & changed[:, None]
+            if clash.any():
+                self._found(st, clash, lanes, where, "overwrites", writer, "wrote")
         reader = self.reader[where]
         now = me // WARPS
         clash = ((reader // WARPS == now) & (reader != me)) | (self.crowd[where] == now)
         if clash.any():
             self._found(st, clash, lanes, where, "writes", reader, "read")
         self.writer[where] = me
+        if lost is not None and lost.any():
+            writer = self.writer[where]
+            clash = (writer != me) & lost[:, None]
+            if clash.any():
+                self._found(st, clash, lanes, where, "writes", writer, "also writes")
 
     def _found(self, st, clash, lanes, where, verb: str, other: np.ndarray, did: str) -> None:
         i = int(np.argmax(clash.any(axis=1)))
