@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 from tileiras.dialects.base import OPERAND_SEGMENTS, RESULT_SEGMENTS, check_counts
 from tileiras.dialects.cuda_tile.asm_attributes import AttributeScanner, ForwardLocation
 from tileiras.dialects.cuda_tile.asm_format import SPELLINGS
-from tileiras.dialects.cuda_tile.asm_parse_op import ATTRIBUTE_KINDS, OpParser, Value
+from tileiras.dialects.cuda_tile.asm_parse_op import ATTRIBUTE_KINDS, OpParser, Value, numbers_to_enums
 from tileiras.dialects.cuda_tile.asm_print import attribute_text
 from tileiras.dialects.cuda_tile.asm_scan import ParseError
 from tileiras.dialects.cuda_tile.asm_types import full_type_text
@@ -267,6 +267,7 @@ class TextReader(AttributeScanner):
         for key in list(attributes):
             if key in inherent:
                 properties[key] = attributes.pop(key)
+        numbers_to_enums(properties)
         if cls is Module and regions and not regions[0].blocks:
             regions[0].add_block(Block())
         op = cls.create(operands=values, result_types=outputs, properties=properties, attributes=attributes,

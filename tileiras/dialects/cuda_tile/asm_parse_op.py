@@ -23,13 +23,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, Region
 
 from tileiras.dialects.base import Field
-from tileiras.dialects.cuda_tile import attrs, types
+from tileiras.dialects.cuda_tile import asm_parse_flow, attrs, types
 from tileiras.dialects.cuda_tile.asm_dense import parse_constant
 from tileiras.dialects.cuda_tile.asm_format import Element, format_of
 from tileiras.dialects.cuda_tile.asm_scan import ParseError
 from tileiras.dialects.cuda_tile.asm_types import full_type_text
 from tileiras.dialects.cuda_tile.op import CudaTileOp
-from tileiras.dialects.cuda_tile.ops import Continue, For, If, Loop, Return, Yield
 from tileiras.dialects.cuda_tile.verify import equal_type_groups, kind_of_group
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 Value = tuple[str, int, int]
 """A value's name with `%`, its result number, its position in the text."""
 
-_IMPLICIT: dict[type[Operation], type[CudaTileOp]] = {If: Yield, For: Continue, Loop: Continue}
 _ENUMS: dict[str, type[attrs.EnumAttr]] = {
     "overflow": attrs.OverflowAttr, "rounding": attrs.RoundingAttr, "rounding_mode": attrs.RoundingAttr,
     "signedness": attrs.SignednessAttr, "signedness_lhs": attrs.SignednessAttr, "signedness_rhs": attrs.SignednessAttr,
@@ -74,6 +72,18 @@ ATTRIBUTE_KINDS: dict[str, tuple[type[Attribute], ...]] = {
     "optimization_hints": (attrs.OptimizationHintsAttr,), "symbol_visibility": (attrs.SymbolVisibilityAttr,),
 }
 """What each attribute has to be, by its name: attributes of one name are of one kind in all ops."""
+
+_NUMBERED = ("memory_ordering_semantics", "memory_scope", "mode")
+"""Enumerations that the public dialect holds, and writes in generic form, as their numbers."""
+
+
+def numbers_to_enums(properties: dict[str, Attribute]) -> None:
+    """Replace the numbers of enumerations by their cases."""
+    for name in _NUMBERED:
+        value, cases = properties.get(name), _ENUMS[name].CASES
+        if isinstance(value, IntegerAttr) and 0 <= value.value.data < len(cases):
+            properties[name] = _ENUMS[name](cases[value.value.data])
+
 
 _WORDS_BEFORE_SCOPE = "expect one of: tl_blk, device, sys"
 
@@ -430,126 +440,6 @@ class OpParser:
                     raise self.fail(f"input {what} dimension {i} does not match tensor_view type (expected {texts[0]}, "
                                     f"got {texts[1]})", where)
 
-    # Control flow.
-
-    def body(self, name: str) -> None:
-        region = self.reader.region(self.arguments, isolated=False)
-        self._end(region, _IMPLICIT.get(self.cls))
-        self.regions.append(region)
-
-    def _end(self, region: Region, terminator: type[CudaTileOp] | None) -> None:
-        """Add the terminator that goes unwritten."""
-        block = region.block
-        last = block.last_op
-        if terminator is not None and not (isinstance(last, CudaTileOp) and last.TERMINATOR):
-            op = terminator.make([[]])
-            self.reader.stand_at(op, self.start)
-            block.add_op(op)
-
-    def args_body(self, name: str) -> None:
-        self.reader.expect("(")
-        arguments = tuple(self.reader.comma_separated(self._argument, ")"))
-        self.regions.append(self.reader.region(arguments, isolated=False, may_be_empty=True))
-
-    def _argument(self) -> tuple[Value, Attribute]:
-        reader = self.reader
-        value = reader.value()
-        reader.expect(":")
-        type_ = reader.type()
-        if reader.peek("{"):
-            reader.dictionary()
-        reader.optional_location()
-        return value, type_
-
-    def _assignments(self) -> list[Value]:
-        """`(%inner = %outer, ...)`: the outer values; the inner ones are kept."""
-        reader = self.reader
-        reader.expect("(")
-        pairs = reader.comma_separated(self._assignment, ")")
-        self.inner = [inner for inner, _ in pairs]
-        return [outer for _, outer in pairs]
-
-    def _assignment(self) -> tuple[Value, Value]:
-        inner = self.reader.value()
-        self.reader.expect("=")
-        return inner, self.reader.value()
-
-    def for_head(self) -> None:
-        reader = self.reader
-        if reader.accept_word("unsigned"):
-            self.properties["unsignedCmp"] = UnitAttr()
-        variable = reader.value()
-        reader.expect_word("in")
-        reader.expect("(")
-        self.operands["lowerBound"] = [reader.value()]
-        reader.expect_word("to")
-        self.operands["upperBound"] = [reader.value()]
-        reader.expect(",")
-        reader.expect_word("step")
-        self.operands["step"] = [reader.value()]
-        reader.expect(")")
-        reader.expect(":")
-        type_ = reader.type()
-        for name in ("lowerBound", "upperBound", "step"):
-            self.types[name] = [type_]
-        arguments = [(variable, type_)]
-        if reader.accept_word("iter_values"):
-            self.operands["initValues"] = self._assignments()
-            reader.expect_token("->")
-            reader.expect("(")
-            result_types = reader.comma_separated(reader.type)
-            reader.expect(")")
-            if len(result_types) != len(self.inner):
-                raise self.fail("mismatch in number of loop-carried values and defined values", self.start)
-            self.types["initValues"] = self.types["resultValues"] = result_types
-            arguments += zip(self.inner, result_types)
-        self.arguments = tuple(arguments)
-
-    def loop_head(self) -> None:
-        reader = self.reader
-        if not reader.accept_word("iter_values"):
-            if reader.accept(":"):
-                self.types["resultValues"] = reader.comma_separated(reader.type)
-            return
-        self.operands["initValues"] = self._assignments()
-        reader.expect(":")
-        value_types = reader.comma_separated(reader.type)
-        if len(value_types) != len(self.inner):
-            raise self.fail("found different number of iter_values and types")
-        self.types["initValues"] = value_types
-        if reader.accept("->"):
-            self.types["resultValues"] = reader.comma_separated(reader.type)
-        self.arguments = tuple(zip(self.inner, value_types))
-
-    # Structure.
-
-    def signature(self) -> None:
-        reader = self.reader
-        self.properties["sym_name"] = StringAttr(reader.symbol())
-        reader.expect("(")
-        self.arguments = tuple(reader.comma_separated(self._argument, ")"))
-        results: list[Attribute] = []
-        if reader.accept("->"):
-            if reader.accept("("):
-                results = reader.comma_separated(self._result, ")")
-            else:
-                results = [reader.type()]
-        self.properties["function_type"] = FunctionType.from_lists([t for _, t in self.arguments], results)
-
-    def _result(self) -> Attribute:
-        type_ = self.reader.type()
-        if self.reader.peek("{"):
-            self.reader.dictionary()
-        return type_
-
-    def entry_body(self) -> None:
-        region = self.reader.region(self.arguments, isolated=True)
-        self._end(region, Return)
-        self.regions.append(region)
-
-    def module_body(self) -> None:
-        self.regions.append(self.reader.region((), isolated=True))
-
     # Putting it together.
 
     def _build(self) -> Operation:
@@ -642,7 +532,7 @@ _READERS: dict[str, Callable[..., None]] = {
     "predicate": OpParser.predicate, "dense": OpParser.dense, "visibility": OpParser.visibility,
     "hints": OpParser.hints, "flags": OpParser.flags, "index_types": OpParser.index_types, "mixed": OpParser.mixed,
     "view_index": OpParser.view_index, "attr-dict": OpParser.attr_dict, "attributes-dict": OpParser.attributes_dict,
-    "body": OpParser.body, "args_body": OpParser.args_body, "for_head": OpParser.for_head,
-    "loop_head": OpParser.loop_head, "signature": OpParser.signature, "entry_body": OpParser.entry_body,
-    "module_body": OpParser.module_body,
+    "body": asm_parse_flow.body, "args_body": asm_parse_flow.args_body, "for_head": asm_parse_flow.for_head,
+    "loop_head": asm_parse_flow.loop_head, "signature": asm_parse_flow.signature, "entry_body": asm_parse_flow.entry_body,
+    "module_body": asm_parse_flow.module_body,
 }

@@ -43,7 +43,7 @@ _TABLE: dict[str, str] = {
     "mulhii": "x:int y:int -> result:int ; types x y result",
     "atan2": "x:float y:float -> result:float ; types x y result",
     "pow": "source:float exponent:float -> result:float ; types result source exponent",
-    "fpowi": "source:float exponent:int32 -> result:float ; types source result ; shapes source exponent",
+    "fpowi": "source:float exponent:int32 -> result:float ; types result source ; shapes source exponent",
     "fma": "lhs:float rhs:float acc:float -> result:float ; types lhs rhs acc result",
     "cmpf": f"lhs:float rhs:float -> result:i1 ; {_COMPARE}",
     "cmpi": f"lhs:int rhs:int -> result:i1 ; {_COMPARE}",
