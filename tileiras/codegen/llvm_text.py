@@ -5,7 +5,7 @@ Vector constants are splats (`splat (i32 7)`), floats print as bit patterns, so 
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +125,7 @@ class Printer:
         edges: dict[Block, list[tuple[Block, list[SSAValue]]]] = {b: [] for b in blocks}
         for i, block in enumerate(blocks):
             self.labels[block] = f"b{i}"
+        for block in _reachable(blocks):
             last = block.last_op
             if isinstance(last, llvm.Br):
                 edges[last.successors[0]].append((block, list(last.operands)))
@@ -186,6 +187,19 @@ def _data(op: Operation, name: str, default: Any = _REQUIRED) -> Any:
         return default
     found: Any = op.properties[name]
     return found.data
+
+
+def _reachable(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks that control can get to from the first, in their order: a phi names no others."""
+    seen = {blocks[0]}
+    stack = [blocks[0]]
+    while stack:
+        last = stack.pop().last_op
+        for successor in last.successors if last is not None else ():
+            if successor not in seen:
+                seen.add(successor)
+                stack.append(successor)
+    return [block for block in blocks if block in seen]
 
 
 def _segments(op: Operation) -> Any:
