@@ -18,8 +18,8 @@ from tileiras.conversion.tileas_to_llvm.access import SCOPES, address
 from tileiras.conversion.tileas_to_llvm.builder import I16, I32, I64, width_of
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory import ViewAddress, _both, _regs_or_repeat, _text, view_address
+from tileiras.conversion.tileas_to_llvm.share import share, slot_bytes
 from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
-from tileiras.dialects.nv_tileas import layout_of
 from tileiras.errors import CompileError
 
 # rmw mode -> (PTX op, type prefix); the width is the element's
@@ -96,15 +96,8 @@ def cas(low: Lowering, p: SSAValue, compare: SSAValue, x: SSAValue, semantic: st
 
 @scratch("nv_tileas.atomic_rmw", "nv_tileas.atomic_cas")
 def old_value_bytes(op: Operation, target: Any) -> int:
-    """Scratch to hand old values to the threads that didn't make the access: a slot an element."""
-    result = op.results[0]
-    if not list(result.uses):
-        return 0
-    size = width_of(storage_type(getattr(result.type, "element_type", result.type))) // 8
-    if not hasattr(result.type, "encoding"):
-        return size
-    layout = layout_of(result)
-    return 0 if all(mask >> len(layout.reg) == 0 for mask in layout.copies) else size * layout.size
+    """Scratch to hand old values to the threads that didn't make the access."""
+    return slot_bytes(op.results[0])
 
 
 def _access(low: Lowering, op: Operation, one: Any) -> None:
@@ -121,11 +114,7 @@ def _access(low: Lowering, op: Operation, one: Any) -> None:
         if not wanted:
             low.set(result, b.poison(t))
             return
-        where = low.shared_ptr(op)
-        low.before_shared_write()
-        _store_if(low, first, old, where)
-        low.before_shared_read()
-        low.set(result, b.load(t, where, width_of(t) // 8))
+        low.set(result, share(low, op, None, {0: old}, first)[0])
         return
     layout = low.layout(result)
     owner = low.owner_predicate(layout)
@@ -135,26 +124,8 @@ def _access(low: Lowering, op: Operation, one: Any) -> None:
     if not wanted:
         low.set(result, [b.poison(t)] * layout.num_regs)
         return
-    if op in low.offsets and owner is not None:
-        size = width_of(t) // 8
-        flat = low.flat_index(layout)
-        base = low.shared_ptr(op)
-
-        def slot(index: int) -> SSAValue:
-            return b.gep(base, b.mul(b.xor(flat, b.i32(index)), b.i32(size)))
-        low.before_shared_write()
-        for index, old in values.items():
-            _store_if(low, owner, old, slot(index))
-        low.before_shared_read()
-        values = {index: b.load(t, slot(index), size) for index in values}
+    values = share(low, op, layout, values, owner)
     low.set(result, [values[i] for i in layout.reg_indices])
-
-
-def _store_if(low: Lowering, predicate: SSAValue, x: SSAValue, p: SSAValue) -> None:
-    """Store to shared memory where the predicate holds."""
-    word, letter = carrier(x.type)
-    low.b.asm(f"@$2 st.shared.b{width_of(x.type)} [$0], $1;", f"r,{letter},b,~{{memory}}", [],
-              [low.b.cast("ptrtoint", p, I32), low.b.cast("bitcast", x, word), predicate])
 
 
 @lowers("nv_tileas.atomic_rmw")

@@ -8,12 +8,15 @@ Where several threads hold the same element, one of them stores.
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm import access
 from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.share import share, slot_bytes
+from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
 from tileiras.conversion.tileas_to_llvm.views import TiledView, as_type, index_type
 from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
@@ -44,17 +47,19 @@ class ViewAddress:
         strides = [view.memref.strides[d] for d in view.dim_map]
         self.sparse = next((i for i, d in enumerate(view.dim_map) if d == view.sparse_dim), None)
         self.sparse_index = sparse_index
-        self.t = index_type(low, [*coords, *(e for e, c in zip(extents, check) if c)])
+        indices = [sparse_index[0] if i == self.sparse and sparse_index else c for i, c in enumerate(coords)]
+        self.types = [index_type(low, list(pair)) for pair in zip(indices, extents)]
         places = low.coordinates(layout)
         self.first: list[SSAValue] = []         # coordinate of this thread's register 0 in the array, by tile dimension
         p = view.memref.base
         uniform, local = b.i64(0), b.i64(0)
         for i, (coord, stride) in enumerate(zip(coords, strides)):
+            t = self.types[i]
             if i == self.sparse:
-                self.first.append(b.bits(0, self.t))
+                self.first.append(b.bits(0, t))
                 continue
-            start = b.mul(as_type(low, coord, self.t), b.bits(view.steps[i], self.t))
-            self.first.append(b.add(start, as_type(low, places[i], self.t, signed=False)))
+            start = b.mul(as_type(low, coord, t), b.bits(view.steps[i], t))
+            self.first.append(b.add(start, as_type(low, places[i], t, signed=False)))
             scale = as_type(low, stride, I64)
             uniform = b.add(uniform, b.mul(as_type(low, start, I64), scale))
             local = b.add(local, self._scaled(places[i], stride, view.tile_shape[i]))
@@ -100,16 +105,17 @@ class ViewAddress:
         for i, r in enumerate(self.layout.coords(self.layout.reg_indices[reg])):
             if not self.check[i]:
                 continue
+            t = self.types[i]
             if i == self.sparse:
                 assert self.sparse_index is not None
-                index = as_type(self.low, self.sparse_index[reg], self.t)
-                inside = b.icmp("ult", index, as_type(self.low, self.extents[i], self.t))
+                index = as_type(self.low, self.sparse_index[reg], t)
+                inside = b.icmp("ult", index, as_type(self.low, self.extents[i], t))
             else:
                 key = (i, r)
                 if key not in self._bounds:
                     # the layout's bits are disjoint from the register's, so adding is or-ing
-                    self._bounds[key] = b.icmp("ult", b.add(self.first[i], b.bits(r, self.t)),
-                                               as_type(self.low, self.extents[i], self.t))
+                    self._bounds[key] = b.icmp("ult", b.add(self.first[i], b.bits(r, t)),
+                                               as_type(self.low, self.extents[i], t))
                 inside = self._bounds[key]
             out = inside if out is None else b.and_(out, inside)
         return out
@@ -136,9 +142,12 @@ def groups(low: Lowering, layout: LinearLayout, width: int) -> list[list[int]]:
     return [list(range(r, r + width)) for r in range(0, layout.num_regs, width) if r in owned]
 
 
-def spread(low: Lowering, layout: LinearLayout, values: dict[int, SSAValue]) -> list[SSAValue]:
-    """All registers from the owned ones: copies repeat them."""
+def _spread(low: Lowering, op: Operation, layout: LinearLayout, values: dict[int, SSAValue],
+            owner: SSAValue | None) -> list[SSAValue]:
+    """All registers from the owned ones (copies repeat them), which only threads where `owner` holds may have loaded."""
     by_index = {layout.reg_indices[r]: v for r, v in values.items()}
+    if op.results[0].first_use is not None:
+        by_index = share(low, op, layout, by_index, owner)
     return [by_index[i] for i in layout.reg_indices]
 
 
@@ -175,11 +184,13 @@ def tiled_load(low: Lowering, op: Operation) -> None:
     bits = access.padding_bits(low.views[op.view].padding, t, element)  # type: ignore[attr-defined]
     other = [low.b.bits(bits, t)] * width
     order = order_of(op)
+    owner = low.owner_predicate(layout) if order else None
     values: dict[int, SSAValue] = {}
     for group in groups(low, layout, width):
-        loaded = access.load(low, address.pointer(group[0]), width, t, address.predicate(group[0]), other, order)
+        predicate = _both(low, owner, address.predicate(group[0]))
+        loaded = access.load(low, address.pointer(group[0]), width, t, predicate, other, order)
         values.update(zip(group, loaded))
-    low.set(result, spread(low, layout, values))
+    low.set(result, _spread(low, op, layout, values, owner))
 
 
 @lowers("nv_tileas.tiled_store")
@@ -206,17 +217,27 @@ def load(low: Lowering, op: Operation) -> None:
     masks = _regs_or_repeat(low, mask, len(pointers))
     others = _regs_or_repeat(low, other, len(pointers))
     if not low.is_tensor(result):
-        low.set(result, access.load(low, pointers[0], 1, t, masks[0] if masks else None, others, order)[0])
+        first_thread = low.b.icmp("eq", low.tid, low.b.i32(0)) if order else None
+        predicate = _both(low, first_thread, masks[0] if masks else None)
+        loaded = access.load(low, pointers[0], 1, t, predicate, others, order)
+        low.set(result, loaded if result.first_use is None else share(low, op, None, {0: loaded[0]}, first_thread)[0])
         return
     layout = low.layout(result)
     width = _width(op)
+    owner = low.owner_predicate(layout) if order else None
     values: dict[int, SSAValue] = {}
     for group in groups(low, layout, width):
         first = group[0]
-        loaded = access.load(low, pointers[first], width, t, masks[first] if masks else None,
+        loaded = access.load(low, pointers[first], width, t, _both(low, owner, masks[first] if masks else None),
                              [others[r] for r in group] if others else None, order)
         values.update(zip(group, loaded))
-    low.set(result, spread(low, layout, values))
+    low.set(result, _spread(low, op, layout, values, owner))
+
+
+@scratch("nv_tileas.load", "nv_tileas.tiled_load")
+def load_scratch(op: Operation, target: Any) -> int:
+    """Ordered loads are made once an element and shared (see share.py); weak ones by every thread that holds it."""
+    return slot_bytes(op.results[0]) if order_of(op) else 0
 
 
 def _regs_or_repeat(low: Lowering, v: SSAValue | None, n: int) -> list[SSAValue] | None:
@@ -253,7 +274,10 @@ def get_global(low: Lowering, op: Operation) -> None:
 
 @lowers("nv_tileas.alloca")
 def alloca(low: Lowering, op: Operation) -> None:
-    """Memory of the tile block, in shared memory; its pointer is generic (see access.address)."""
+    """Memory of the tile block, in shared memory; its pointer is generic (see access.address). In a loop it is new in each
+    iteration, so that no token orders it behind the one before: the threads meet."""
+    if op.parent_op() is not None and op.parent_op().name != "nv_tileas.func":  # type: ignore[union-attr]
+        low.barrier()
     generic = low.b.cast("addrspacecast", low.shared_ptr(op), ptr(llvm.GENERIC))
     low.set(op.results[0], low.b.cast("inttoptr", low.b.cast("ptrtoint", generic, I64), ptr(llvm.GLOBAL)))
 

@@ -66,7 +66,7 @@ def plan_shared_memory(func: Operation, target: Any) -> SharedPlan:
             end = max((_reach(op, use.operation, number, last_inside) for use in op.results[0].uses), default=number[op])
             pieces.append(_Piece(op, number[op], end, size))
         elif op.name == "nv_tileas.alloca":
-            pieces.append(_alloca(op, number[op], last_inside))
+            pieces.append(_alloca(op, last_inside[func]))
         elif op.name in SCRATCH:
             size = SCRATCH[op.name](op, target)
             if size:
@@ -87,17 +87,15 @@ def plan_shared_memory(func: Operation, target: Any) -> SharedPlan:
     return SharedPlan({p.op: p.offset for p in done}, total, max((p.alignment for p in done), default=ALIGNMENT))
 
 
-def _alloca(op: Operation, start: int, last_inside: dict[Operation, int]) -> _Piece:
-    """An alloca's memory lives to the end of the block that it stands in."""
+def _alloca(op: Operation, end: int) -> _Piece:
+    """An alloca's memory is the function's: accesses through its pointers aren't among those that barriers for scratch know."""
     if "global" in op.properties:
         raise CompileError("alloca with 'global' is not supported: its memory would have to outlive the tile block")
     pointee: Any = op.results[0].type
     properties: dict[str, Any] = op.properties
     size = element_bytes(pointee.pointee) * properties["num_elem"].value.data
     alignment = properties["alignment"].value.data if "alignment" in properties else 1
-    parent = op.parent_op()
-    assert parent is not None
-    return _Piece(op, start, last_inside[parent], max(size, 1), alignment=max(alignment, ALIGNMENT))
+    return _Piece(op, 0, end, max(size, 1), alignment=max(alignment, ALIGNMENT))
 
 
 def _number(func: Operation, number: dict[Operation, int], last_inside: dict[Operation, int]) -> None:

@@ -99,5 +99,5 @@ def get_index_space(low: Lowering, op: Operation) -> None:
 
 
 def index_type(low: Lowering, values: list[int | SSAValue]) -> IntegerType:
-    """i64 if any of these scalars is wider than 32 bits, else i32: the type that coordinates are computed in."""
-    return I64 if any(not isinstance(v, int) and width_of(v.type) > 32 for v in values) else I32
+    """i64 if any of these numbers or scalars takes more than 32 bits, else i32: the type to compute a coordinate in."""
+    return I64 if any(v >= 1 << 31 if isinstance(v, int) else width_of(v.type) > 32 for v in values) else I32
