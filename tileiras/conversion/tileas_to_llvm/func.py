@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.core import Lowering, location_text, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.shared_memory import SharedPlan, plan_shared_memory
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.errors import CompileError
@@ -71,6 +71,8 @@ def register_limit(func: Operation, target: Any, threads: int) -> int | None:
     wanted = hints.data.get("occupancy") if hints is not None else None  # type: ignore[attr-defined]
     if wanted is None:
         return None
+    if int(wanted.value.data) < 1:
+        raise CompileError(f"the hint 'occupancy' must be positive, got {wanted.value.data}", location_text(func))
     share = target.registers_per_sm // (int(wanted.value.data) * threads) // 8 * 8
     return max(24, min(share, target.max_registers_per_thread))
 
