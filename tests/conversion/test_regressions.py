@@ -1,0 +1,106 @@
+"""Programs that were once compiled wrongly, each as small as it gets: compiled, simulated, compared with what they mean."""
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr, StringAttr, i32
+from xdsl.ir import Block, Region
+
+import tileiras
+from tests.interp.build import ELEMENTS, TOKEN, WEAK, Kernel, pointer, tile
+from tileiras.bytecode import write
+from tileiras.dialects.cuda_tile import attrs, ops, types
+from tileiras.errors import CompileError
+from tileiras.sim import simulate
+
+
+def compiled(module: Any, opt_level: int = 3, gpu: str = "sm_90") -> Any:
+    return tileiras.compile(write(module, "13.4"), gpu_name=gpu, opt_level=opt_level)
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+@pytest.mark.parametrize("static", [True, False])
+def test_tiles_beyond_two_to_the_31_elements(static: bool, opt_level: int) -> None:
+    """Index 2^26 + 1 of tiles of 64 starts at element 2^32 + 64: more than the i32 index has bits for."""
+    index, extent, size = 2**26 + 1, 2**33, 64
+    k = Kernel(pointer("i32"), pointer("i32"), tile("i64"), tile("i64"))
+    base = k.add(ops.Offset.make([k.args[0], k.args[2]], [pointer("i32")]))
+    view_type = types.TensorViewType(ELEMENTS["i32"], [extent if static else None], [1])
+    whole = k.add(ops.Assume.make([k.args[3]], [tile("i64")], {"predicate": attrs.DivByAttr(size)}))
+    view = k.add(ops.MakeTensorView.make([base, [] if static else [whole], []], [view_type]))
+    tiles = k.add(ops.MakePartitionView.make([view], [types.PartitionViewType((size,), view_type, (0,))]))
+    x = k.add(ops.LoadViewTko.make([tiles, [k.constant("i32", index)], None], [tile("i32", size), TOKEN],
+                                   {"memory_ordering_semantics": WEAK}))[0]
+    k.store(k.args[1], x)
+    data, out = np.arange(5, 5 + size, dtype=np.int32), np.zeros(size, np.int32)
+    arguments = [data, out, np.int64(-index * size), np.int64(extent)]
+    simulate(compiled(k.module(), opt_level).ptx, kernel="kernel", grid=(1,), args=arguments)
+    np.testing.assert_array_equal(out, data)
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_code_behind_branches_that_both_leave(opt_level: int) -> None:
+    """What follows is never reached, nor is the next iteration; LLVM IR must not mention it."""
+    k = Kernel(pointer("i32"))
+    condition, zero = k.constant("i1", True), k.constant("i32", np.zeros(4))
+
+    def body(x: Any) -> Any:
+        leave = [k.region([], lambda: ops.Return.make([[]])) for _ in range(2)]
+        k.add(ops.If.make([condition], [[]], {}, leave))
+        return ops.Continue.make([[x]])
+    result = k.add(ops.Loop.make([[zero]], [[tile("i32", 4)]], {}, [k.region([tile("i32", 4)], body)]))
+    k.store(k.args[0], result)
+    out = np.full(4, 7, np.int32)
+    simulate(compiled(k.module(), opt_level).ptx, kernel="kernel", grid=(1,), args=[out])
+    np.testing.assert_array_equal(out, 7)
+
+
+def ordered_load(shape: tuple[int, ...], element: str = "i32", ordering: str = "acquire") -> Kernel:
+    k = Kernel(pointer(element), pointer(element))
+    pointers = k.pointers(k.args[0], element, shape[0]) if shape else k.args[0]
+    order = {"memory_ordering_semantics": attrs.MemoryOrderingSemanticsAttr(ordering),
+             "memory_scope": attrs.MemoryScopeAttr("device")}
+    x = k.add(ops.LoadPtrTko.make([pointers, None, None, None], [tile(element, *shape), TOKEN], order))[0]
+    k.store(k.args[1], x)
+    k.store(k.args[1], k.constant(element, np.ones(512)))     # a tile that makes the block four warps
+    k.store(k.args[1], x)
+    return k
+
+
+@pytest.mark.parametrize("ordering", ["relaxed", "acquire"])
+@pytest.mark.parametrize("shape", [(), (1,), (4,)])
+def test_ordered_loads_happen_once_an_element(shape: tuple[int, ...], ordering: str) -> None:
+    """Memory may change between two loads: all threads must go on with one value, or branches on it wouldn't be uniform."""
+    ptx = compiled(ordered_load(shape, ordering=ordering).module()).ptx
+    loads = re.findall(rf".*\bld\.{ordering}\.gpu.*", ptx)
+    assert loads and all("@" in line for line in loads)
+    assert "ld.shared" in ptx
+
+
+@pytest.mark.parametrize("element", ["i1", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "f8E4M3FN"])
+@pytest.mark.parametrize("shape", [(), (4,)])
+def test_ordered_loads_of_every_width(shape: tuple[int, ...], element: str) -> None:
+    from tests.interp.build import ARRAYS
+    k = ordered_load(shape, element)
+    data = np.array([1, 0, 1, 1][:shape[0] if shape else 1]).astype(ARRAYS[element])
+    out = np.zeros(512, ARRAYS[element])
+    simulate(compiled(k.module()).ptx, kernel="kernel", grid=(1,), args=[data, out])
+    assert (out[:len(data)] == data).all()
+
+
+@pytest.mark.parametrize("hints", [{"occupancy": 0}, {"num_worker_warps_per_cta": 0}, {"num_worker_warps_per_cta": 3},
+                                   {"num_worker_warps_per_cta": 64}])
+def test_impossible_hints_are_refused(hints: dict[str, int]) -> None:
+    k = Kernel(pointer("i32"))
+    k.store(k.args[0], k.constant("i32", np.arange(64)))
+    k.add(ops.Return.make([[]]))
+    of_target = DictionaryAttr({name: IntegerAttr(value, i32) for name, value in hints.items()})
+    entry = ops.Entry.make([], [], {
+        "sym_name": StringAttr("kernel"), "function_type": FunctionType.from_lists([a.type for a in k.args], []),
+        "optimization_hints": attrs.OptimizationHintsAttr(DictionaryAttr({"sm_90": of_target}))}, [Region(k.block)])
+    module = ops.Module.make([], [], {"sym_name": StringAttr("m")}, [Region(Block([entry]))])
+    with pytest.raises(CompileError, match=next(iter(hints))):
+        compiled(module)
