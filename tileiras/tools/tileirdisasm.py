@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tileiras.errors import TileirasError
+from tileiras.errors import BytecodeError, TileirasError
 from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, read_bytes, report, write_text
 
 UNREADABLE = 2
@@ -27,11 +27,14 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def disassemble(bytecode: bytes, locations: bool = False) -> str:
-    """The text of a bytecode file's globals and entries. Raises BytecodeError."""
+    """The text of a bytecode file's globals and entries. Raises BytecodeError, also for an invalid program."""
     from tileiras.bytecode import read
     from tileiras.dialects.cuda_tile.asm_print import print_contents
+    from tileiras.dialects.cuda_tile.verify import verify_program
 
-    return print_contents(read(bytecode), locations)
+    module = read(bytecode)
+    verify_program(module)
+    return print_contents(module, locations)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -50,8 +53,15 @@ def main(arguments: list[str] | None = None) -> int:
             return UNREADABLE
         from tileiras.driver.main import check_magic
 
-        check_magic(bytecode)
+        try:
+            check_magic(bytecode)
+        except TileirasError as error:
+            return report(error)
         write_text(given.output_file, disassemble(bytecode, given.locations))
+    except BytecodeError as error:
+        report(error)
+        print("error: failed to read provided Tile IR bytecode", file=sys.stderr)
+        return error.exit_code
     except PROGRAM_ERRORS as error:
         return report(error)
     return 0
