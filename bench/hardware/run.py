@@ -1,0 +1,408 @@
+"""`python3 run.py PLAN --out results.json`: run the prepared experiments on the GPU of this machine.
+
+Needs NumPy (and ml_dtypes for cases of small floats), libcuda.so.1 and nothing else; PyTorch and cuTile are used where they
+are there. A child process runs the experiments one after another and prints a line of JSON for each; if it dies or hangs,
+that experiment is recorded as such and a new child goes on with the next, so a fault costs one answer. `--dry-run` checks
+that the plan's files are there and records each experiment as not run. Exit code 2: no plan, or no GPU.
+"""
+from __future__ import annotations
+
+import argparse
+import ctypes as c
+import datetime
+import functools
+import json
+import mmap
+import os
+import pathlib
+import select
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import sweep  # pyright: ignore[reportMissingImports]
+from cuda import CudaError, Driver  # pyright: ignore[reportMissingImports]
+
+LOG_ADDRESS, LOG_BYTES, RECORD_WORDS = 0x5100_0000_0000, 64 * 1024, 16
+SECONDS = {"speed": 60, "encode": 60, "torch_matmul": 120, "frontend": 120}
+DEFAULT_SECONDS = 30
+
+
+def words(data: bytes) -> list[int]:
+    return np.frombuffer(data, np.uint32).tolist()
+
+
+class Runner:
+    """The experiments of a plan on one driver; a method a kind. Each gives what the JSON records."""
+
+    def __init__(self, folder: pathlib.Path, driver: Driver, log: str = "") -> None:
+        self.folder, self.driver = folder, driver
+        self.log = self._map_log(log) if log else None
+
+    def run(self, e: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return getattr(self, e["kind"])(e)
+        except (CudaError, OSError, ImportError, ValueError, RuntimeError) as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    @staticmethod
+    def _map_log(path: str) -> Any:
+        """Map the file at the address that the host objects write to. Linux only."""
+        libc = c.CDLL(None, use_errno=True)
+        libc.mmap.restype = c.c_void_p
+        libc.mmap.argtypes = [c.c_void_p, c.c_size_t, c.c_int, c.c_int, c.c_int, c.c_long]
+        handle = os.open(path, os.O_RDWR)
+        fixed = 0x10     # MAP_FIXED
+        at = libc.mmap(LOG_ADDRESS, LOG_BYTES, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | fixed, handle, 0)
+        if at != LOG_ADDRESS:
+            raise OSError("cannot map the callbacks' log")
+        return (c.c_char * LOG_BYTES).from_address(LOG_ADDRESS)
+
+    def load(self, e: dict[str, Any], kernel: str = "probe") -> tuple[Any, Any]:
+        return self.driver.load((self.folder / e["cubin"]).read_bytes(), kernel)
+
+    def arrays(self, e: dict[str, Any]) -> dict[str, bytes]:
+        with np.load(self.folder / e["data"]) as stored:
+            return {name: stored[name].tobytes() for name in stored.files}
+
+    def buffer(self, data: bytes) -> int:
+        pointer = self.driver.allocate(len(data))
+        self.driver.upload(pointer, data)
+        return pointer
+
+    def launch(self, e: dict[str, Any]) -> dict[str, Any]:
+        """Threads, blocks, what the first blocks' registers held, the hidden block; for host objects the log after load,
+        after a first launch, a repetition with the same arguments, and one with other arguments."""
+        driver, out, size = self.driver, {}, 65536
+        if self.log:
+            c.memset(LOG_ADDRESS, 0, LOG_BYTES)
+        library, kernel = self.load(e)
+        if e["host"]:
+            out["log_after_load"] = self.callbacks()
+        pointer, other = self.buffer(bytes(size)), self.buffer(bytes(size))
+        driver.launch(kernel, e["grid"], e["block"], [c.c_uint64(pointer)], cluster=e.get("cluster"))
+        driver.synchronize()
+        data = words(driver.download(pointer, size))
+        out |= {"threads": data[0], "blocks": data[1], "hidden": data[16:48] if e["hidden"] else None,
+                "registers": [data[64 + 16 * i:80 + 16 * i] for i in range(min(data[1], 24))]}
+        if e["host"]:
+            for step, argument in (("first", None), ("same", pointer), ("other", other)):
+                if argument is not None:
+                    driver.launch(kernel, e["grid"], e["block"], [c.c_uint64(argument)])
+                    driver.synchronize()
+                out[f"log_after_{step}"] = self.callbacks()
+            out["buffers"] = [pointer, other]
+        return out
+
+    def callbacks(self) -> list[list[str]]:
+        if self.log is None:
+            return []
+        values = np.frombuffer(bytes(self.log), np.uint64)
+        return [[hex(w) for w in values[RECORD_WORDS * (i + 1):RECORD_WORDS * (i + 2)]] for i in range(min(int(values[0]), 16))]
+
+    def encode(self, e: dict[str, Any]) -> dict[str, Any]:
+        """Every input of the sweep: [input, error code, the 128 bytes in hex]."""
+        rows = []
+        for row in sweep.inputs():
+            code, data = self.tensor_map(row)
+            rows.append([row, code, data.hex() if code == 0 else ""])
+        return {"rows": rows, "accepted": sum(code == 0 for _, code, _ in rows)}
+
+    def tensor_map(self, row: dict[str, Any]) -> tuple[int, bytes]:
+        rank = len(row["dims"])
+        space = (c.c_char * 256)()
+        at = (c.addressof(space) + 63) // 64 * 64
+        code = self.driver.library.cuTensorMapEncodeTiled(
+            c.c_void_p(at), row["type"], rank, c.c_void_p(row["address"]), (c.c_uint64 * rank)(*row["dims"]),
+            (c.c_uint64 * max(rank - 1, 1))(*row["strides"]), (c.c_uint32 * rank)(*row["box"]),
+            (c.c_uint32 * rank)(*row["steps"]), row["interleave"], row["swizzle"], row["promotion"], row["fill"])
+        return code, c.string_at(at, 128)
+
+    def device_map(self, e: dict[str, Any]) -> dict[str, Any]:
+        _, kernel = self.load(e)
+        address, out = self.driver.allocate(1 << 20), self.buffer(bytes(256))
+        self.driver.launch(kernel, (1, 1, 1), (32, 1, 1), [c.c_uint64(out), c.c_uint64(address)])
+        self.driver.synchronize()
+        data = self.driver.download(out, 136)
+        code, made = self.tensor_map({**e, "address": address, "steps": [1] * len(e["dims"]), "interleave": 0, "promotion": 0,
+                                      "fill": 0})
+        return {"same": data[:128] == made, "code": code, "device": data[:128].hex(), "driver": made.hex(),
+                "cycles": int.from_bytes(data[128:136], "little")}
+
+    def product(self, e: dict[str, Any]) -> dict[str, Any]:
+        _, kernel = self.load(e)
+        stored = self.arrays(e)
+        expected = stored["expected"]
+        out, data = self.buffer(b"\xcb" * len(expected)), self.buffer(stored["data"])
+        arguments = [c.c_uint64(v) for v in (out, data, *e["parameters"])]
+        if e["shared"]:
+            # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self.driver.call("cuKernelSetAttribute", 8, e["shared"], kernel, self.driver.device)
+        self.driver.launch(kernel, (1, 1, 1), (e["threads"], 1, 1), arguments, shared=e["shared"])
+        self.driver.synchronize()
+        got = self.driver.download(out, len(expected))
+        return {"right": got == expected, **({} if got == expected else {"got": got[:256].hex(), "expected": expected[:256].hex()})}
+
+    def parameters(self, e: dict[str, Any], arrays: Any) -> list[Any]:
+        out = []
+        pointers = iter(arrays)
+        for parameter in e["parameters"]:
+            if parameter[0] == "array":
+                out.append(c.c_uint64(next(pointers)))
+            else:
+                raw = bytes.fromhex(parameter[1])
+                out.append((c.c_char * len(raw)).from_buffer_copy(raw))
+        return out
+
+    def case(self, e: dict[str, Any]) -> dict[str, Any]:
+        """Worst error of the outputs, in tolerances (up to 1 passes)."""
+        _, kernel = self.load(e, e["kernel"])
+        stored = self.arrays(e)
+        order = [p[1] for p in e["parameters"] if p[0] == "array"]
+        pointers = {i: self.buffer(stored[f"a{i}"]) for i in order}
+        self.driver.launch(kernel, e["grid"], (1, 1, 1), self.parameters(e, (pointers[i] for i in order)))
+        self.driver.synchronize()
+        worst = {}
+        for i, name in e["expected"].items():
+            got, want = self.driver.download(pointers[int(i)], len(stored[f"e{i}"])), stored[f"e{i}"]
+            worst[i] = 0.0 if got == want else distance(got, want, name, e["rtol"], e["atol"])
+        for pointer in pointers.values():
+            self.driver.free(pointer)
+        return {"right": all(w <= 1 for w in worst.values()), "worst": worst}
+
+    def speed(self, e: dict[str, Any]) -> dict[str, Any]:
+        """Median microseconds of 20 launches on random data, and the rate."""
+        _, kernel = self.load(e, e["kernel"])
+        widths = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int32": 4, "int64": 8, "int8": 1}
+        random = random_bytes()
+        pointers = []
+        for _, count, kind in (p for p in e["parameters"] if p[0] == "array"):
+            size = count * widths[kind]
+            pointers.append(self.driver.allocate(size))
+            chunk = random["bfloat16" if kind == "bfloat16" else "float16" if widths[kind] == 2 else "float32"]
+            for at in range(0, size, len(chunk)):
+                self.driver.upload(pointers[-1] + at, chunk[:size - at])
+        arguments = self.parameters(e, pointers)
+        times = self.driver.time(lambda: self.driver.launch(kernel, e["grid"], (1, 1, 1), arguments), 20)
+        middle = statistics.median(times)
+        for pointer in pointers:
+            self.driver.free(pointer)
+        unit = {"bytes": "GB/s", "flops": "GFLOP/s"}[e["unit"]]
+        return {"microseconds": middle, "all": times, "rate": e["work"] / middle / 1e3, "unit": unit}
+
+    def latency(self, e: dict[str, Any]) -> dict[str, Any]:
+        """Cycles of one repetition: median of 5 launches (the first of them warms up)."""
+        _, kernel = self.load(e)
+        size, data = e["chain"] or 65536, bytes(65536)
+        if e["chain"]:
+            steps = size // 4096        # each 4 KiB holds one link; a stride that isn't a power of two visits all
+            chain = np.zeros(size // 8, np.uint64)
+            order = (np.arange(steps + 1, dtype=np.uint64) * np.uint64(steps // 2 * 77 % steps | 1)) % np.uint64(steps)
+            chain[order[:-1] * np.uint64(512)] = order[1:] * np.uint64(4096)
+            data = chain.tobytes()
+        out, source = self.buffer(bytes(64)), self.buffer(data)
+        self.driver.call("cuKernelSetAttribute", 8, 65536, kernel, self.driver.device)
+        cycles = []
+        for _ in range(6):
+            if e["chain"] > 1 << 28:    # what the copy from the host left in L2 would hit
+                self.driver.fill(source + size // 2, 0, 0)
+            arguments = [c.c_uint64(out), c.c_uint64(source)]
+            self.driver.launch(kernel, (1, 1, 1), (e["threads"], 1, 1), arguments, shared=65536)
+            self.driver.synchronize()
+            cycles.append(int.from_bytes(self.driver.download(out, 8), "little") / e["iterations"])
+        self.driver.free(source)
+        return {"cycles": statistics.median(cycles[1:]), "first": cycles[0], "all": cycles}
+
+    def approximation(self, e: dict[str, Any]) -> dict[str, Any]:
+        """The hardware's outputs for 65536 inputs, as hex of float32, beside the inputs' rule: linspace(-8, 8)."""
+        _, kernel = self.load(e)
+        data = np.linspace(-8, 8, 65536, dtype=np.float32)
+        source, out = self.buffer(data.tobytes()), self.buffer(bytes(data.nbytes))
+        self.driver.launch(kernel, (256, 1, 1), (256, 1, 1), [c.c_uint64(out), c.c_uint64(source)])
+        self.driver.synchronize()
+        got = np.frombuffer(self.driver.download(out, data.nbytes), np.float32)
+        return {"inputs": "numpy.linspace(-8, 8, 65536, dtype=float32)", "every": 64, "outputs": got[::64].tobytes().hex(),
+                "finite": int(np.isfinite(got).sum())}
+
+    def copy(self, e: dict[str, Any]) -> dict[str, Any]:
+        size = 4 << 30
+        to, source = self.driver.allocate(size), self.driver.allocate(size)
+        times = self.driver.time(lambda: self.driver.copy(to, source, size), 20)
+        self.driver.free(to)
+        self.driver.free(source)
+        return {"microseconds": statistics.median(times), "rate": 2 * size / statistics.median(times) / 1e3, "unit": "GB/s"}
+
+    def torch_matmul(self, e: dict[str, Any]) -> dict[str, Any]:
+        import torch  # pyright: ignore[reportMissingImports]
+        a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        times = []
+        for _ in range(13):
+            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            first.record()
+            torch.mm(a, b)
+            last.record()
+            last.synchronize()
+            times.append(first.elapsed_time(last) * 1000)
+        middle = statistics.median(times[3:])
+        return {"microseconds": middle, "rate": 2 * 8192**3 / middle / 1e3, "unit": "GFLOP/s"}
+
+    def frontend(self, e: dict[str, Any]) -> dict[str, Any]:
+        """A vector addition by `ct.launch`, with the first `tileiras` on PATH."""
+        import cuda.tile as ct  # pyright: ignore[reportMissingImports]
+        import torch  # pyright: ignore[reportMissingImports]
+        tool = shutil.which("tileiras")
+        if tool is None:
+            raise RuntimeError("no tileiras on PATH")
+        said = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=60).stdout.strip()
+
+        @ct.kernel
+        def add(a, b, out, n: ct.Constant[int]):
+            i = ct.bid(0)
+            ct.store(out, index=(i,), tile=ct.load(a, index=(i,), shape=(n,)) + ct.load(b, index=(i,), shape=(n,)))
+        a, b = (torch.randn(4096, device="cuda") for _ in range(2))
+        out = torch.zeros_like(a)
+        ct.launch(torch.cuda.current_stream(), (4, 1, 1), add, (a, b, out, 1024))
+        torch.cuda.synchronize()
+        return {"right": bool(torch.equal(out, a + b)), "tileiras": said, "path": tool}
+
+
+@functools.cache
+def random_bytes() -> dict[str, bytes]:
+    """64 MiB of normal values in each of the widths."""
+    values = np.random.default_rng(0).standard_normal(1 << 24, dtype=np.float32)
+    half = values.astype(np.float16)
+    brain = (values.view(np.uint32) >> 16).astype(np.uint16)
+    return {"float32": values.tobytes(), "float16": half.tobytes(), "bfloat16": brain.tobytes()}
+
+
+def distance(got: bytes, want: bytes, name: str, rtol: float, atol: float) -> float:
+    """Worst |got - want| / (atol + rtol |want|); infinite for integers that differ."""
+    try:
+        kind = np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+        kind = np.dtype(getattr(ml_dtypes, name))
+    if kind.kind in "biu":
+        return 1e300
+    g, w = (np.frombuffer(data, kind).astype(np.float64) for data in (got, want))
+    with np.errstate(all="ignore"):
+        error = np.abs(g - w) / (atol + rtol * np.abs(w))
+    error = np.where((g == w) | (np.isnan(g) & np.isnan(w)), 0.0, error)
+    return min(float(np.nan_to_num(error, nan=1e300, posinf=1e300).max(initial=0.0)), 1e300)
+
+
+def child(folder: pathlib.Path, names: list[str], log: str) -> int:
+    """Run the named experiments; a line of JSON before ("start") and after each."""
+    plan = {e["name"]: e for e in json.loads((folder / "plan.json").read_text())["experiments"]}
+    runner = Runner(folder, Driver(), log)
+    for name in names:
+        print(json.dumps({"start": name}), flush=True)
+        result = runner.run(plan[name])
+        print(json.dumps({"name": name, "result": result}), flush=True)
+        try:
+            runner.driver.synchronize()
+        except CudaError:
+            return 3        # the context is lost: the parent starts another process
+    return 0
+
+
+def supervise(folder: pathlib.Path, experiments: list[dict[str, Any]], command: list[str], deadline: float) -> dict[str, Any]:
+    """Results by name, from as many children as it takes, until `deadline` (time.monotonic)."""
+    results: dict[str, Any] = {}
+    pending = [e["name"] for e in experiments]
+    kinds = {e["name"]: e for e in experiments}
+    while pending and time.monotonic() < deadline:
+        # A host object runs inside the process, so it gets one of its own; everything else shares until something breaks.
+        alone = bool(kinds[pending[0]].get("host"))
+        batch = pending[:1] if alone else [n for n in pending if not kinds[n].get("host")]
+        with tempfile.NamedTemporaryFile(suffix=".log") as log, tempfile.TemporaryFile() as said:
+            log.truncate(LOG_BYTES)
+            names = folder / "names.json"
+            names.write_text(json.dumps(batch))
+            process = subprocess.Popen([*command, str(folder), "--child", str(names), *(["--log", log.name] if alone else [])],
+                                       stdout=subprocess.PIPE, stderr=said)
+            current, why, waiting = batch[0], "", b""
+            limit = time.monotonic() + DEFAULT_SECONDS
+            assert process.stdout is not None
+            while True:
+                left = min(limit, deadline) - time.monotonic()
+                if left <= 0 or not select.select([process.stdout], [], [], left)[0]:
+                    why = "hung: no answer in time"
+                    break
+                data = os.read(process.stdout.fileno(), 1 << 20)
+                if not data:
+                    break
+                *lines, waiting = (waiting + data).split(b"\n")
+                for line in lines:
+                    if not line.startswith(b"{"):
+                        continue
+                    message = json.loads(line)
+                    if "start" in message:
+                        current = message["start"]
+                        limit = time.monotonic() + SECONDS.get(kinds[current]["kind"], DEFAULT_SECONDS)
+                    else:
+                        results[message["name"]] = message["result"]
+            process.kill()
+            code = process.wait()
+            process.stdout.close()
+            if current not in results:
+                said.seek(0)
+                results[current] = {"error": why or f"the process ended with {code}",
+                                    "stderr": said.read().decode(errors="replace")[-500:]}
+                if alone:
+                    written = np.frombuffer(pathlib.Path(log.name).read_bytes(), np.uint64)
+                    results[current]["log"] = [hex(w) for w in written[:RECORD_WORDS * 4]]
+        pending = [n for n in pending if n not in results]
+    return results
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("plan", type=pathlib.Path, help="the folder that `prepare` made")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results.json"))
+    parser.add_argument("--question", type=int, action="append", help="only these questions")
+    parser.add_argument("--seconds", type=float, default=540, help="stop after this long; what is left is recorded as not run")
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--child", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("--log", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        return child(options.plan, json.loads(options.child.read_text()), options.log)
+    try:
+        plan = json.loads((options.plan / "plan.json").read_text())
+    except (OSError, ValueError) as error:
+        print(f"no plan in {options.plan}: {error}; run prepare first", file=sys.stderr)
+        return 2
+    experiments = sorted((e for e in plan["experiments"] if not options.question or e["question"] in options.question),
+                         key=lambda e: e["question"])
+    report: dict[str, Any] = {"date": datetime.date.today().isoformat(), "tileiras": plan["tileiras"], "built": plan["built"]}
+    if options.dry_run:
+        missing = [e["name"] for e in experiments for key in ("cubin", "data")
+                   if e.get(key, "none") != "none" and not (options.plan / e[key]).is_file()]
+        report |= {"machine": None, "missing": missing}
+        results: dict[str, Any] = {}
+    else:
+        try:
+            report["machine"] = Driver().facts()
+        except (OSError, CudaError) as error:
+            print(f"no GPU here: {error}", file=sys.stderr)
+            return 2
+        command = [sys.executable, str(pathlib.Path(__file__).resolve())]
+        results = supervise(options.plan, experiments, command, time.monotonic() + options.seconds)
+    report["results"] = [{**{k: v for k, v in e.items() if k not in ("parameters", "data", "cubin")},
+                          "result": results.get(e["name"], {"error": "not run"})} for e in experiments]
+    options.out.write_text(json.dumps(report))
+    wrong = sum("error" in r["result"] or r["result"].get("right") is False for r in report["results"])
+    print(f"{len(experiments)} experiments, {wrong} with an error or a wrong value: {options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
