@@ -104,3 +104,24 @@ def test_impossible_hints_are_refused(hints: dict[str, int]) -> None:
     module = ops.Module.make([], [], {"sym_name": StringAttr("m")}, [Region(Block([entry]))])
     with pytest.raises(CompileError, match=next(iter(hints))):
         compiled(module)
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+@pytest.mark.parametrize("unsigned", [False, True])
+def test_narrow_loops_end_where_the_next_index_would_wrap(unsigned: bool, opt_level: int) -> None:
+    """0, 3, ..., 126 below 127 (or 255): the addition after the last overflows i8."""
+    from xdsl.dialects.builtin import UnitAttr
+    k = Kernel(pointer("i32"))
+    low, high, step = k.constant("i8", 0), k.constant("i8", -1 if unsigned else 127), k.constant("i8", 3)
+    zero, one = k.constant("i32", 0), k.constant("i32", 1)
+
+    def body(i: Any, count: Any) -> Any:
+        more = k.add(ops.AddI.make([count, one], [tile("i32")], {"overflow": attrs.OverflowAttr("none")}))
+        return ops.Continue.make([[more]])
+    properties: Any = {"unsignedCmp": UnitAttr()} if unsigned else {}
+    count = k.add(ops.For.make([low, high, step, [zero]], [[tile("i32")]], properties,
+                               [k.region([tile("i8"), tile("i32")], body)]))
+    k.store(k.args[0], count)
+    out = np.zeros(1, np.int32)
+    simulate(compiled(k.module(), opt_level).ptx, kernel="kernel", grid=(1,), args=[out])
+    assert out[0] == (255 // 3 if unsigned else 43)

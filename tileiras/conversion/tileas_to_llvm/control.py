@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.conversion.tileas_to_llvm.builder import I32, width_of
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
 from tileiras.dialects import nv_tileaa
 
@@ -41,7 +42,11 @@ def _types(low: Lowering, values: Sequence[SSAValue]) -> list:
 @lowers("scf.for")
 def lower_for(low: Lowering, op: Operation) -> None:
     b = low.b
-    lower, upper, step = (low.scalar(v) for v in op.operands[:3])
+    bounds = [low.scalar(v) for v in op.operands[:3]]
+    narrow, unsigned = bounds[0].type, "unsigned_cmp" in op.properties
+    if width_of(narrow) < 32:       # the last addition may leave the type's range, which must end the loop
+        bounds = [b.cast("zext" if unsigned else "sext", v, I32) for v in bounds]
+    lower, upper, step = bounds
     inits = carried(op.operands[3:])
     body = op.regions[0].block
     args = carried(body.args[1:])
@@ -51,10 +56,9 @@ def lower_for(low: Lowering, op: Operation) -> None:
     b.br(head, [lower, *[low.vec(v) for v in inits]])
     b.at(head)
     low.enter()
-    predicate = "ult" if "unsigned_cmp" in op.properties else "slt"
-    b.cond_br(b.icmp(predicate, head.args[0], upper), inside, leave, [], list(head.args[1:]))
+    b.cond_br(b.icmp("ult" if unsigned else "slt", head.args[0], upper), inside, leave, [], list(head.args[1:]))
     b.at(inside)
-    low.set(body.args[0], head.args[0])
+    low.set(body.args[0], b.cast("trunc", head.args[0], narrow))
     for arg, value in zip(args, head.args[1:]):
         low.set(arg, value)
     low.loops.append(LoopTargets(head, leave, (head.args[0], step)))
