@@ -181,8 +181,7 @@ class Lowering:
             b = self.b
             found = b.i32(0)
             for source, bases in ((self.lane, key[0]), (self.warp, key[1])):
-                found = b.xor(found, self.linear(source, bases)) if b.known(found) is None else self.linear(source, bases) \
-                    if b.known(found) == 0 else b.xor(found, self.linear(source, bases))
+                found = b.xor(found, self.linear(source, bases))
             self._remember(self._places, key, found)
         return found
 
@@ -206,7 +205,7 @@ class Lowering:
                 term = b.shl(bits, to - i) if to >= i else b.lshr(bits, i - to)
             else:
                 term = b.mul(b.lshr(bits, i), b.i32(basis))
-            out = b.xor(out, term) if b.known(out) != 0 else term
+            out = b.xor(out, term)
             i += n
         return out
 
