@@ -20,7 +20,7 @@ from tileiras.conversion.tileas_to_llvm import shared_access
 from tileiras.conversion.tileas_to_llvm.body import Body
 from tileiras.conversion.tileas_to_llvm.builder import I32, width_of
 from tileiras.conversion.tileas_to_llvm.convert import emit_plan, plan_bytes, plan_for
-from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, lowers
+from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, dim_of, lowers
 from tileiras.conversion.tileas_to_llvm.registers import FULL_MASK, from_plain, gather, plain_type, shuffle_lanes, to_plain
 from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
 from tileiras.dialects.nv_tileas import layout_of
@@ -98,16 +98,11 @@ def _round_up(n: int) -> int:
     return (n + WORD - 1) // WORD * WORD
 
 
-def _dim(op: Operation) -> int:
-    attr: Any = op.properties["dim"]
-    return attr.value.data if hasattr(attr, "value") else attr.data
-
-
 @lowers("nv_tileas.reduce")
 def reduce(low: Lowering, op: Operation) -> None:
     b = low.b
     body = Body(low, op)
-    steps = steps_of(low.layout(op.operands[0]), _dim(op))
+    steps = steps_of(low.layout(op.operands[0]), dim_of(op))
     values = []
     for v in op.operands:
         plan = plan_for(low.layout(v), steps.layout, low.element(v), low.target)
@@ -183,7 +178,7 @@ def _gather_parts(low: Lowering, op: Operation, values: list[SSAValue], plans: l
 @scratch("nv_tileas.reduce")
 def reduce_scratch(op: Operation, target: Any) -> int:
     layout = layout_of(op.operands[0])
-    steps = steps_of(layout, _dim(op))
+    steps = steps_of(layout, dim_of(op))
     most = 0
     for v in op.operands:
         most = max(most, plan_bytes(plan_for(layout_of(v), steps.layout, v.type.element_type, target)))  # type: ignore[attr-defined]

@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.body import Body
 from tileiras.conversion.tileas_to_llvm.convert import emit_plan, plan_bytes, plan_for
-from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, lowers
+from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, dim_of, lowers
 from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, shuffle_lanes, to_plain
 from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
 from tileiras.dialects.nv_tileas import layout_of
@@ -112,11 +112,6 @@ def _exchange(layout: LinearLayout, dim: int, warps: tuple[int, ...], done: int)
 def _plan(exchange: Exchange, v: SSAValue, target: Any) -> ThroughShared:
     bits = max(8, bits_of(v.type.element_type))  # type: ignore[attr-defined]
     return through_shared(exchange.parts, exchange.gathered, bits, target.max_static_smem // 4)
-
-
-def _dim(op: Operation) -> int:
-    attr: Any = op.properties["dim"]
-    return attr.value.data if hasattr(attr, "value") else attr.data
 
 
 def _reverse(op: Operation) -> bool:
@@ -294,7 +289,7 @@ class _Scan:
 
 @lowers("nv_tileas.scan")
 def scan(low: Lowering, op: Operation) -> None:
-    steps = steps_of(low.layout(op.operands[0]), _dim(op))
+    steps = steps_of(low.layout(op.operands[0]), dim_of(op))
     values = []
     for v in op.operands:
         values.append(emit_plan(low, op, low.vec(v), plan_for(low.layout(v), steps.layout, low.element(v), low.target)))
@@ -314,7 +309,7 @@ def scan(low: Lowering, op: Operation) -> None:
 
 @scratch("nv_tileas.scan")
 def scan_scratch(op: Operation, target: Any) -> int:
-    steps = steps_of(layout_of(op.operands[0]), _dim(op))
+    steps = steps_of(layout_of(op.operands[0]), dim_of(op))
     most = 0
     for v, r in zip(op.operands, op.results):
         element = v.type.element_type  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.conversion.tileas_to_llvm import shared_access
 from tileiras.conversion.tileas_to_llvm.builder import element_type, width_of
 from tileiras.conversion.tileas_to_llvm.convert import convert, emit_plan, plan_bytes, plan_for, relayout
-from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, dim_of, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, plain_type, to_plain
 from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
 from tileiras.dialects import arith
@@ -245,7 +245,7 @@ def cat(low: Lowering, op: Operation) -> None:
     then register by register, or thread by thread, one of the two."""
     b = low.b
     result = op.results[0]
-    dim = _dim(op)
+    dim = dim_of(op)
     layout = low.layout(result)
     field, bits = dim_bits(layout.shape)[dim]
     bit = field + bits - 1
@@ -265,14 +265,9 @@ def cat(low: Lowering, op: Operation) -> None:
     low.set(result, b.select(odd, there, here))
 
 
-def _dim(op: Operation) -> int:
-    attr: Any = op.properties["dim"]
-    return attr.value.data if hasattr(attr, "value") else attr.data
-
-
 @scratch("nv_tileas.cat")
 def cat_scratch(op: Operation, target: Any) -> int:
-    half = without_bit(layout_of(op.results[0]), _dim(op))
+    half = without_bit(layout_of(op.results[0]), dim_of(op))
     return max(plan_bytes(plan_for(layout_of(v), half, v.type.element_type, target)) for v in op.operands)  # type: ignore[attr-defined]
 
 
