@@ -155,10 +155,12 @@ def compile_case(case: str | Case, gpu_name: str = "sm_90", opt_level: int = 3, 
 
 
 def simulate_case(case: str | Case, compiled: CompiledModule, seed: int = 0) -> Verdict:
-    """Run the compiled case's PTX in the simulator and judge what it wrote."""
+    """Run the compiled case's PTX in the simulator and judge what it wrote. The first finding (a race, say) is raised."""
     from tileiras.sim import simulate
     c, launch = case_of(case), launch_of(case, seed)
-    simulate(compiled.ptx, kernel=c.name, grid=c.grid, args=launch.flat)
+    report = simulate(compiled.ptx, kernel=c.name, grid=c.grid, args=launch.flat)
+    if report.findings:
+        raise report.findings[0]
     return judge(c, launch)
 
 
