@@ -14,7 +14,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, UnitAttr, i32, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from tests.interp.build import ARRAYS, ELEMENTS, TOKEN, WEAK, Kernel, dense, pointer, tile
@@ -33,6 +43,7 @@ RELAXED = {"memory_ordering_semantics": attrs.MemoryOrderingSemanticsAttr("relax
            "memory_scope": attrs.MemoryScopeAttr("device")}
 NAMES = {e: n for n, e in ELEMENTS.items()}
 Shape = tuple[int, ...]
+I32 = tile("i32")
 
 
 def signed(flag: bool) -> attrs.SignednessAttr:
@@ -100,7 +111,10 @@ class Generator:
             (2, self.make_insert), (7, self.make_reduce), (4, self.make_scan), (5, self.make_mmaf), (2, self.make_mmai),
             (4, self.make_if), (4, self.make_for), (3, self.make_loop), (5, self.make_view_load), (3, self.make_load),
             (4, self.make_round_trip), (2, self.make_atomic), (1, self.make_assume), (2, self.make_output),
-            (1, self.make_leave), (1, self.make_pack), (2, self.make_view_round_trip)]
+            (1, self.make_leave), (1, self.make_pack), (2, self.make_view_round_trip), (3, self.make_product_loop),
+            (2, self.make_pointer_loop), (1, self.make_scaled_product), (1, self.make_global), (1, self.make_view_atomic),
+            (1, self.make_address), (1, self.make_assert), (1, self.make_low_cast)]
+        self.globals: list[Operation] = []
 
     # Basics.
 
@@ -590,6 +604,89 @@ class Generator:
         self.keep(self.add(ops.MmaI.make([self.pick("i8", a), self.pick("i8", b), acc], [acc.type], {
             "signedness_lhs": signed(self.rng.random() < 0.5), "signedness_rhs": signed(self.rng.random() < 0.5)})))
 
+    def matrix(self, element: str, tile_shape: Shape, extents: Shape, bound: int) -> Callable[[list[SSAValue]], SSAValue]:
+        """A matrix in memory, whose tiles (padded with zeros) the result loads, stored either way round."""
+        r = self.rng
+        rows, columns = extents
+        data = self.numbers.integers(-bound, bound + 1, rows * columns * self.blocks).astype(ARRAYS[element])
+        base = self.here(self.parameter(pointer(element), data), element, rows * columns)
+        style = r.choice(("plain", "plain", "strides", "dim_map", "permute"))
+        shape, strides = (rows, columns), (columns, 1)
+        if style == "strides":
+            strides = (1, rows)
+        elif style != "plain":
+            shape, strides = (columns, rows), (rows, 1)
+        dynamic = [r.random() < 0.5 for _ in range(2)]
+        sizes = [self.parameter(I32, np.int32(n)) for n, d in zip(shape, dynamic) if d]
+        kind = types.TensorViewType(ELEMENTS[element], [None if d else n for n, d in zip(shape, dynamic)], strides)
+        tensor = self.add(ops.MakeTensorView.make([base, sizes, []], [kind]))
+        order = (1, 0) if style == "dim_map" else (0, 1)
+        view_tile = tile_shape[::-1] if style == "permute" else tile_shape
+        view_type = types.PartitionViewType(view_tile, kind, order, attrs.PaddingValueAttr("zero"))
+        view = self.add(ops.MakePartitionView.make([tensor], [view_type]))
+
+        def load(at: list[SSAValue]) -> SSAValue:
+            at = at[::-1] if style == "permute" else at
+            got = self.add(ops.LoadViewTko.make([view, at, None], [view_type.tile_type, TOKEN], self.order()))[0]
+            if style != "permute":
+                return got
+            return self.add(ops.Permute.make([got], [tile(element, *tile_shape)],
+                                             {"permutation": DenseArrayBase.from_list(i32, (1, 0))}))
+        return load
+
+    def make_product_loop(self) -> None:
+        """The loop of a matrix product: tiles of both operands, ragged along k, and an accumulator."""
+        r = self.rng
+        if len(self.frames) >= 2:
+            return
+        element = r.choice(("f16", "f16", "bf16", "tf32", "f32", "f64", "f8E4M3FN", "f8E5M2", "i8"))
+        out = {"f16": r.choice(("f16", "f32")), "f64": "f64", "i8": "i32"}.get(element, "f32")
+        m, n, k = (r.choice((8, 16, 16, 32, 64)) for _ in range(3))
+        if m * n * k > 1 << 16:
+            n = 16
+        trips = r.randint(1, 3)
+        depth = k * trips - r.choice((0, 0, r.randrange(k)))
+        lhs = self.matrix(element, (m, k), (m, depth), 2)
+        rhs = self.matrix(element, (k, n), (depth, n), 2)
+        acc = self.splat(out, 0, (m, n))
+        zero, one, count = (self.splat("i32", i, ()) for i in (0, 1, trips))
+
+        def body(at: SSAValue, carried: SSAValue) -> Operation:
+            a, b = lhs([zero, at]), rhs([at, zero])
+            if element in FLOATS and r.random() < 0.3:
+                a = self.elementwise(ops.NegF, [a])
+            if element == "i8":
+                attributes: dict[str, Attribute] = {"signedness_lhs": signed(True), "signedness_rhs": signed(True)}
+                return ops.Continue.make([[self.add(ops.MmaI.make([a, b, carried], [acc.type], attributes))]])
+            return ops.Continue.make([[self.add(ops.MmaF.make([a, b, carried], [acc.type]))]])
+        region = self.kernel.region([I32, acc.type], body)
+        self.keep(self.add(ops.For.make([zero, count, one, [acc]], [[acc.type]], {}, [region])))
+
+    def make_scaled_product(self) -> None:
+        r = self.rng
+        element = r.choice(("f8E4M3FN", "f8E5M2", "f4E2M1FN"))
+        m, n, k = r.choice((1, 4, 16, 32)), r.choice((1, 8, 16, 32)), r.choice((32, 64))
+        scale = r.choice(("f8E8M0FNU", "f8E4M3FN")) if element == "f4E2M1FN" else "f8E8M0FNU"
+        block = 32 if element != "f4E2M1FN" else 16 if scale == "f8E4M3FN" else r.choice((16, 32))
+        shapes = {"lhs": (m, k), "rhs": (k, n), "lhs_scale": (m, k // block), "rhs_scale": (k // block, n)}
+
+        def load(what: str) -> SSAValue:
+            shape = shapes[what]
+            count = count_of(shape)
+            if "scale" in what:
+                data = 2.0 ** self.numbers.integers(-1, 3, count * self.blocks)
+                base = self.here(self.parameter(pointer(scale), data.astype(ARRAYS[scale])), scale, count)
+                return self.masked_load(base, scale, shape, None, False)[0]
+            if element != "f4E2M1FN":
+                data = self.numbers.integers(-4, 5, count * self.blocks).astype(ARRAYS[element])
+                base = self.here(self.parameter(pointer(element), data), element, count)
+                return self.masked_load(base, element, shape, None, False)[0]
+            raw = self.pick("i8", (count // 2,))
+            return self.reshape(self.add(ops.Unpack.make([raw], [tile(element, count)])), shape)
+        acc = self.small(self.pick("f32", (m, n)), 4)
+        self.keep(self.add(ops.MmaFScaled.make([load("lhs"), load("rhs"), acc, load("lhs_scale"), load("rhs_scale")],
+                                               [acc.type])))
+
     # Control flow.
 
     def region(self, kind: str, arguments: Sequence[Attribute], carried: list[Attribute],
@@ -780,10 +877,11 @@ class Generator:
     def order(self) -> dict[str, Any]:
         return {"memory_ordering_semantics": WEAK}
 
-    def masked_load(self, base: SSAValue, element: str, shape: Shape, token: SSAValue | None) -> Any:
+    def masked_load(self, base: SSAValue, element: str, shape: Shape, token: SSAValue | None,
+                    masked: bool = True) -> Any:
         pointers = self.pointer_tile(base, element, shape)
         mask = padding = None
-        if self.rng.random() < 0.4:
+        if masked and self.rng.random() < 0.4:
             mask, padding = self.pick("i1", shape), self.pick(element, shape)
         return self.add(ops.LoadPtrTko.make([pointers, mask, padding, token], [tile(element, *shape), TOKEN],
                                             self.order()))
@@ -942,6 +1040,91 @@ class Generator:
         loaded, self.token = self.add(ops.LoadViewTko.make([view, at, self.token], [value.type, TOKEN], self.order()))
         self.keep(loaded)
 
+    def make_pointer_loop(self) -> None:
+        """Pointers carried by a loop that steps through an array; the last step is masked."""
+        r, element = self.rng, self.rng.choice(WIDE_INTS)
+        count, trips = 1 << r.randrange(0, 9), r.randint(1, 4)
+        length = count * trips - r.choice((0, r.randrange(count)))
+        base = self.new_input(element, length)
+        lanes = self.add(ops.Iota.make([], [tile("i32", count)]))
+        ones = self.add(ops.Reshape.make([base], [pointer(element, 1)]))
+        many = self.add(ops.Broadcast.make([ones], [pointer(element, count)]))
+        start = self.add(ops.Offset.make([many, lanes], [many.type]))
+        step, total = self.splat("i32", count, (count,)), self.splat("i32", length, (count,))
+        acc, padding = self.splat(element, 0, (count,)), self.splat(element, 3, (count,))
+        zero, one, limit = (self.splat("i32", i, ()) for i in (0, 1, trips))
+        kinds = [many.type, lanes.type, acc.type]
+
+        def body(_: SSAValue, pointers: SSAValue, at: SSAValue, value: SSAValue) -> Operation:
+            mask = self.elementwise(ops.CmpI, [at, total], "i1", signedness=signed(True),
+                                    comparison_predicate=attrs.ComparisonPredicateAttr("less_than"))
+            got = self.add(ops.LoadPtrTko.make([pointers, mask, padding, None], [acc.type, TOKEN], self.order()))[0]
+            value = self.elementwise(ops.MulI, [value, padding], overflow=NO_WRAP)
+            return ops.Continue.make([[self.add(ops.Offset.make([pointers, step], [pointers.type])),
+                                       self.elementwise(ops.AddI, [at, step], overflow=NO_WRAP),
+                                       self.elementwise(ops.AddI, [value, got], overflow=NO_WRAP)]])
+        region = self.kernel.region([I32, *kinds], body)
+        made = self.add(ops.For.make([zero, limit, one, [start, lanes, acc]], [kinds], {}, [region]))
+        self.keep(made[1])
+        self.keep(made[2])
+
+    def make_global(self) -> None:
+        r, element = self.rng, self.rng.choice(WIDE_INTS + FLOATS)
+        count = 1 << r.randrange(0, 7)
+        name = f"table{len(self.globals)}"
+        self.globals.append(ops.Global.make([], [], {
+            "sym_name": StringAttr(name), "value": dense(element, self.draw(element, count)),
+            "alignment": IntegerAttr(r.choice((8, 16, 64)), i64)}))
+        base = self.add(ops.GetGlobal.make([], [pointer(element)], {"name": SymbolRefAttr(name)}))
+        self.keep(self.masked_load(base, element, (count,), None)[0])
+
+    def make_view_atomic(self) -> None:
+        if self.token is None:
+            return
+        r, element, shape = self.rng, self.rng.choice(("i32", "i64")), self.view_shape()
+        made, kind, extents = self.tensor(element, True, shape)
+        view_type = types.PartitionViewType(shape, kind)
+        view = self.add(ops.MakePartitionView.make([made], [view_type]))
+        at = [self.scalar(-(-e // n)) for e, n in zip(extents, shape)]
+        mode = attrs.AtomicRMWModeAttr(r.choice(("and", "or", "xor", "add", "max", "min", "umax", "umin")))
+        token = self.add(ops.AtomicRedViewTko.make([view, at, self.pick(element, shape), self.token], [TOKEN],
+                                                   {**RELAXED, "mode": mode}))
+        padded_type = types.PartitionViewType(shape, kind, None, attrs.PaddingValueAttr("zero"))
+        padded = self.add(ops.MakePartitionView.make([made], [padded_type]))
+        loaded, self.token = self.add(ops.LoadViewTko.make([padded, at, token], [tile(element, *shape), TOKEN],
+                                                           self.order()))
+        self.keep(loaded)
+
+    def make_address(self) -> None:
+        """Addresses as integers and back, and pointers to another type."""
+        element, shape = self.rng.choice(("i32", "f32")), self.any_shape()
+        base = self.new_input("i64", max(count_of(shape) // 2, 1))
+        if self.rng.random() < 0.5:
+            number = self.add(ops.PtrToInt.make([base], [tile("i64")]))
+            base = self.add(ops.IntToPtr.make([number], [pointer("i64")]))
+        base = self.add(ops.PtrToPtr.make([base], [pointer("i32")]))
+        value = self.masked_load(base, "i32", shape, None)[0]
+        self.keep(self.to_element(value, element))
+
+    def make_assert(self) -> None:
+        value = self.pick(WIDE_INTS, self.any_shape())
+        self.add(ops.Assert.make([self.elementwise(ops.CmpI, [value, value], "i1", signedness=signed(True),
+                                                   comparison_predicate=attrs.ComparisonPredicateAttr("equal"))], [],
+                                 {"message": StringAttr("equal")}))
+
+    def make_low_cast(self) -> None:
+        """Through a format that only casts know."""
+        value = self.small(self.pick("f32", self.any_shape()), 9)
+        if self.rng.random() < 0.5 or count_of(self.shape(value)) < 2:
+            scale = self.elementwise(ops.FToF, [self.elementwise(ops.AbsF, [value])], "f8E8M0FNU",
+                                     rounding_mode=rounding(self.rng.choice(("zero", "positive_inf"))))
+            self.keep(self.elementwise(ops.FToF, [scale], "f32", rounding_mode=rounding()))
+            return
+        count = count_of(self.shape(value))
+        narrow = self.elementwise(ops.FToF, [self.reshape(value, (count,))], "f4E2M1FN", rounding_mode=rounding())
+        self.keep(self.add(ops.Pack.make([narrow], [tile("i8", count // 2)])))
+        self.keep(self.elementwise(ops.FToF, [narrow], "f16", rounding_mode=rounding()))
+
     def make_assume(self) -> None:
         """What holds by the way the value was made."""
         r, shape = self.rng, self.any_shape()
@@ -1007,7 +1190,7 @@ class Generator:
         unused = [v for v in self.scopes[0] if not v.uses]
         for value in unused[-6:] or self.scopes[0][-1:]:
             self.make_output(value)
-        return Program(seed, self.kernel.module(), self.grid, self.parameters)
+        return Program(seed, self.kernel.module(self.globals), self.grid, self.parameters)
 
 
 def generate(seed: int, limits: Limits | None = None) -> Program:

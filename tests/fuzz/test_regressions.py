@@ -24,7 +24,7 @@ def agree(make: Callable[..., Any], inputs: Sequence[np.ndarray], result: tuple[
     tiles = [kernel.load(kernel.args[i], name_of(a), a.shape) for i, a in enumerate(inputs)]
     kernel.store(kernel.args[-1], make(kernel, *tiles))
     arguments = [*inputs, np.zeros(result[1], ARRAYS[result[0]])]
-    bytecode = write(kernel.module(), VERSION)
+    bytecode = write(kernel.module(), VERSION)  # type: ignore[arg-type]
     assert failure(bytecode, grid, arguments, reference(bytecode, grid, arguments), config, emit="ptx") == ""
 
 
@@ -61,3 +61,23 @@ def test_one_byte_read_from_shared_memory_stays_one_byte(config: Config) -> None
         sides = [kernel.region([], lambda i=i: slice_at(i)) for i in (8, 31)]
         return kernel.add(ops.If.make([is_positive(kernel, condition)], [[tile("i8", 1)]], {}, sides))
     agree(make, [np.arange(32, dtype=np.int8), np.array(1, np.int32)], ("i8", (1,)), config)
+
+
+@every_config
+@pytest.mark.parametrize("sign", ("signed", "unsigned"))
+@pytest.mark.parametrize("element", ("bf16", "f16", "f32", "f64"))
+def test_booleans_as_floats(element: str, sign: str, config: Config) -> None:
+    """Signed ones are -1; LLVM made 1 of them where the SM converts integers to bf16."""
+    def make(kernel: Kernel, values: Any) -> Any:
+        bits = kernel.add(ops.TruncI.make([values], [tile("i1", 32)], {"overflow": attrs.OverflowAttr("none")}))
+        return kernel.add(ops.IToF.make([bits], [tile(element, 32)], {
+            "signedness": attrs.SignednessAttr(sign), "rounding_mode": attrs.RoundingAttr("nearest_even")}))
+    agree(make, [np.arange(32, dtype=np.int64)], (element, (32,)), config)
+
+
+def test_a_splat_packs_into_bytes() -> None:
+    """The interpreter took the tile's memory for contiguous."""
+    def make(kernel: Kernel, value: Any) -> Any:
+        four = kernel.add(ops.Broadcast.make([value], [tile("i16", 4)]))
+        return kernel.add(ops.Pack.make([four], [tile("i8", 8)]))
+    agree(make, [np.array([0x1234], np.int16)], ("i8", (8,)), ("sm_80", 3))

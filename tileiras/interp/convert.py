@@ -76,7 +76,7 @@ def pack(x: Any, source: Format) -> Any:
     """The elements' bits as a byte array, little-endian, the first element lowest."""
     bits = bits_of(x, source)
     if source.bits >= 8:
-        return bits.view(np.uint8).view(np.int8)
+        return np.ascontiguousarray(bits).view(np.uint8).view(np.int8)
     each = 8 // source.bits
     groups = bits.astype(np.uint8).reshape(-1, each) << (np.arange(each, dtype=np.uint8) * np.uint8(source.bits))
     return np.bitwise_or.reduce(groups, axis=1).view(np.int8)

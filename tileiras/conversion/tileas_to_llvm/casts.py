@@ -154,6 +154,10 @@ def int_to_float(low: Lowering, op: Any, x: SSAValue) -> SSAValue:
     to = low.element(op.results[0])
     cast = "sitofp" if signed else "uitofp"
     w = width_of(x.type)
+    if w == 1:          # LLVM takes signed booleans for 0 and 1 where it has conversions to bf16
+        kind = to if to in (F16, BF16, F32, F64) else F32
+        number = b.select(x, b.const(-1.0 if signed else 1.0, like(x, kind)), b.const(0.0, like(x, kind)))
+        return number if kind == to else convert_float(low, number, F32, to, mode)
     if to == F64:
         if w < 64 or mode in ("rn", "rna"):
             return b.cast(cast, x, like(x, F64))
@@ -170,7 +174,7 @@ def int_to_float(low: Lowering, op: Any, x: SSAValue) -> SSAValue:
         single = odd_of(b, convert("rm"), convert("rp")) if mode in ("rn", "rna") else convert(mode)
     if to == F32:
         return single
-    if (w == 8 and to in (BF16, F16)) or (w == 1 and to in (BF16, F16)):
+    if w == 8 and to in (BF16, F16):
         return narrow_exact(low, single, to)
     return convert_float(low, single, F32, to, mode)
 
