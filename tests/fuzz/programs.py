@@ -102,7 +102,7 @@ def check(program: Program, configs: Sequence[Config] = CONFIGS, emit: str = "pt
     """All failures of a program, by configuration; ("interpreter", 0) where there's no reference."""
     try:
         with time_limit(60):
-            bytecode = write(program.module, VERSION)
+            bytecode = write(program.module, VERSION)  # type: ignore[arg-type]
             want = reference(bytecode, program.grid, program.arguments())
     except KeyboardInterrupt:
         raise
@@ -117,7 +117,7 @@ def check(program: Program, configs: Sequence[Config] = CONFIGS, emit: str = "pt
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.programs", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.programs", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seed", type=int, default=0, help="the first program's seed")
     parser.add_argument("--count", type=int, default=100, help="how many seeds, one after another")
     parser.add_argument("--gpu", action="append", help="an SM (repeatable; default: sm_80 and sm_90)")

@@ -30,7 +30,9 @@ def stand_in(value: SSAValue, op: Operation) -> tuple[SSAValue, Operation | None
     if isinstance(value.type, types.TokenType):
         made = ops.MakeToken.make([], [TOKEN])
         return made.results[0], made
-    element = NAMES.get(value.type.element_type) if isinstance(value.type, types.TileType) else None
+    if not isinstance(value.type, types.TileType):
+        return None
+    element = NAMES.get(value.type.element_type)
     if element is None or element == "tf32":
         return None
     made = ops.Constant.make([], [value.type], {"value": attrs.DenseElementsAttr(value.type, dense(element, [1]).data[1])})
@@ -121,7 +123,7 @@ def shrunk(program: Program, config: Config, wrong: str, seconds: float = 60) ->
         except Exception:
             return False
         return signature(failure(candidate, program.grid, program.arguments(), want, config, 20)) == signature(wrong)
-    start = write(program.module, VERSION)
+    start = write(program.module, VERSION)  # type: ignore[arg-type]
     return shrink(start, fails, seconds) if fails(start) else start
 
 
