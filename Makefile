@@ -5,6 +5,8 @@
 #   make test-all   the same and the slow tests
 #   make coverage   the whole kernel suite at -O0 and -O3 on every SM; writes docs/coverage.md (an hour or more)
 #   make bench      compile time and code beside the original's
+#   make hardware   build what only a GPU can answer, packed for a machine with one
+#   make gpu        run that here, where a GPU is; answers into docs/hardware.md
 #   make clean      forget the environments and everything built
 
 PYTHON ?= python3
@@ -15,7 +17,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 # The frontend looks for `tileiras` on PATH.
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test test-all lint coverage bench clean
+.PHONY: demo test test-all lint coverage bench hardware gpu clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.demo
@@ -38,6 +40,15 @@ coverage: $(VENV)/.test
 
 bench: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench --reference $(REFERENCE)/bin/python $(ARGS)
+
+hardware: $(VENV)/.demo $(REFERENCE)/.installed
+	@$(BIN)/python -m bench.hardware.prepare --reference $(REFERENCE)/bin/python --tar $(ARGS)
+
+# Only the system's Python and NumPy: the frontend and PyTorch join in where they are installed.
+gpu:
+	@test -f build/hardware/plan.json || $(MAKE) hardware
+	@$(PYTHON) bench/hardware/run.py build/hardware --out build/hardware-results.json $(ARGS)
+	@$(PYTHON) -m bench.hardware.report build/hardware-results.json --write docs/hardware.md
 
 clean:
 	rm -rf $(VENV) $(REFERENCE) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis tests/filecheck/Output

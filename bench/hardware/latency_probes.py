@@ -23,7 +23,8 @@ class Latency:
     chain_bytes: int = 0
 
 
-def _timed(name: str, threads: int, iterations: int, setup: list[str], body: list[str], result: str = "", chain: int = 0) -> Latency:
+def _timed(name: str, threads: int, iterations: int, setup: list[str], body: list[str], result: str = "",
+           chain: int = 0) -> Latency:
     lines = ["  .reg .b64 %t<3>, %x<4>;", "  .reg .b32 %s<8>, %i;", "  .reg .f32 %d<128>;", "  .reg .b64 %da, %db;",
              "  mov.u32 %s0, buffer;", *("  " + line for line in setup), "  bar.sync 0;", "  mov.u32 %i, 0;",
              "  mov.u64 %t0, %clock64;", "LOOP:", *("  " + line for line in body), "  add.u32 %i, %i, 1;",

@@ -224,7 +224,7 @@ def main() -> int:
         archive = options.out.with_suffix(".tar.gz")
         with tarfile.open(archive, "w:gz") as tar:
             tar.add(options.out, "hardware/plan")
-            for name in ("cuda.py", "run.py", "sweep.py"):
+            for name in ("gpu_driver.py", "run.py", "sweep.py"):
                 tar.add(pathlib.Path(__file__).parent / name, f"hardware/{name}")
         print(f"{archive}: {archive.stat().st_size / 2**20:.1f} MiB. On the GPU machine:\n"
               "  tar xzf hardware.tar.gz && python3 hardware/run.py hardware/plan --out results.json")

@@ -26,9 +26,12 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import sweep  # pyright: ignore[reportMissingImports]
-from cuda import CudaError, Driver  # pyright: ignore[reportMissingImports]
+if __name__ == "__main__":     # alone on a GPU machine, without the project around it
+    import sweep  # pyright: ignore[reportMissingImports]
+    from gpu_driver import CudaError, Driver  # pyright: ignore[reportMissingImports]
+else:
+    from bench.hardware import sweep
+    from bench.hardware.gpu_driver import CudaError, Driver
 
 LOG_ADDRESS, LOG_BYTES, RECORD_WORDS = 0x5100_0000_0000, 64 * 1024, 16
 SECONDS = {"speed": 60, "encode": 60, "torch_matmul": 120, "frontend": 120}
@@ -83,7 +86,7 @@ class Runner:
         driver, out, size = self.driver, {}, 65536
         if self.log:
             c.memset(LOG_ADDRESS, 0, LOG_BYTES)
-        library, kernel = self.load(e)
+        _, kernel = self.load(e)
         if e["host"]:
             out["log_after_load"] = self.callbacks()
         pointer, other = self.buffer(bytes(size)), self.buffer(bytes(size))
@@ -202,17 +205,18 @@ class Runner:
         _, kernel = self.load(e)
         size, data = e["chain"] or 65536, bytes(65536)
         if e["chain"]:
-            steps = size // 4096        # each 4 KiB holds one link; a stride that isn't a power of two visits all
+            steps = size // 4096        # each 4 KiB holds one link; an odd stride visits all
             chain = np.zeros(size // 8, np.uint64)
-            order = (np.arange(steps + 1, dtype=np.uint64) * np.uint64(steps // 2 * 77 % steps | 1)) % np.uint64(steps)
+            order = (np.arange(steps + 1, dtype=np.uint64) * np.uint64(40503)) % np.uint64(steps)
             chain[order[:-1] * np.uint64(512)] = order[1:] * np.uint64(4096)
             data = chain.tobytes()
         out, source = self.buffer(bytes(64)), self.buffer(data)
         self.driver.call("cuKernelSetAttribute", 8, 65536, kernel, self.driver.device)
+        scratch = self.driver.allocate(256 << 20) if e["chain"] > 1 << 28 else 0
         cycles = []
         for _ in range(6):
-            if e["chain"] > 1 << 28:    # what the copy from the host left in L2 would hit
-                self.driver.fill(source + size // 2, 0, 0)
+            if scratch:     # so that no launch finds in L2 what the one before left there
+                self.driver.fill(scratch, 0, 256 << 20)
             arguments = [c.c_uint64(out), c.c_uint64(source)]
             self.driver.launch(kernel, (1, 1, 1), (e["threads"], 1, 1), arguments, shared=65536)
             self.driver.synchronize()
