@@ -125,3 +125,22 @@ def test_narrow_loops_end_where_the_next_index_would_wrap(unsigned: bool, opt_le
     out = np.zeros(1, np.int32)
     simulate(compiled(k.module(), opt_level).ptx, kernel="kernel", grid=(1,), args=[out])
     assert out[0] == (255 // 3 if unsigned else 43)
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+@pytest.mark.parametrize("element, low, high, step", [
+    ("i32", 2**31 - 10, 2**31 - 1, 4), ("i32", -2**31, 2**31 - 1, 2**30), ("i64", 2**63 - 9, 2**63 - 1, 5), ("i32", 5, 5, 2)])
+def test_a_for_whose_last_addition_wraps_ends(element: str, low: int, high: int, step: int, opt_level: int) -> None:
+    """The bounds come from memory, so that nothing is known of them while compiling."""
+    k = Kernel(pointer(element), pointer("i32"))
+    given = k.load(k.args[0], element, (4,))
+    bounds = [k.add(ops.Reshape.make([k.add(ops.Extract.make([given, [k.constant("i32", i)]], [tile(element, 1)]))],
+                                     [tile(element)])) for i in range(3)]
+    body = k.region([tile(element), tile("i32")], lambda i, n: ops.Continue.make([[k.add(ops.AddI.make(
+        [n, k.constant("i32", 1)], [tile("i32")], {"overflow": attrs.OverflowAttr("none")}))]]))
+    count = k.add(ops.For.make([*bounds, [k.constant("i32", 0)]], [[tile("i32")]], {}, [body]))
+    k.store(k.args[1], k.add(ops.Reshape.make([count], [tile("i32", 1)])))
+    out = np.zeros(1, np.int32)
+    data = np.array([low, high, step, 0], np.int32 if element == "i32" else np.int64)
+    simulate(compiled(k.module(), opt_level).ptx, args=[data, out], max_instructions=100_000)
+    assert out[0] == len(range(low, high, step))

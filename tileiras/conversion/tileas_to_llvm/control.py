@@ -1,10 +1,9 @@
 """Structured control to a control-flow graph: for, if, loop and early exits; carried tiles are block arguments, one vector each.
 
     scf.for %i = %lo to %hi step %s iter_args(%x = %x0) { ... scf.yield %y }
-->  br head(%lo, %x0)
-    head(%i, %x): cond_br %i < %hi, body, exit
-    body: ... br head(%i + %s, %y)
-    exit: (results are head's arguments)
+->  cond_br %lo < %hi, body(%lo, %x0), exit(%x0)
+    body(%i, %x): ... cond_br %hi - %i >u %s, body(%i + %s, %y), exit(%y)
+    exit: (results are its arguments)
 
 Conditions are uniform over the block, so every block of the graph is entered by all threads or none, and barriers may
 stand anywhere. Tokens carry nothing and are dropped from carried values.
@@ -16,18 +15,18 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.builder import I32, width_of
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
 from tileiras.dialects import nv_tileaa
 
 
 @dataclass
 class LoopTargets:
-    """Where `continue` and `break` of an enclosing loop go. `induction`: the for's next value is appended by continue."""
+    """Where `continue` and `break` of an enclosing loop go: `head`, with the carried values, and `exit`. For a `for`,
+    `induction` is (index, upper, step, unsigned), from which continue makes the next index and decides between the two."""
 
     head: Block
     exit: Block
-    induction: tuple[SSAValue, SSAValue] | None
+    induction: tuple[SSAValue, SSAValue, SSAValue, bool] | None
 
 
 def carried(values: Sequence[SSAValue]) -> list[SSAValue]:
@@ -42,26 +41,20 @@ def _types(low: Lowering, values: Sequence[SSAValue]) -> list:
 @lowers("scf.for")
 def lower_for(low: Lowering, op: Operation) -> None:
     b = low.b
-    bounds = [low.scalar(v) for v in op.operands[:3]]
-    narrow, unsigned = bounds[0].type, "unsigned_cmp" in op.properties
-    if width_of(narrow) < 32:       # the last addition may leave the type's range, which must end the loop
-        bounds = [b.cast("zext" if unsigned else "sext", v, I32) for v in bounds]
-    lower, upper, step = bounds
-    inits = carried(op.operands[3:])
+    lower, upper, step = (low.scalar(v) for v in op.operands[:3])
+    unsigned = "unsigned_cmp" in op.properties
+    inits = [low.vec(v) for v in carried(op.operands[3:])]
     body = op.regions[0].block
     args = carried(body.args[1:])
     types = _types(low, args)
-    head = b.new_block([lower.type, *types])
-    inside, leave = b.new_block(), b.new_block(types)
-    b.br(head, [lower, *[low.vec(v) for v in inits]])
+    head, leave = b.new_block([lower.type, *types]), b.new_block(types)
+    b.cond_br(b.icmp("ult" if unsigned else "slt", lower, upper), head, leave, [lower, *inits], inits)
     b.at(head)
     low.enter()
-    b.cond_br(b.icmp("ult" if unsigned else "slt", head.args[0], upper), inside, leave, [], list(head.args[1:]))
-    b.at(inside)
-    low.set(body.args[0], b.cast("trunc", head.args[0], narrow))
+    low.set(body.args[0], head.args[0])
     for arg, value in zip(args, head.args[1:]):
         low.set(arg, value)
-    low.loops.append(LoopTargets(head, leave, (head.args[0], step)))
+    low.loops.append(LoopTargets(head, leave, (head.args[0], upper, step, unsigned)))
     low.shared_unknown()
     low.lower_block(body)
     low.loops.pop()
@@ -136,11 +129,18 @@ def lower_yield(low: Lowering, op: Operation) -> None:
 
 
 def _next_iteration(low: Lowering, values: list[SSAValue]) -> None:
+    b = low.b
     target = low.loops[-1]
-    if target.induction is not None:
-        i, step = target.induction
-        values = [low.b.add(i, step), *values]
-    low.b.br(target.head, values)
+    if target.induction is None:
+        b.br(target.head, values)
+        return
+    i, upper, step, unsigned = target.induction
+    following = b.add(i, step)
+    if b.known(step) == 1:      # i < upper, so i + 1 stays in range; another step might not, but upper - i does
+        more = b.icmp("ult" if unsigned else "slt", following, upper)
+    else:
+        more = b.icmp("ugt", b.sub(upper, i), step)
+    b.cond_br(more, target.head, target.exit, [following, *values], values)
 
 
 @lowers("nv_tileas.continue")
