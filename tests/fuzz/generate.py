@@ -63,7 +63,7 @@ class Program:
     """A module with one entry `kernel`, its grid and its launch parameters."""
 
     seed: int
-    module: Operation
+    module: ops.Module
     grid: Shape
     parameters: list[Any]
 
@@ -1190,7 +1190,9 @@ class Generator:
         unused = [v for v in self.scopes[0] if not v.uses]
         for value in unused[-6:] or self.scopes[0][-1:]:
             self.make_output(value)
-        return Program(seed, self.kernel.module(self.globals), self.grid, self.parameters)
+        module = self.kernel.module(self.globals)
+        assert isinstance(module, ops.Module)
+        return Program(seed, module, self.grid, self.parameters)
 
 
 def generate(seed: int, limits: Limits | None = None) -> Program:

@@ -102,7 +102,7 @@ def check(program: Program, configs: Sequence[Config] = CONFIGS, emit: str = "pt
     """All failures of a program, by configuration; ("interpreter", 0) where there's no reference."""
     try:
         with time_limit(60):
-            bytecode = write(program.module, VERSION)  # type: ignore[arg-type]
+            bytecode = write(program.module, VERSION)
             want = reference(bytecode, program.grid, program.arguments())
     except KeyboardInterrupt:
         raise

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import pathlib
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from xdsl.ir import Operation, SSAValue
 
@@ -123,7 +122,7 @@ def shrunk(program: Program, config: Config, wrong: str, seconds: float = 60) ->
         except Exception:
             return False
         return signature(failure(candidate, program.grid, program.arguments(), want, config, 20)) == signature(wrong)
-    start = write(program.module, VERSION)  # type: ignore[arg-type]
+    start = write(program.module, VERSION)
     return shrink(start, fails, seconds) if fails(start) else start
 
 
@@ -135,13 +134,9 @@ def report(program: Program, config: Config, wrong: str, keep: pathlib.Path | No
                         reference(left, program.grid, program.arguments()), config)
     except Exception as error:
         wrong = f"{type(error).__name__}: {error}"
-    text = f"// seed {program.seed} {config[0]} -O{config[1]}, grid {program.grid}: {wrong}\n{read(left)}"
+    text = f"// seed {program.seed} {config[0]} -O{config[1]}, grid {program.grid}: {wrong}\n{read(left)!s}"
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         (keep / f"{program.seed}.tileirbc").write_bytes(left)
         (keep / f"{program.seed}.mlir").write_text(text)
     return text
-
-
-def values(arguments: Sequence[Any]) -> str:
-    return "\n".join(f"{i}: {a}" for i, a in enumerate(arguments))
