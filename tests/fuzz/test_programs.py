@@ -19,6 +19,6 @@ def test_programs_compute_what_the_interpreter_says(seed: int) -> None:
 
 def test_programs_are_the_same_every_time() -> None:
     for seed in range(5):
-        one, other = (write(generate(seed).module, VERSION) for _ in range(2))
+        one, other = (write(generate(seed).module, VERSION) for _ in range(2))  # type: ignore[arg-type]
         assert one == other
         assert write(read(one), VERSION) == one
