@@ -147,6 +147,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if found and found[0][0][0] != "interpreter" and not options.no_shrink:
             from tests.fuzz.shrink import report
             print(report(program, found[0][0], found[0][1], options.keep), flush=True)
+        if (seed + 1 - options.seed) % 50 == 0:
+            print(f"{seed + 1 - options.seed} programs, {failures} failed", file=sys.stderr, flush=True)
     print(f"{options.count} programs, {failures} failed, {time.perf_counter() - start:.0f} s")
     return failures > 0
 
