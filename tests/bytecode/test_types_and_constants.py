@@ -298,3 +298,24 @@ def test_identities_of_every_element_type() -> None:
     reduction = next(op for op in read(bytes(buffer)).walk() if isinstance(op, ops.Reduce))
     assert list(reduction.identities.data) == [FloatAttr(-0.25, type_) for type_ in (f16, bf16, f32, f64)]
     assert len(reduction.body.block.args) == 8
+
+
+def test_deep_call_sites() -> None:
+    """A helper inlined into itself some hundred times over is an ordinary program."""
+    buffer = bytearray()
+    with bc.write_bytecode(1, buffer, version_of("13.1")) as writer:
+        debug = writer.debug_attr_table
+        file = debug.file("kernel.py", "/home/user")
+        unit = debug.compile_unit(file)
+        outer = debug.subprogram(file, 10, "outer", "outer_link", unit, 11)
+        call = place = debug.loc(outer, "kernel.py", 14, 7)
+        for _ in range(120):
+            place = debug.call_site(call, place)
+        types = writer.type_table
+        scalar = types.tile(types.I32, ())
+        with writer.function("k", [scalar], [], True, {}, call) as (code, (x,)):
+            with code.debug_attr(place):
+                bc.encode_AbsIOp(code, scalar, x)
+            bc.encode_ReturnOp(code, ())
+    absolute = next(iter(read(bytes(buffer)).entries)).entry_block.first_op
+    assert cast(CudaTileOp, absolute).source_location == '"kernel.py":14:7'

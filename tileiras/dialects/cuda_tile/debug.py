@@ -16,7 +16,7 @@ from tileiras.dialects.cuda_tile.attrs import CudaTileAttr
 if TYPE_CHECKING:
     from xdsl.printer import Printer
 
-MAX_SCOPE_DEPTH = 64
+MAX_SCOPE_DEPTH = 160
 """How many nested scopes or call sites are followed, and how deep the reader lets them nest."""
 
 
