@@ -50,6 +50,7 @@ PROBES = {
     "has_cvt_tf32": "cvt.rna.tf32.f32 r0,f0;",
     "has_cvt_tf32_rn": "cvt.rn.tf32.f32 r0,f0;",
     "has_cvt_int_bf16": "cvt.rn.bf16.s32 h0,r0;",
+    "has_cvt_bf16_directed": "cvt.rm.bf16.f32 h0,f0;",
     "has_cvt_fp8": "cvt.rn.satfinite.e4m3x2.f32 h0,f0,f1; cvt.rn.f16x2.e5m2x2 r0,h0;",
     "has_cvt_fp4_fp6": "cvt.rn.satfinite.e2m3x2.f32 h0,f0,f1;",
     "has_atom_bf16": "atom.global.add.noftz.bf16x2 r0,[q0],r1;",

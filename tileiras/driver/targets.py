@@ -141,13 +141,13 @@ _AMPERE: dict[str, Any] = {
     "has_f16_mma_k16": True, "has_bf16_mma": True, "has_tf32_mma": True, "has_f64_mma": True,
     "int8_mma_shapes": ((8, 8, 16), (16, 8, 16), (16, 8, 32)),
     "has_cp_async": True, "has_mbarrier": True, "has_redux": True, "has_bf16_fma": True, "has_f16_minmax": True,
-    "has_cvt_bf16": True, "has_cvt_tf32": True,
+    "has_cvt_bf16": True, "has_cvt_bf16_directed": True, "has_cvt_tf32": True,
 }
 _ADA: dict[str, Any] = {**_AMPERE, "has_fp8_mma": True, "has_cvt_fp8": True}
 _HOPPER: dict[str, Any] = {
     **_ADA, "has_stmatrix": True, "has_f64_mma_m16": True, "has_clusters": True, "has_tma": True, "has_elect": True,
     "has_setmaxnreg": True, "has_griddepcontrol": True, "has_bf16_arith": True, "has_ex2_bf16": True,
-    "has_tanh_bf16": True, "has_cvt_tf32_rn": True, "has_cvt_int_bf16": True, "has_cvt_bf16_directed": True,
+    "has_tanh_bf16": True, "has_cvt_tf32_rn": True, "has_cvt_int_bf16": True,
     "has_atom_bf16": True, "has_atom_vector_f32": True, "has_atom_b128": True,
 }
 _BLACKWELL: dict[str, Any] = {
