@@ -110,6 +110,11 @@ class AssumeAttr(ParametrizedAttribute):
         return asm.parse_fact(parser)
 
 
+def int_values(attr: ArrayAttr) -> tuple[int, ...]:
+    """The numbers of an array of IntAttr: extents, strides, steps as the types above hold them."""
+    return tuple(a.data for a in attr.data)  # type: ignore[attr-defined]
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Ops of both tile levels
 
@@ -164,8 +169,6 @@ PtrToInt = shared_op("ptr_to_int", "source", "result", pure=True)
 PtrToPtr = shared_op("ptr_to_ptr", "source", "result", pure=True)
 MakeMemref = shared_op("make_memref", "base sizes* strides*", "result", pure=True)
 BlockTile = shared_op("block_tile", "memref", "view", pure=True)
-GetDimSizes = shared_op("get_dim_sizes", "memref", "sizes*", pure=True)       # of a memref: extents
-GetIndexSpace = shared_op("get_index_space", "view", "sizes*", pure=True)     # of a tiled view: tiles per tile dimension
 
 # Memory. mem_semantic: weak relaxed acquire release acq_rel; mem_scope: tl_blk device sys (absent when weak).
 # inbounds: UnitAttr, or ArrayAttr of 0/1 a dimension: no check needed. latency, allow_tma: hints.

@@ -3,8 +3,8 @@
     cuda_tile.module @m { entry @k(%p: tile<ptr<f32>>) { ... } }
       ->  builtin.module { nv_tileaa.func @k ^(%p: !nv_tileaa.ptr<f32>) { ... nv_tileaa.return } }
 
-Legal afterwards: builtin.module, arith, math, scf and nv_tileaa ops; nothing of cuda_tile is left, and no op of shape
-queries (`get_dim_sizes`, `get_index_space`): those are arithmetic. Argument i of a func is parameter i of the entry.
+Legal afterwards: builtin.module, arith, math, scf and nv_tileaa ops; nothing of cuda_tile is left; queries of
+shapes and index spaces have become arithmetic. Argument i of a func is parameter i of the entry.
 Attributes of the new ops: `dim`, `latency`, `num_elem`, `alignment` are IntegerAttr, `permutation` an
 ArrayAttr of IntAttr, `reverse` an i1 IntegerAttr, enumerations StringAttr, `identities` an ArrayAttr of scalars,
 `symbol` a SymbolRefAttr. Source: notes on parts 03 and 04 of the specification; public `Ops.td` for what an op means.

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.dialects import nv_tileaa
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileaa import int_values
 from tileiras.layout.linear import LinearLayout, dim_bits
 
 MAX_ACCESS_BYTES = 16
@@ -25,15 +26,11 @@ class ViewFacts:
     check: tuple[bool, ...]
 
 
-def ints(attr: ArrayAttr) -> tuple[int, ...]:
-    return tuple(a.data for a in attr.data)  # type: ignore[attr-defined]
-
-
 def view_facts(op: Operation, view: SSAValue, axis: AxisAnalysis) -> ViewFacts:
     """The facts of a tiled access through `view`."""
     t = view.type
     assert isinstance(t, nv_tileaa.TiledViewType)
-    shape, dim_map, steps = ints(t.tile_shape), ints(t.dim_map), ints(t.steps)
+    shape, dim_map, steps = int_values(t.tile_shape), int_values(t.dim_map), int_values(t.steps)
     kind, sparse = t.kind.data, t.sparse_dim.data
     memref = axis.memref(view)
     size = element_bytes(t.memref.element_type)
