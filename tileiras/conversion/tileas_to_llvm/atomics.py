@@ -20,7 +20,6 @@ from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_ty
 from tileiras.conversion.tileas_to_llvm.memory import ViewAddress, _both, _regs_or_repeat, _text, view_address
 from tileiras.conversion.tileas_to_llvm.share import share, slot_bytes
 from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
-from tileiras.errors import CompileError
 
 # rmw mode -> (PTX op, type prefix); the width is the element's
 MODES: dict[str, tuple[str, str]] = {
@@ -55,7 +54,7 @@ def rmw(low: Lowering, p: SSAValue, x: SSAValue, mode: str, semantic: str, scope
     b = low.b
     t = x.type
     if isinstance(t, BFloat16Type) and not low.target.has_atom_bf16:
-        raise CompileError(f"atomic addition of bf16 needs sm_90 or newer, the target is {low.target.name}")
+        return _bf16_add_loop(low, p, x, semantic, scope, predicate)
     word, letter = carrier(t)
     value = b.cast("bitcast", x, word)
     p, space = address(low, p)
@@ -75,6 +74,58 @@ def rmw(low: Lowering, p: SSAValue, x: SSAValue, mode: str, semantic: str, scope
             args.append(b.bits(0, word))
     out = b.asm(text, ",".join([*constraints, "~{memory}"]), results, args)
     return b.cast("bitcast", out[0], t) if wanted and out else None
+
+
+_TO_BF16 = "cvt.rn.bf16.f32 next, sum;"
+# Round to nearest even in integers: add half of the last kept place less one, and that place; NaN is 0x7fff.
+_TO_BF16_BY_INTEGERS = """mov.b32 bits, sum;
+ shr.u32 last, bits, 16;
+ and.b32 last, last, 1;
+ add.u32 bits, bits, last;
+ add.u32 bits, bits, 32767;
+ shr.u32 bits, bits, 16;
+ setp.nan.f32 again, sum, sum;
+ selp.b32 bits, 32767, bits, again;
+ cvt.u16.u32 next, bits;"""
+
+
+def _bf16_add_loop(low: Lowering, p: SSAValue, x: SSAValue, semantic: str, scope: str,
+                   predicate: SSAValue | None) -> SSAValue:
+    """A bf16 addition where no instruction adds atomically (before sm_90): compare-and-swap until nobody came between.
+
+    The sum in f32 rounds to bf16 as the exact sum does: 24 bits are more than twice bf16's 8 and two. The swap carries
+    the ordering; the first read has none, since a stale value only costs another turn. Names are local to the braces."""
+    b = low.b
+    p, space = address(low, p)
+    where = f".{scope}{space}"
+    rounding = _TO_BF16 if low.target.has_cvt_bf16 else _TO_BF16_BY_INTEGERS
+    text = f"""{{
+ .reg .pred again;
+ .reg .b16 seen, next, zero;
+ .reg .b32 bits, last;
+ .reg .f32 sum, term;
+ mov.b16 zero, 0;
+ mov.b16 $0, zero;
+ {"@!$3 bra DONE;" if predicate is not None else ""}
+ mov.b32 term, {{zero, $2}};
+ ld.relaxed{where}.b16 $0, [$1];
+TRY:
+ mov.b16 seen, $0;
+ mov.b32 sum, {{zero, seen}};
+ add.rn.f32 sum, sum, term;
+ {rounding}
+ atom.{semantic}{where}.cas.b16 $0, [$1], seen, next;
+ setp.ne.b16 again, $0, seen;
+ @again bra TRY;
+DONE:
+ }}"""
+    constraints = ["=&h", "l", "h"]
+    args = [p, b.cast("bitcast", x, I16)]
+    if predicate is not None:
+        constraints.append("b")
+        args.append(predicate)
+    out = b.asm(text.replace("\n \n", "\n"), ",".join([*constraints, "~{memory}"]), [I16], args)
+    return b.cast("bitcast", out[0], x.type)
 
 
 def cas(low: Lowering, p: SSAValue, compare: SSAValue, x: SSAValue, semantic: str, scope: str,
