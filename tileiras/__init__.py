@@ -4,6 +4,7 @@
     module = tileiras.compile(bytecode, gpu_name="sm_90")
     module.cubin, module.ptx, module.entries
     print(module.ir("nv_tileas"))
+    tileiras.launch(kernel, grid, (a, b, c))        # compile and run in the simulator, on NumPy arrays
 """
 from __future__ import annotations
 
@@ -15,14 +16,15 @@ from tileiras.version import __version__
 if TYPE_CHECKING:
     from tileiras.codegen.resources import Entry, Parameter
     from tileiras.compiler import CompiledModule
+    from tileiras.launcher import launch
 
 __all__ = [
     "BytecodeError", "CompileError", "CompiledModule", "ConfigError", "Entry", "InputError", "Parameter",
-    "TileirasError", "UsageError", "__version__", "compile",
+    "TileirasError", "UsageError", "__version__", "compile", "launch",
 ]
 
 _HOMES = {"CompiledModule": "tileiras.compiler", "Entry": "tileiras.codegen.resources",
-          "Parameter": "tileiras.codegen.resources"}
+          "Parameter": "tileiras.codegen.resources", "launch": "tileiras.launcher"}
 
 
 def __getattr__(name: str) -> Any:

@@ -39,6 +39,39 @@ def test_mistakes_end_with_a_line_and_a_code(files, capsys, arguments, code, wor
     assert words in capsys.readouterr().err
 
 
+def test_bytecode_is_compiled_first(files, capsys):
+    import cuda.tile as ct
+
+    from tileiras.sim import cutile
+
+    @ct.kernel
+    def twice(x, y):
+        ct.store(y, (0,), ct.load(x, (0,), (64,)) + ct.load(x, (0,), (64,)))
+
+    x = np.arange(64, dtype=np.float32)
+    made = cutile.export(twice, (x, np.zeros_like(x)), "sm_80")
+    (files / "k.tileirbc").write_bytes(made.bytecode)
+    flat = ["--arg", str(files / "x.npy"), "--arg", "i32:64", "--arg", "i32:1", "--arg", "out:f32:64", "--arg", "i32:64", "--arg",
+            "i32:1"]
+    assert main([str(files / "k.tileirbc"), "--gpu-name", "sm_80", "-O", "0", *flat]) == 0
+    assert "argument 3: float32[64] = 0.0 2.0 4.0" in capsys.readouterr().out
+    assert main([str(files / "k.tileirbc"), "--gpu-name", "sm_1", *flat]) == 2
+    assert main([str(files / "x.npy")]) == 4
+
+
+def test_a_long_run_shows_how_far_it_is(files, capsys, monkeypatch):
+    from tileiras.tools import tileiras_sim
+
+    monkeypatch.setattr(tileiras_sim, "FIRST_SHOWN", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    progress = sim.Progress()
+    progress.total, progress.blocks, progress.budget = 10, 5, [900, 1000]
+    with tileiras_sim._bar(progress, True):
+        import time
+        time.sleep(0.1)
+    assert "[###############...............] 5 of 10 blocks, 100 instructions issued" in capsys.readouterr().err
+
+
 def test_damaged_text_is_refused_or_runs():
     random_ = random.Random(7)
     word = re.compile(r"[\w.%$:]+|[^\w\s]")

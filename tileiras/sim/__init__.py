@@ -16,7 +16,7 @@ from tileiras.sim.errors import (
     UninitializedRead,
     UnsupportedInstruction,
 )
-from tileiras.sim.launch import Report, simulate
+from tileiras.sim.launch import PointerTable, Progress, Report, simulate
 
 __all__ = [
     "BarrierError",
@@ -27,6 +27,8 @@ __all__ = [
     "LaunchError",
     "Misaligned",
     "OutOfBounds",
+    "PointerTable",
+    "Progress",
     "PtxSyntaxError",
     "Report",
     "SimulationError",

@@ -57,6 +57,7 @@ class Engine:
             count = int(np.count_nonzero(mask))
             st.set_mask(None if count == self.live_count else mask)
             self.fragment(at, count)
+        st.launch.progress.blocks += st.ctas
 
     def merge(self, block: int, mask: np.ndarray) -> None:
         """Make threads ready to run `block`."""

@@ -44,6 +44,28 @@ class Report:
     local_bytes: int = 0
 
 
+class Progress:
+    """How far a simulation is; another thread may read it meanwhile. `blocks` of `total` are done, `issued`
+    instructions so far."""
+
+    def __init__(self) -> None:
+        self.total = self.blocks = 0
+        self.budget = [0, 0]
+
+    @property
+    def issued(self) -> int:
+        return self.budget[1] - self.budget[0]
+
+
+class PointerTable:
+    """A launch argument: the address of 64-bit words in memory. An array among the words stands for its own address.
+
+    This is what a list of arrays becomes: for each its address, lengths and strides."""
+
+    def __init__(self, words: Sequence) -> None:
+        self.words = list(words)
+
+
 class Launch:
     """One launch: dimensions, and where arguments and module variables are in memory."""
 
@@ -63,6 +85,8 @@ class Launch:
         self.dynamic_shared = dynamic_shared
         self.undefined = undefined
         self.watch_races = watch_races
+        self.progress = Progress()
+        self.seed = 0
         self.memory = GlobalMemory()
         self.output: list[str] = []
         self.findings: dict[int, SimulationError] = {}          # by PTX line
@@ -88,10 +112,13 @@ class Launch:
     def _place_arrays(self, args: Sequence) -> dict[int, int]:
         """Give every array's memory an allocation; arrays that overlap share one. Returns {argument: address}."""
         spans = []
-        for i, a in enumerate(args):
-            if isinstance(a, np.ndarray):
-                low, high = np.lib.array_utils.byte_bounds(a) if a.size else (a.ctypes.data, a.ctypes.data)
-                spans.append((low, high, i, a))
+        tables = {i: a.words for i, a in enumerate(args) if isinstance(a, PointerTable)}
+        arrays = [(i, a) for i, a in enumerate(args) if isinstance(a, np.ndarray)]
+        inside = [(i, k) for i, words in tables.items() for k, w in enumerate(words) if isinstance(w, np.ndarray)]
+        arrays += [(len(args) + n, tables[i][k]) for n, (i, k) in enumerate(inside)]
+        for i, a in arrays:
+            low, high = np.lib.array_utils.byte_bounds(a) if a.size else (a.ctypes.data, a.ctypes.data)
+            spans.append((low, high, i, a))
         spans.sort(key=lambda s: (s[0], s[1], s[2]))
         out: dict[int, int] = {}
         k = 0
@@ -103,11 +130,17 @@ class Launch:
                 end += 1
             members = spans[k:end]
             raw = _bytes_at(low, high - low)
-            address = self.memory.add(f"argument {min(m[2] for m in members)}", raw)
+            first = min(m[2] for m in members)
+            name = f"argument {first}" if first < len(args) else f"an array in argument {inside[first - len(args)][0]}"
+            address = self.memory.add(name, raw)
             self._spans.append((raw, address))
             for member in members:
                 out[member[2]] = address + (member[3].ctypes.data - low)
             k = end
+        for i, words in tables.items():
+            at = {k: out[len(args) + n] for n, (j, k) in enumerate(inside) if j == i}
+            content = np.array([at[k] if k in at else int(w) & 2**64 - 1 for k, w in enumerate(words)], np.uint64)
+            out[i] = self.memory.add(f"argument {i}", content.view(np.uint8), readonly=True)
         self._keep = list(args)
         return out
 
@@ -251,7 +284,8 @@ def choose_entry(module: ptx.Module, kernel: str | None) -> ptx.Function:
 
 def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Sequence = (), block=None, *,
              dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
-             undefined: str = "propagate", races: bool = True) -> Report:
+             undefined: str = "propagate", races: bool = True, seed: int = 0,
+             progress: Progress | None = None) -> Report:
     """Run a PTX kernel on NumPy arrays.
 
     `args`: the launch parameters in order; an array stands for a pointer to its memory (written in place), NumPy and
@@ -261,6 +295,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     result has no value either) until it reaches an address, global memory, an atomic or a matrix product; a branch on
     such a value becomes a finding of the report.
     `races`: watch shared memory for accesses of different warps that no barrier orders; they become findings.
+    `seed`: in which order and how late asynchronous operations happen; 0 is as late as may be.
+    `progress`: is kept up to date, for others to read.
     Raises a SimulationError for every fault. Returns a Report."""
     if undefined not in ("raise", "propagate"):
         raise LaunchError(f"undefined is {undefined!r}; it may be raise or propagate")
@@ -290,6 +326,9 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
         report.shared_bytes, report.local_bytes = program.shared_size, program.local_size
         hits = [0] * len(program.blocks)
         budget = [max_instructions, max_instructions]
+        launch.seed = seed
+        launch.progress = progress or Progress()
+        launch.progress.total, launch.progress.budget = launch.ctas, budget
         try:
             _run_all(program, launch, hits, budget, batch_threads)
         finally:

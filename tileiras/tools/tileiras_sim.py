@@ -1,28 +1,44 @@
-"""The command `tileiras-sim`: run a PTX kernel on NumPy arrays, without a GPU.
+"""The command `tileiras-sim`: run a kernel on NumPy arrays, without a GPU, and check what it does.
 
     tileiras-sim kernel.ptx --grid 16,1 --arg x.npy --arg out:f32:1024 --arg i32:1024 --save 1=result.npy
+    tileiras-sim kernel.tileirbc --gpu-name sm_90 --grid 16 --arg ...
 
-An argument is, in the kernel's order: `FILE.npy` (an array; the file stays as it is), `out:TYPE:SHAPE` (an array of
-zeros, as `out:f32:16x256`), or `TYPE:VALUE` (a scalar). Exit codes: 0 success; 1 a malformed command line; 4 a file that
-can't be read or written; 5 a fault in the kernel, which is printed with its PTX line.
+Tile IR bytecode is compiled first; its grid counts tile blocks. An argument is, in the kernel's order:
+`FILE.npy` (an array; the file stays as it is), `out:TYPE:SHAPE` (an array of zeros, as `out:f32:16x256`), or
+`TYPE:VALUE` (a scalar).
+
+Exit codes: 0 success; 1 a malformed command line; 4 a file that can't be read or written; 5 a fault in the kernel, which
+is printed with its PTX line, or with `--fail-on-finding` a finding; for bytecode those of `tileiras` too (2, 3, 5). Runs of
+more than a second show how far they are on a terminal.
 """
 from __future__ import annotations
 
 import argparse
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from tileiras.errors import InputError, UsageError
-from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, read_text, report
+from tileiras.errors import CompileError, InputError, UsageError
+from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, read_bytes, report
+
+if TYPE_CHECKING:
+    from tileiras.sim import Progress
 
 _TYPES = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
           "u64": "uint64", "f16": "float16", "f32": "float32", "f64": "float64", "bool": "bool"}
 SHOWN = 8
+BAR = 30                    # characters of the progress bar
+FIRST_SHOWN, SHOWN_EVERY = 1.0, 0.25        # seconds
 
 
 def _arguments() -> argparse.ArgumentParser:
     parser = Arguments(prog="tileiras-sim", description="tileiras-sim: run a PTX kernel on the CPU and check what it does")
-    parser.add_argument("input", metavar="<PTX file>")
+    parser.add_argument("input", metavar="<PTX or Tile IR bytecode file>")
+    parser.add_argument("--gpu-name", default="sm_90", metavar="SM", help="what bytecode is compiled for (default: sm_90)")
+    parser.add_argument("--opt-level", "-O", type=int, default=3, metavar="N", help="bytecode's level (default: 3)")
     parser.add_argument("--kernel", help="the entry to run (default: the only one)")
     parser.add_argument("--grid", default="1", metavar="X,Y,Z", help="blocks in the grid (default: 1)")
     parser.add_argument("--block", metavar="X,Y,Z", help="threads in a block (default: the kernel's .reqntid)")
@@ -35,7 +51,11 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--max-instructions", type=int, metavar="N", help="stop after issuing so many instructions")
     parser.add_argument("--strict", action="store_true",
                         help="any arithmetic on a register that was never written is a fault")
+    parser.add_argument("--seed", type=int, default=0, metavar="N",
+                        help="in which order asynchronous operations happen (0: each as late as may be)")
+    parser.add_argument("--fail-on-finding", action="store_true", help="exit with 5 when there are findings")
     parser.add_argument("--counts", action="store_true", help="print the instructions executed by kind")
+    parser.add_argument("--no-progress", action="store_true", help="no progress bar")
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
     return parser
 
@@ -91,22 +111,69 @@ def _save(request: str, args: list) -> None:
         raise InputError(f"unable to write output file '{path}': {error.strerror}") from error
 
 
+def _ptx(path: str, gpu_name: str, level: int) -> str:
+    """The PTX to run: the file's, or what its bytecode compiles to. Raises InputError and the compiler's errors."""
+    from tileiras.bytecode.container import MAGIC
+
+    data = read_bytes(path)
+    if data.startswith(MAGIC):
+        from tileiras.launcher import compiled
+
+        return compiled(data, gpu_name, level).ptx
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"'{path}' is neither Tile IR bytecode nor UTF-8 text: {error.reason} at byte "
+                         f"{error.start}") from error
+
+
+@contextmanager
+def _bar(progress: Progress, wanted: bool) -> Iterator[None]:
+    """A line on the terminal that says how far a long run is."""
+    if not wanted or not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+
+    def draw() -> None:
+        wait = FIRST_SHOWN
+        while not done.wait(wait):
+            wait = SHOWN_EVERY
+            full = BAR * progress.blocks // max(progress.total, 1)
+            sys.stderr.write(f"\r[{'#' * full}{'.' * (BAR - full)}] {progress.blocks:,} of {progress.total:,} blocks, "
+                             f"{progress.issued:,} instructions issued ")
+            sys.stderr.flush()
+        if wait == SHOWN_EVERY:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    drawer = threading.Thread(target=draw, daemon=True)
+    drawer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        drawer.join()
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; its exit code."""
     given = _arguments().parse_args(arguments)
     try:
-        text = read_text(given.input)
+        text = _ptx(given.input, given.gpu_name, given.opt_level)
         import numpy as np
 
-        from tileiras.sim import simulate
+        from tileiras.sim import Progress, simulate
         from tileiras.sim.launch import DEFAULT_BUDGET
 
         args = [_argument(a) for a in given.arg]
         start = time.perf_counter()
-        result = simulate(text, given.kernel, _dimensions(given.grid), args,
-                          _dimensions(given.block) if given.block else None, dynamic_shared=given.shared,
-                          max_instructions=given.max_instructions or DEFAULT_BUDGET,
-                          undefined="raise" if given.strict else "propagate")
+        progress = Progress()
+        with _bar(progress, not given.no_progress):
+            result = simulate(text, given.kernel, _dimensions(given.grid), args,
+                              _dimensions(given.block) if given.block else None, dynamic_shared=given.shared,
+                              max_instructions=given.max_instructions or DEFAULT_BUDGET,
+                              undefined="raise" if given.strict else "propagate", seed=given.seed, progress=progress)
         seconds = time.perf_counter() - start
         sys.stdout.write(result.output)
         for finding in result.findings:
@@ -123,6 +190,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{n:>16,}  {kind}")
         for request in given.save:
             _save(request, args)
+        if given.fail_on_finding and result.findings:
+            return CompileError.exit_code
     except PROGRAM_ERRORS as error:
         return report(error)
     return 0

@@ -1,0 +1,55 @@
+"""`launch`: compile a tile kernel for an SM and run it in the simulator, on NumPy arrays, without a GPU."""
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from tileiras.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tileiras.compiler import CompiledModule
+    from tileiras.sim import Report
+
+FINDINGS = ("raise", "keep")
+
+
+@lru_cache(maxsize=64)
+def compiled(bytecode: bytes, gpu_name: str, opt_level: int) -> CompiledModule:
+    """The module's PTX, with source lines for the findings; the last few are kept."""
+    import tileiras
+    return tileiras.compile(bytecode, gpu_name, opt_level, lineinfo=True, emit="ptx")
+
+
+def launch(kernel: Any, grid: int | Sequence[int], args: Sequence[Any], *, gpu_name: str = "sm_90",
+           opt_level: int | None = None, name: str | None = None, findings: str = "raise", **simulation: Any) -> Report:
+    """Compile a kernel for `gpu_name` and run it in the simulator; arrays are written in place.
+
+    `kernel`: a cuTile kernel (`@ct.kernel`), whose `args` are those of `ct.launch` with NumPy arrays or CPU tensors for
+    arrays; or Tile IR bytecode, whose `args` are the flat launch parameters of its entry `name` (default: the only
+    one): an array for a pointer, then its shape and strides as the frontend passes them. `grid`: tile blocks, up to
+    three dimensions. `opt_level`: by default the kernel's own, or 3. `findings`: "raise" raises the first finding (a
+    race, a branch on a value that was never written) after the arrays are written; "keep" leaves them in the report.
+    `simulation`: options of `tileiras.sim.simulate`, such as `seed` and `max_instructions`.
+
+    What the kernel prints goes to the standard output. Returns the simulator's report. Raises the errors of
+    `tileiras.compile`, and a `tileiras.sim.SimulationError` for a fault in the kernel."""
+    from tileiras import sim
+
+    if findings not in FINDINGS:
+        raise ConfigError(f"findings is {findings!r}; it may be raise or keep")
+    if isinstance(kernel, bytes | bytearray | memoryview):
+        bytecode, flat = bytes(kernel), list(args)
+        level = 3 if opt_level is None else opt_level
+    else:
+        from tileiras.sim import cutile
+        exported = cutile.export(kernel, args, gpu_name)
+        bytecode, flat, name = exported.bytecode, exported.flat, exported.symbol
+        level = exported.opt_level if opt_level is None else opt_level
+    module = compiled(bytecode, gpu_name, level)
+    report = sim.simulate(module.ptx, name, grid, flat, **simulation)
+    sys.stdout.write(report.output)
+    if findings == "raise" and report.findings:
+        raise report.findings[0]
+    return report
