@@ -102,6 +102,42 @@ class BarrierError(SimulationError):
     kind = "barrier"
 
 
+class MissingProxyFence(SimulationError):
+    """Memory passes between ordinary accesses and an asynchronous engine without the fence between their proxies."""
+
+    kind = "missing proxy fence"
+
+
+class InFlight(SimulationError):
+    """A place or register is touched while an asynchronous operation uses it."""
+
+    kind = "in flight"
+
+
+class TransactionMismatch(SimulationError):
+    """The bytes that an mbarrier expects aren't those that its copies bring."""
+
+    kind = "transaction bytes"
+
+
+class DescriptorError(SimulationError):
+    """A descriptor or tensor map with bits that can't be."""
+
+    kind = "descriptor"
+
+
+class TensorMemoryError(SimulationError):
+    """Tensor memory leaked, freed twice, or used outside an allocation."""
+
+    kind = "tensor memory"
+
+
+class UseAfterExit(SimulationError):
+    """Shared memory of a block that has exited is used."""
+
+    kind = "use after exit"
+
+
 class Deadlock(SimulationError):
     """Threads wait for something that can't come any more."""
 
