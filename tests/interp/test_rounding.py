@@ -276,3 +276,11 @@ def test_two_products_keep_every_bit() -> None:
         for p, q, n, e in zip(a, b, nearest, error):
             missing = operation(Fraction(p), Fraction(q)) - Fraction(n)
             assert (missing > 0) - (missing < 0) == np.sign(e)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("fmt", (F16, BF16, F32, F64), ids=lambda f: f.name)
+def test_a_number_by_infinity_is_exactly_zero(fmt: FloatFormat, mode: str) -> None:
+    a, b = np.array([3, -3, 3], fmt.dtype), np.array([np.inf, np.inf, -np.inf], fmt.dtype)
+    got = floats.arithmetic("divide", fmt, mode, False)(a, b).astype(np.float64)
+    assert got.tolist() == [0, 0, 0] and np.signbit(got).tolist() == [False, True, True]

@@ -140,5 +140,5 @@ def _moderate(a: F64Array, exponent: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _tidy(result: Any, error: Any, finite_operands: Any) -> F64Array:
-    error = np.where(np.isfinite(result), error, 0.0)
+    error = np.where(np.isfinite(result) & finite_operands, error, 0.0)
     return np.where(np.isinf(result) & finite_operands, -np.sign(result), error)

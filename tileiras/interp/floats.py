@@ -117,9 +117,13 @@ def maths(name: str, fmt: FloatFormat, ftz: bool = False) -> Callable[..., Any]:
 
 
 def integral_power(fmt: FloatFormat) -> Callable[[Any, Any], Any]:
-    """The function (x, n) -> x ** n for integer n."""
+    """The function (x, n) -> x ** n for integers n, which count as signed: the one of i1 is -1."""
     raised = maths("pow", fmt)
-    return lambda x, n: raised(x, np.asarray(n).astype(np.int64 if fmt is F64 else np.float64))
+
+    def power(x: Any, n: Any) -> Any:
+        n = np.asarray(n)
+        return raised(x, (-n.astype(np.int8) if n.dtype == np.bool_ else n).astype(np.int64 if fmt is F64 else np.float64))
+    return power
 
 
 def remainder(fmt: FloatFormat) -> Callable[[Any, Any], Any]:
