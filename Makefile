@@ -5,6 +5,7 @@
 #   make test-all   the same and the slow tests
 #   make coverage   the whole kernel suite at -O0 and -O3 on every SM; writes docs/coverage.md (an hour or more)
 #   make bench      compile time and code beside the original's
+#   make bench-suite  compile time of the whole kernel suite beside the original's, file by file
 #   make hardware   build what only a GPU can answer, packed for a machine with one
 #   make gpu        run that here, where a GPU is; answers into docs/hardware.md
 #   make clean      forget the environments and everything built
@@ -17,7 +18,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 # The frontend looks for `tileiras` on PATH.
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test test-all lint coverage bench hardware gpu clean
+.PHONY: demo test test-all lint coverage bench bench-suite hardware gpu clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.demo
@@ -40,6 +41,9 @@ coverage: $(VENV)/.test
 
 bench: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench --reference $(REFERENCE)/bin/python $(ARGS)
+
+bench-suite: $(VENV)/.demo $(REFERENCE)/.installed
+	@$(BIN)/python -m bench.suite_ratio --reference $(REFERENCE)/bin/python $(ARGS)
 
 hardware: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench.hardware.prepare --reference $(REFERENCE)/bin/python --tar $(ARGS)
