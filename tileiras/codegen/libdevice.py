@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tileiras.codegen.guards import QUICK
+
 REFLECT_FTZ = 0
 """Subnormals are kept: a module mixes ops with and without flush-to-zero, so it is said per instruction."""
 REFLECT_PREC_SQRT = 1
 """Square roots are IEEE unless an op asks for an approximation."""
 
-_DECLARATION = re.compile(r"^declare\b[^\n@]*@(__nv_\w+)\([^\n]*\n?", re.MULTILINE)
+_DECLARATION = re.compile(r"^declare\b[^\n@]*@(__nv_[\w.]+)\([^\n]*\n?", re.MULTILINE)
 _DEFINITION = re.compile(r"^define (?:internal )?", re.MULTILINE)
 _ATTRIBUTE_GROUP = re.compile(r" #\d+")
 _SOURCE_LOCATION = re.compile(r", !srcloc !\d+")
@@ -60,6 +62,12 @@ class Libdevice:
         known = self._texts.get(name)
         if known is not None:
             return known
+        if name in QUICK:
+            guard = QUICK[name]
+            whole, needs = self._symbol(guard.function)
+            text = re.sub(guard.pattern, "icmp ne i32 0, 0", whole, flags=re.MULTILINE)
+            self._texts[name] = text.replace(f"@{guard.function}(", f"@{name}(", 1), needs
+            return self._texts[name]
         if name in self._functions:
             text = _COMMENT.sub("", str(self._functions[name]))
             text = _LOOP.sub("", _SOURCE_LOCATION.sub("", _ATTRIBUTE_GROUP.sub("", text)))
@@ -87,7 +95,7 @@ class Libdevice:
         wanted = dict.fromkeys(_DECLARATION.findall(llvm_ir))
         if not wanted:
             return llvm_ir
-        missing = [name for name in wanted if name not in self._functions]
+        missing = [name for name in wanted if name not in self._functions and name not in QUICK]
         if missing:
             raise UnknownFunction(f"libdevice has no function '{missing[0]}'")
         answers = {"__CUDA_FTZ": REFLECT_FTZ, "__CUDA_PREC_SQRT": REFLECT_PREC_SQRT, "__CUDA_ARCH": cc * 10}

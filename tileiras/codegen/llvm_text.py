@@ -259,6 +259,11 @@ def _gep(p: Printer, op: Operation) -> None:
     p.lines.append(f"  {_assign(p, op)}getelementptr {element}, {p.typed(base)}, {p.typed(index)}")
 
 
+def _alloca(p: Printer, op: Operation) -> None:
+    p.lines.append(f"  {_assign(p, op)}alloca [{_data(op, 'count')} x {type_text(op.properties['elem_type'])}], "
+                   f"align {_data(op, 'alignment')}")
+
+
 def _load(p: Printer, op: Operation) -> None:
     flags = _text(op, "flags")
     volatile = "volatile " if flags == "volatile" else ""
@@ -342,7 +347,7 @@ PRINTERS: dict[str, Callable[[Printer, Operation], None]] = {
     **{c.name: _binary for c in llvm.BINARY.values()}, **{c.name: _cast for c in llvm.CASTS.values()},
     "llvm.icmp": _compare, "llvm.fcmp": _compare, "llvm.select": _operands, "llvm.fneg": _operands,
     "llvm.extractelement": _operands, "llvm.insertelement": _insert,
-    "llvm.getelementptr": _gep, "llvm.load": _load, "llvm.store": _store, "llvm.shufflevector": _shuffle,
+    "llvm.getelementptr": _gep, "llvm.alloca": _alloca, "llvm.load": _load, "llvm.store": _store, "llvm.shufflevector": _shuffle,
     "llvm.extractvalue": _extractvalue, "llvm.call": _call, "llvm.inline_asm": _asm, "llvm.cmpxchg": _cmpxchg,
     "llvm.fence": _fence, "llvm.br": _br, "llvm.cond_br": _cond_br,
     "llvm.return": lambda p, op: p.lines.append("  ret void"),
@@ -351,15 +356,17 @@ PRINTERS: dict[str, Callable[[Printer, Operation], None]] = {
 }
 
 
-def print_module(module: Operation, *, lines: bool = False, debug: bool = False, optimized: bool = True) -> str:
+def print_module(module: Operation, *, lines: bool = False, debug: bool = False, optimized: bool = True,
+                 program: str = "") -> str:
     """LLVM IR text of a builtin module of llvm.mlir.global and llvm.func ops.
 
     `lines` keeps source locations for line directives, `debug` for debug sections; `optimized` is what those say.
+    `program` is the tile program as text, for the cubin to hold.
     """
     info: DebugInfo | None = None
     if lines or debug:
         from tileiras.codegen.debug_info import DebugInfo
-        info = DebugInfo(full=debug, optimized=optimized)
+        info = DebugInfo(full=debug, optimized=optimized, program=program)
     p = Printer(info)
     for op in module.regions[0].block.ops:
         if isinstance(op, llvm.Global):

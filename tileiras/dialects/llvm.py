@@ -86,6 +86,7 @@ Icmp = _op("icmp", "lhs rhs", attrs="predicate")
 Fcmp = _op("fcmp", "lhs rhs", attrs="predicate")
 Select = _op("select", "condition true_value false_value")
 Getelementptr = _op("getelementptr", "base index", attrs="elem_type")
+Alloca = _op("alloca", "", attrs="count elem_type alignment")  # in the entry block only
 Load = _op("load", "ptr", attrs="alignment flags?")          # flags: "invariant", "volatile", "nontemporal"
 Store = _op("store", "value ptr", results="", attrs="alignment flags?")
 Extractelement = _op("extractelement", "vector index")
@@ -122,7 +123,7 @@ class Global(TileOp):
 
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in [
-    *BINARY.values(), *CASTS.values(), Fneg, Icmp, Fcmp, Select, Getelementptr, Load, Store, Extractelement, Insertelement,
+    *BINARY.values(), *CASTS.values(), Fneg, Icmp, Fcmp, Select, Getelementptr, Alloca, Load, Store, Extractelement, Insertelement,
     Shufflevector, Extractvalue, Call, InlineAsm, Cmpxchg, Fence, Br, CondBr, Ret, Unreachable, Constant, Poison, AddressOf,
     Func, Global]}
 TYPES = (PtrType, StructType, VoidType)

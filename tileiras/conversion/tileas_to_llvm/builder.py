@@ -83,6 +83,7 @@ class Builder:
         self._constants: dict[tuple[Attribute, int], SSAValue] = {}
         self._known: dict[SSAValue, int] = {}
         self._poison: dict[Attribute, SSAValue] = {}
+        self._local: Any = None
 
     # --- blocks ---------------------------------------------------------------------------------------------------
 
@@ -365,6 +366,21 @@ class Builder:
         if isinstance(offset.type, VectorType) and not isinstance(t, VectorType):
             t = vec(offset.type.get_shape()[0], t)
         return self._one(llvm.Getelementptr, [base, offset], t, {"elem_type": elem})
+
+    def local_words(self, count: int) -> SSAValue:
+        """A generic pointer to the thread's own scratch of at least `count` 64-bit words: one array a function, whose
+        contents hold until the next use of this method."""
+        if self._local is None:
+            self._local = llvm.Alloca.create(result_types=[ptr(llvm.GENERIC)], properties={
+                "count": IntAttr(0), "elem_type": I64, "alignment": IntAttr(16)})
+            first = self.entry.first_op
+            if first is None:
+                self.entry.add_op(self._local)
+            else:
+                self.entry.insert_op_before(self._local, first)
+        known: Any = self._local.properties["count"]
+        self._local.properties["count"] = IntAttr(max(known.data, count))
+        return self._local.results[0]
 
     def load(self, t: Attribute, p: SSAValue, align: int, flags: str = "") -> SSAValue:
         """flags: "" or "invariant" / "volatile"."""

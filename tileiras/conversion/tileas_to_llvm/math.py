@@ -11,14 +11,15 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I32, width_of
-from tileiras.conversion.tileas_to_llvm.core import Lowering
+from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
 from tileiras.conversion.tileas_to_llvm.elementwise import each, text
+from tileiras.conversion.tileas_to_llvm.slow_paths import guarded
 
 LOG2_E = 1.4426950408889634
 
 _LIBRARY = {
     "math.exp": "exp", "math.exp2": "exp2", "math.log": "log", "math.log2": "log2", "math.rsqrt": "rsqrt",
-    "math.sin": "sin", "math.cos": "cos", "math.tan": "tan", "math.sinh": "sinh", "math.cosh": "cosh",
+    "math.sinh": "sinh", "math.cosh": "cosh",
     "math.tanh": "tanh", "math.powf": "pow", "math.atan2": "atan2"}
 _FAST = {"math.exp2": "ex2.approx", "math.rsqrt": "rsqrt.approx"}
 
@@ -50,6 +51,17 @@ def _function(low: Lowering, op: Any, args: tuple[SSAValue, ...]) -> SSAValue:
             scaled = b.binary("fmul", args[0], b.const(LOG2_E, F32))
             return b.call(f"llvm.nvvm.ex2.approx{ftz}.f32", F32, [scaled])
     return library(low, _LIBRARY[op.name], *args)
+
+
+@lowers("math.sin", "math.cos", "math.tan")
+def trigonometric(low: Lowering, op: Any) -> None:
+    b = low.b
+    regs = list(dict.fromkeys(low.regs(op.operands[0])))
+    t = regs[0].type
+    narrow = t in (F16, BF16)
+    results = guarded(low, f"__nv_{op.name[5:]}{'' if t == F64 else 'f'}", [b.cast("fpext", x, F32) if narrow else x for x in regs])
+    found = dict(zip(regs, (b.cast("fptrunc", y, t) if narrow else y for y in results)))
+    low.set(op.results[0], [found[x] for x in low.regs(op.operands[0])])
 
 
 @each("math.fpowi")
