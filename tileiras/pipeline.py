@@ -83,6 +83,10 @@ def lower_to_llvm(module: Any, options: Any) -> str:
     """cuda_tile module to LLVM IR text, for `options.target` at `options.opt_level`."""
     from tileiras.codegen.llvm_text import print_module
     after = getattr(options, "after_pass", None)
+    lines, debug = getattr(options, "lineinfo", False), getattr(options, "device_debug", False)
+    program = ""
+    if lines or debug:
+        from tileiras.dialects.cuda_tile.asm_lines import annotate
+        program = annotate(module)
     ir = run(module, options.target, options, after=after)
-    return print_module(ir, lines=getattr(options, "lineinfo", False), debug=getattr(options, "device_debug", False),
-                        optimized=getattr(options, "opt_level", 3) > 0)
+    return print_module(ir, lines=lines, debug=debug, optimized=getattr(options, "opt_level", 3) > 0, program=program)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tileiras.codegen import client, gate
-from tileiras.codegen.ptx_fixup import empty_ptx, fix_ptx
+from tileiras.codegen.location_table import complete, read_table, without_text
+from tileiras.codegen.ptx_fixup import PTX_VERSION, empty_ptx, fix_ptx
 from tileiras.codegen.resources import Entry, entries_of_ptx, with_resources
 from tileiras.driver.targets import MAX_PARAMETER_BYTES, Target, find_target
 from tileiras.errors import CompileError
@@ -46,6 +47,9 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
         for phase, seconds in phases.items():
             timing(phase, seconds)
     ptx = fix_ptx(ptx)
+    table = read_table(llvm_ir)
+    if table is not None:
+        ptx = complete(ptx, table)
     for entry in entries_of_ptx(ptx):
         if entry.param_bytes > MAX_PARAMETER_BYTES:
             raise CompileError(f"Formal parameter space overflowed ({entry.param_bytes} bytes required, max "
@@ -74,7 +78,11 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
     flags = ptxas.arguments(target.ptx, opt_level, lineinfo=lineinfo, device_debug=device_debug,
                             sanitize=sanitize, extra=ptxas_flags)
     start = time.perf_counter()
-    assembled = ptxas.assemble(ptx, flags)
+    try:
+        assembled = ptxas.assemble(ptx, flags)
+    except ptxas.TooOldError:
+        ptx = without_text(ptx, PTX_VERSION)
+        assembled = ptxas.assemble(ptx, flags)
     if timing is not None:
         timing("ptxas", time.perf_counter() - start)
     entries = with_resources(entries_of_ptx(ptx), assembled.report)

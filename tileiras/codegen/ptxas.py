@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 
 from tileiras.codegen import toolchain
+from tileiras.codegen.location_table import TEXT_VERSION
 from tileiras.errors import CompileError
 
 DEFAULT_TIMEOUT = 1800.0
@@ -14,6 +15,10 @@ _NO_DEBUG_SECTIONS = "section not found"
 """What ptxas says of `-g` when the program carries no debug information; nothing a user could act on."""
 
 _SANITIZER_FLAGS = {"memcheck": ("-sanitize=memcheck", "-g-tmem-access-check")}
+
+
+class TooOldError(CompileError):
+    """ptxas doesn't know the PTX version that carries a program's text."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,8 @@ def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT) -> As
                               env={**os.environ, "TMPDIR": os.path.dirname(cubin_path)})
         report = done.stderr.decode(errors="replace")
         if done.returncode != 0:
-            raise CompileError(_explain(done.returncode, report + done.stdout.decode(errors="replace")))
+            refusal = TooOldError if f"version {TEXT_VERSION}" in report else CompileError
+            raise refusal(_explain(done.returncode, report + done.stdout.decode(errors="replace")))
         with open(cubin_path, "rb") as file:
             cubin = file.read()
         if not cubin:

@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects.cuda_tile.asm_format import SPELLINGS, Element, format_of
 from tileiras.dialects.cuda_tile.asm_names import NameTable, is_unwritten
-from tileiras.dialects.cuda_tile.asm_types import PREFIX, full_type_text, type_text
+from tileiras.dialects.cuda_tile.asm_types import PREFIX, bare_type_text, full_type_text, type_text
 from tileiras.dialects.cuda_tile.asm_values import dense_text, float_text, quoted
 from tileiras.dialects.cuda_tile.attrs import (
     ASSUME_PREDICATES,
@@ -137,6 +137,9 @@ class TextPrinter:
         return ", ".join(f"{self.operand(a)}: {type_text(a.type)}" for a in block.args)
 
     def _foreign(self, op: Operation) -> str:
+        if op.name == "builtin.module":
+            inner = "".join(f"  {self.op_text(part, 2, False)}\n" for part in op.regions[0].block.ops)
+            return f"module {{\n{inner}}}"
         from io import StringIO
 
         from xdsl.printer import Printer
@@ -152,13 +155,13 @@ def attribute_text(attribute: Attribute, typed: bool = True) -> str:
         type_ = attribute.type
         if isinstance(type_, IntegerType) and type_.width.data == 1:
             return "true" if attribute.value.data else "false"
-        suffix = "" if not typed or (isinstance(type_, IntegerType) and type_.width.data == 64) else f" : {type_}"
+        suffix = "" if not typed or (isinstance(type_, IntegerType) and type_.width.data == 64) else f" : {bare_type_text(type_)}"
         return f"{attribute.value.data}{suffix}"
     if isinstance(attribute, FloatAttr):
         text = float_text(attribute.type, float_bits(attribute))
         if not typed or (isinstance(attribute.type, Float64Type) and not text.startswith("0x")):
             return text
-        return f"{text} : {attribute.type}"
+        return f"{text} : {bare_type_text(attribute.type)}"
     if isinstance(attribute, ArrayAttr):
         return f"[{', '.join(map(attribute_text, attribute.data))}]"
     if isinstance(attribute, DictionaryAttr):

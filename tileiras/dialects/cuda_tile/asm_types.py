@@ -36,6 +36,11 @@ def type_text(type_: Attribute) -> str:
     return type_.name.removeprefix(PREFIX) + _parameters(type_)
 
 
+def bare_type_text(type_: Attribute) -> str:
+    """An element type as it stands outside a tile type, where the dialect's own have their prefix."""
+    return type_text(type_) if isinstance(type_, (IntegerType, AnyFloat)) else str(type_)
+
+
 @cache
 def full_type_text(type_: Attribute) -> str:
     """The type as diagnostics show it, prefix included."""

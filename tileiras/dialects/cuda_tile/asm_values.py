@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from tileiras.dialects.cuda_tile.asm_types import bare_type_text
 from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 
@@ -238,7 +239,7 @@ def constant_hint(constant: DenseElementsAttr) -> str:
             value = f"_{integer_value(patterns[0], type_.width.data)}"
         else:
             value = _float_hint(type_, patterns[0])
-    return f"cst{value}_{type_}"
+    return f"cst{value}_{bare_type_text(type_)}"
 
 
 def _float_hint(type_: Attribute, bits: int) -> str:

@@ -203,10 +203,24 @@ class CallSiteLocAttr(DebugAttr):
         return (("callee", self.data[0]), ("caller", self.data[1]))
 
 
+class TextLocAttr(DebugAttr):
+    """A location with the op's place in the program's text: data is (location, line, column), both from 1."""
+
+    name = "cuda_tile.text_loc"
+
+    def __init__(self, location: Attribute, line: int, column: int) -> None:
+        super().__init__((location, line, column))
+
+    def _fields(self) -> tuple[tuple[str, Any], ...]:
+        return tuple(zip(("location", "line", "column"), self.data))
+
+
 def source_position(location: Attribute | None) -> tuple[str, int, int] | None:
     """(file, line, column) of a location, of the innermost callee for a call site; None where it is unknown."""
     for _ in range(MAX_SCOPE_DEPTH):
-        if isinstance(location, CallSiteLocAttr):
+        if isinstance(location, TextLocAttr):
+            location = location.data[0]
+        elif isinstance(location, CallSiteLocAttr):
             location = location.callee
         elif isinstance(location, DILocAttr):
             return location.data[:3]
