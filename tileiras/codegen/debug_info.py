@@ -32,6 +32,8 @@ from tileiras.dialects.cuda_tile.debug import (
 PRODUCER = "tileiras"
 _MAX_COLUMN = 65535
 """LLVM keeps columns in 16 bits; a larger one means "unknown"."""
+_FLOATS = {"half": ("f16", 16, "DW_ATE_float"), "bfloat": ("bf16", 16, "DW_ATE_float"),
+           "float": ("f32", 32, "DW_ATE_float"), "double": ("f64", 64, "DW_ATE_float")}
 _MAX_LINE = 0x7FFFFFFF
 _MAX_FRAMES = 4 * MAX_SCOPE_DEPTH
 """How many calls a location may nest; what lies outside of them is left out."""
@@ -77,8 +79,10 @@ class DebugInfo:
         self._keys: dict[int, int] = {}
         self._places: dict[Place, int] = {}
         self._keep: list[Any] = []  # locations are known by identity while they live
+        self._types: dict[str, str] = {}
         self._unit = ""
         self._type = ""
+        self._variables = ""
 
     def _node(self, text: str) -> str:
         name = f"!{self._next}"
@@ -94,7 +98,8 @@ class DebugInfo:
                 f"!DIFile(filename: {quote(name)}, directory: {quote(folder if folder else slash)})")
         return found
 
-    def _subprogram(self, key: tuple[str, str, int], name: str, linkage: str, path: str, line: int) -> str:
+    def _subprogram(self, key: tuple[str, str, int], name: str, linkage: str, path: str, line: int,
+                    variables: str = "") -> str:
         found = self._subprograms.get(key)
         if found is None:
             file = self._file(path)
@@ -107,7 +112,7 @@ class DebugInfo:
             found = self._subprograms[key] = self._node(
                 f"distinct !DISubprogram(name: {quote(name)}, linkageName: {quote(linkage)}, scope: {file}, "
                 f"file: {file}, line: {line}, type: {self._type}, scopeLine: {line}, "
-                f"spFlags: DISPFlagDefinition, unit: {self._unit})")
+                f"spFlags: DISPFlagDefinition, unit: {self._unit}{variables})")
         return found
 
     def kernel(self, name: str, location: Attribute | None) -> str:
@@ -117,7 +122,39 @@ class DebugInfo:
         path, line, _ = self._position(location)
         subprogram = _subprogram_of(location)
         shown = subprogram.subprogram_name if subprogram is not None else name
-        return self._subprogram(("kernel", name, 0), shown, name, path, subprogram.line if subprogram else line)
+        variables = ""
+        if self._full:
+            self._variables, self._next = f"!{self._next}", self._next + 1
+            variables = f", retainedNodes: {self._variables}"
+        return self._subprogram(("kernel", name, 0), shown, name, path, subprogram.line if subprogram else line, variables)
+
+    def parameters(self, kernel: str, location: Attribute | None, values: list[tuple[str, str]]) -> list[str]:
+        """What makes the parameters of the kernel just opened visible to a debugger, as lines of its entry block.
+
+        `values`: type and name of each in LLVM IR. Bytecode has no names for them; they get those of the program's text.
+        """
+        if not self._full or not kernel or location is None:
+            return []
+        path, line, _ = self._position(location)
+        at = self._node(f"!DILocation(line: {line}, column: 0, scope: {kernel})")
+        lines, nodes = [], []
+        for i, (type_, value) in enumerate(values):
+            nodes.append(self._node(f"!DILocalVariable(name: {quote(f'arg{i}')}, arg: {i + 1}, scope: {kernel}, "
+                                    f"file: {self._file(path)}, line: {line}, type: {self._basic_type(type_)})"))
+            lines.append(f"  #dbg_value({type_} {value}, {nodes[-1]}, !DIExpression(), {at})")
+        self._lines.append(f"{self._variables} = !{{{', '.join(nodes)}}}")
+        return lines
+
+    def _basic_type(self, type_: str) -> str:
+        found = self._types.get(type_)
+        if found is None:
+            if type_.startswith("ptr"):
+                text = '!DIDerivedType(tag: DW_TAG_pointer_type, name: "ptr", baseType: null, size: 64)'
+            else:
+                name, bits, encoding = _FLOATS.get(type_) or (type_, int(type_[1:]), "DW_ATE_signed")
+                text = f"!DIBasicType(name: {quote(name)}, size: {max(bits, 8)}, encoding: {encoding})"
+            found = self._types[type_] = self._node(text)
+        return found
 
     def location(self, location: Attribute | None, kernel: str) -> str:
         """The `!N` of an instruction in the function `kernel` (from `kernel()`), or "" if it is unknown."""

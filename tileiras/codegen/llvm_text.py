@@ -142,6 +142,8 @@ class Printer:
                     sources = ", ".join(f"[ {self.value(values[n])}, %{self.labels[source]} ]"
                                         for source, values in edges[block])
                     self.lines.append(f"  {self.value(arg)} = phi {type_text(arg.type)} {sources}")
+            if debug is not None and not i:
+                self.lines += debug.parameters(scope, func.location, [(type_text(a.type), self.value(a)) for a in block.args])
             if debug is None or not scope:
                 for op in block.ops:
                     PRINTERS[op.name](self, op)
