@@ -4,6 +4,8 @@
 #   make test       all that guards a commit (under 20 minutes on two cores)
 #   make test-all   the same and the slow tests
 #   make coverage   the whole kernel suite at -O0 and -O3 on every SM; writes docs/coverage.md (an hour or more)
+#   make tables     every op x type x rounding x flag, compiled, run and compared; writes docs/numerics.md (five minutes)
+#   make fuzz N=1000    random programs at -O0 to -O3 on all SMs, and ten times as many damaged files (docs/fuzzing.md)
 #   make bench      compile time and code beside the original's
 #   make bench-suite  compile time of the whole kernel suite beside the original's, file by file
 #   make hardware   build what only a GPU can answer, packed for a machine with one
@@ -12,13 +14,15 @@
 
 PYTHON ?= python3
 JOBS ?= 2
+N ?= 1000
+SEED ?= 0
 VENV := .venv
 REFERENCE := .venv-reference
 BIN := $(CURDIR)/$(VENV)/bin
 # The frontend looks for `tileiras` on PATH.
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test test-all lint coverage bench bench-suite hardware gpu clean
+.PHONY: demo test test-all lint coverage tables fuzz bench bench-suite hardware gpu clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.demo
@@ -38,6 +42,12 @@ lint: $(VENV)/.test
 
 coverage: $(VENV)/.test
 	@$(BIN)/python -m tests.kernels.coverage --jobs $(JOBS) --write docs/coverage.md $(ARGS)
+
+tables: $(VENV)/.test
+	@$(BIN)/python -m tests.tables --write docs/numerics.md $(ARGS)
+
+fuzz: $(VENV)/.test
+	@$(BIN)/python -m tests.fuzz --programs $(N) --seed $(SEED) $(ARGS)
 
 bench: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench --reference $(REFERENCE)/bin/python $(ARGS)
