@@ -2,14 +2,16 @@
 
     // expected-error@+2 {{op operand #0 must be}}
     // expected-error-re @below {{got {{[0-9]+}} operands}}
+    // expected-warning @below {{unknown hint key}}
 
-A text is cut at lines `// -----`; every part must give exactly the errors it expects, each at its line. Expected notes,
-warnings and remarks are skipped: this project attaches none to errors.
+A text is cut at lines `// -----`; every part must give exactly the errors and warnings it expects, each at its line.
+Expected notes and remarks are skipped: this project attaches none to errors.
 """
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xdsl.ir import Operation
@@ -20,33 +22,49 @@ from tileiras.dialects.cuda_tile.op import CudaTileOp
 from tileiras.dialects.cuda_tile.ops import Module
 from tileiras.dialects.cuda_tile.verify import Verifier
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
+from tileiras.dialects.cuda_tile.verify_hints import FAILED, hint_problems
+from tileiras.errors import TileirasError
 
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
-_EXPECTED = re.compile(r"expected-error(-re)? *(?:@([+-]\d+|above|below|unknown))? *\{\{(.*?)\}\}(?!\}) *$")
+_EXPECTED = re.compile(r"expected-(error|warning)(-re)? *(?:@([+-]\d+|above|below|unknown))? *\{\{(.*?)\}\}(?!\}) *$")
+_PLACE = re.compile(r":(\d+):\d+$")
 
 
 class Complaint(NamedTuple):
-    """An error at a line of the whole text (counted from 1; 0 where unknown)."""
+    """An error or a warning at a line of the whole text (counted from 1; 0 where unknown)."""
 
     line: int
     message: str
+    severity: str = "error"
 
 
 class Expected(NamedTuple):
-    """An expected error: its line (0 for any), its text, whether that is a pattern."""
+    """An expected complaint: its line (0 for any), its text, whether that is a pattern."""
 
     line: int
     text: str
     is_pattern: bool
+    severity: str = "error"
 
     def matches(self, complaint: Complaint) -> bool:
-        if self.line and self.line != complaint.line:
+        if self.severity != complaint.severity or (self.line and self.line != complaint.line):
             return False
         if not self.is_pattern:
             return self.text in complaint.message
         parts = re.split(r"\{\{(.*?)\}\}", self.text)
         pattern = "".join(re.escape(part) if i % 2 == 0 else f"(?:{part})" for i, part in enumerate(parts))
         return re.search(pattern, complaint.message) is not None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a text is checked: more ops than the dialect's, warnings of hints, what is done after verification (it may
+    raise a TileirasError, at its location, or an InvalidOp)."""
+
+    extra_ops: Mapping[str, type[CudaTileOp]] = field(default_factory=dict)
+    warn_hints: bool = False
+    error_hints: bool = False
+    then: Callable[[list[Operation]], None] | None = None
 
 
 def split(text: str) -> Iterator[tuple[int, str]]:
@@ -59,13 +77,13 @@ def split(text: str) -> Iterator[tuple[int, str]]:
 
 
 def expectations(text: str, before: int = 0) -> list[Expected]:
-    """The errors that the comments of a text announce."""
+    """The errors and warnings that the comments of a text announce."""
     found = []
     lines = text.split("\n")
     for index, line in enumerate(lines):
         match = _EXPECTED.search(line.rstrip())
         if match is not None:
-            found.append(Expected(_target(lines, index, match[2], before), match[3], match[1] is not None))
+            found.append(Expected(_target(lines, index, match[3], before), match[4], match[2] is not None, match[1]))
     return found
 
 
@@ -83,18 +101,40 @@ def _target(lines: list[str], index: int, where: str | None, before: int) -> int
     return before + index + 1
 
 
-def complaints(text: str, file_name: str = "-", before: int = 0,
-               extra_ops: Mapping[str, type[CudaTileOp]] | None = None) -> list[Complaint]:
-    """What reading and verifying a text complains about: one parse error, or one error an entry."""
+def complaints(text: str, file_name: str = "-", before: int = 0, settings: Settings | None = None) -> list[Complaint]:
+    """What reading and verifying a text complains about: one parse error, or one error an entry; then warnings."""
+    settings = settings or Settings()
     try:
-        ops = parse_ops(text, file_name, extra_ops=extra_ops)
+        ops = parse_ops(text, file_name, extra_ops=settings.extra_ops)
     except TextError as error:
         return [Complaint(before + error.line, message) for message in (error.message, *error.also)]
-    return [Complaint(before + _line_of(error.op), message) for error in invalid_ops(ops)
-            for message in (error.message, *error.also)]
+    found = [Complaint(before + line_of(error.op), message) for error in invalid_ops(ops)
+             for message in (error.message, *error.also)]
+    if settings.warn_hints:
+        found += _hint_complaints(ops, before, settings.error_hints)
+    if not found and settings.then is not None:
+        try:
+            settings.then(ops)
+        except InvalidOp as error:
+            found.append(Complaint(before + line_of(error.op), error.message))
+        except TileirasError as error:
+            place = _PLACE.search(error.loc or "")
+            found.append(Complaint(before + int(place[1]) if place else 0, error.message))
+    return found
 
 
-def _line_of(op: Operation) -> int:
+def _hint_complaints(ops: list[Operation], before: int, is_error: bool) -> Iterator[Complaint]:
+    for top in ops:
+        for op in top.walk():
+            problems = list(hint_problems(op))
+            line = before + line_of(op)
+            yield from (Complaint(line, problem, "warning") for problem in problems)
+            if problems and is_error:
+                yield Complaint(line, f"'{op.name}' op {FAILED}")
+
+
+def line_of(op: Operation) -> int:
+    """The line of an op's location, 0 where it is unknown."""
     position = source_position(op.location)
     return 0 if position is None else position[1]
 
@@ -122,16 +162,38 @@ def invalid_ops(ops: list[Operation]) -> Iterator[InvalidOp]:
                 yield error
 
 
-def check(text: str, file_name: str = "-", extra_ops: Mapping[str, type[CudaTileOp]] | None = None) -> list[str]:
-    """What is wrong with a text's diagnostics: errors missing and errors too many, one line each."""
-    out = []
+class Outcome(NamedTuple):
+    """What became of one announced complaint: met by one at its line and of its text, or by one at its line only."""
+
+    expected: Expected
+    at_its_line: bool
+    with_its_text: bool
+
+
+def compare(text: str, file_name: str = "-", settings: Settings | None = None) -> tuple[list[Outcome], list[Complaint]]:
+    """Every announced complaint with its outcome, and the complaints that none announced."""
+    outcomes: list[Outcome] = []
+    unannounced: list[Complaint] = []
     for before, part in split(text):
-        raised = complaints(part, file_name, before, extra_ops)
+        raised = complaints(part, file_name, before, settings)
+        missed = []
         for expected in expectations(part, before):
             match = next((complaint for complaint in raised if expected.matches(complaint)), None)
-            if match is not None:
-                raised.remove(match)
+            if match is None:
+                missed.append(expected)
             else:
-                out.append(f"{file_name}:{expected.line}: expected error \"{expected.text}\" was not produced")
-        out += (f"{file_name}:{line}: unexpected error: {message}" for line, message in raised)
-    return out
+                raised.remove(match)
+                outcomes.append(Outcome(expected, True, True))
+        for expected in missed:
+            near = next((c for c in raised if c.severity == expected.severity and c.line == expected.line), None)
+            outcomes.append(Outcome(expected, near is not None, False))
+        unannounced += raised
+    return outcomes, unannounced
+
+
+def check(text: str, file_name: str = "-", settings: Settings | None = None) -> list[str]:
+    """What is wrong with a text's diagnostics: those missing and those too many, one line each."""
+    outcomes, unannounced = compare(text, file_name, settings)
+    out = [f"{file_name}:{expected.line}: expected {expected.severity} \"{expected.text}\" was not produced"
+           for expected, _, met in outcomes if not met]
+    return out + [f"{file_name}:{c.line}: unexpected {c.severity}: {c.message}" for c in unannounced]

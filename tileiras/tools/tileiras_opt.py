@@ -3,6 +3,7 @@
     tileiras-opt kernel.mlir                                       parse, verify, print
     tileiras-opt kernel.mlir --to=nv_tileas --gpu-name=sm_90       the pipeline down to a level
     tileiras-opt aa.mlir --passes=simplify,dce                     single passes
+    tileiras-opt kernel.mlir --canonicalize                        cuda_tile's canonical form
     tileiras-opt --list-pipeline -O3                               the pipeline
     tileiras-opt kernel.mlir --verify-diagnostics --split-input-file
 
@@ -15,20 +16,22 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileiras.errors import BytecodeError, CompileError, InputError, UsageError
 from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, read_bytes, report, write_text
 
 _LOWER_LEVEL = re.compile(r'"nv_tilea[as]\.|^ *builtin\.module|"arith\.|"scf\.', re.MULTILINE)
-_ENTRY_LEVELS = {"convert-cudatile-to-tileaa": "cuda_tile", "convert-tileaa-to-tileas": "nv_tileaa",
-                 "convert-tileas-to-llvm": "nv_tileas"}
+CUDA_TILE_PASSES: dict[str, str] = {"canonicalize": "tileiras.transforms.canonicalize:run"}
+"""Passes on cuda_tile that the pipeline doesn't run: "module:name" of a function that is called with the top op."""
 
 
 def _arguments() -> argparse.ArgumentParser:
     parser = Arguments(prog="tileiras-opt", description="tileiras-opt: run passes on Tile IR text")
     parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="what to read (default: stdin)")
     parser.add_argument("--passes", "-passes", metavar="PASS[,PASS...]", help="run these passes in this order")
+    parser.add_argument("--canonicalize", "-canonicalize", action="store_true", help="the same as --passes=canonicalize")
     parser.add_argument("--to", metavar="LEVEL", help="run the pipeline down to this level")
     parser.add_argument("--gpu-name", default="sm_90", metavar="SM", help="the target (default: sm_90)")
     parser.add_argument("-O", dest="opt_level", type=int, default=3, metavar="N", help="optimization level (default 3)")
@@ -38,6 +41,9 @@ def _arguments() -> argparse.ArgumentParser:
                        ("split-input-file", "treat parts between lines `// -----` as files of their own"),
                        ("mlir-print-debuginfo", "print locations"),
                        ("mlir-print-op-generic", "print MLIR's generic form"),
+                       ("Wunsupported-hints", "warn of optimization hints that have no effect"),
+                       ("Werr-hints", "with -Wunsupported-hints: take such hints for errors"),
+                       ("no-implicit-module", "accepted: text stands as it is"),
                        ("allow-unregistered-dialect", "accepted: ops of other dialects always pass through")):
         parser.add_argument(f"--{name}", f"-{name}", action="store_true", help=text)
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
@@ -52,8 +58,9 @@ def list_pipeline(opt_level: int) -> str:
     return "".join(f"{entry.name:<32}{entry.level}\n" for entry in PIPELINE if entry.min_opt <= opt_level)
 
 
-def read_ir(data: bytes, file_name: str) -> Any:
-    """The module in a file: bytecode, cuda_tile text or a lower level's text. Raises BytecodeError."""
+def read_ir(data: bytes, file_name: str, extra_ops: Mapping[str, Any] | None = None) -> Any:
+    """The program in a file: bytecode, cuda_tile text or a lower level's text. Several ops at the top of cuda_tile text
+    stand in a builtin.module. Raises BytecodeError."""
     from tileiras.driver.main import BYTECODE_MAGIC
 
     if data.startswith(BYTECODE_MAGIC):
@@ -69,16 +76,32 @@ def read_ir(data: bytes, file_name: str) -> Any:
         raise BytecodeError(f"the input is neither bytecode nor UTF-8 text: byte {error.start}") from error
     if "cuda_tile.module" not in text and _LOWER_LEVEL.search(text):
         return parse_lower(text, file_name)
-    return _parse_cuda_tile(text, file_name)
+    return _parse_cuda_tile(text, file_name, extra_ops)
 
 
-def _parse_cuda_tile(text: str, file_name: str) -> Any:
-    from tileiras.dialects.cuda_tile.asm_parse import parse_module
-    from tileiras.dialects.cuda_tile.verify import verify_program
+def _parse_cuda_tile(text: str, file_name: str, extra_ops: Mapping[str, Any] | None) -> Any:
+    from tileiras.dialects.cuda_tile.asm_parse import parse_ops
+    from tileiras.tools.diagnostics import invalid_ops
 
-    module = parse_module(text, file_name)
-    verify_program(module)
-    return module
+    ops = parse_ops(text, file_name, extra_ops=extra_ops)
+    for error in invalid_ops(ops):
+        raise BytecodeError(error.message, error.op.source_location if hasattr(error.op, "source_location") else None)
+    return _program(ops)
+
+
+def _program(ops: list[Any]) -> Any:
+    """The one module among the ops; else the ops in a builtin.module."""
+    from xdsl.dialects.builtin import ModuleOp
+
+    if len(ops) == 1 and ops[0].name == "builtin.module":
+        inner = list(ops[0].body.block.ops)
+        if len(inner) != 1 or inner[0].name != "cuda_tile.module":
+            return ops[0]
+        inner[0].detach()
+        return inner[0]
+    for op in ops:
+        op.detach()
+    return ops[0] if len(ops) == 1 and ops[0].name == "cuda_tile.module" else ModuleOp(ops)
 
 
 def parse_lower(text: str, file_name: str = "-") -> Any:
@@ -120,21 +143,33 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
 
     target = find_target(given.gpu_name)
     options = CompileOptions(target=target, opt_level=given.opt_level, verify_each=given.verify_each)
+    passes = {entry.name: entry for entry in PIPELINE}
+    names = [name for name in (given.passes or "").split(",") if name] + ["canonicalize"] * given.canonicalize
     try:
+        for name in names:
+            if name in CUDA_TILE_PASSES:
+                _cuda_tile_pass(name)(module)
+            elif name in passes:
+                module = passes[name].apply(module, target, options)
+            else:
+                known = ", ".join(sorted({*passes, *CUDA_TILE_PASSES}))
+                raise UsageError(f"unknown pass '{name}'; known: {known}")
+            if given.verify_each:
+                module.verify()
         if given.to is not None:
             if given.to not in LEVELS:
                 raise UsageError(f"unknown level '{given.to}'; known: {', '.join(LEVELS)}")
             return run(module, target, options, stop_at=given.to)
-        passes = {entry.name: entry for entry in PIPELINE}
-        for name in filter(None, (given.passes or "").split(",")):
-            if name not in passes:
-                raise UsageError(f"unknown pass '{name}'; known: {', '.join(sorted(passes))}")
-            module = passes[name].apply(module, target, options)
-            if given.verify_each:
-                module.verify()
         return module
     except VerifyException as error:
         raise CompileError(f"a pass left an invalid module: {error}") from error
+
+
+def _cuda_tile_pass(name: str) -> Callable[[Any], None]:
+    from importlib import import_module
+
+    module, function = CUDA_TILE_PASSES[name].split(":")
+    return getattr(import_module(module), function)
 
 
 def module_text(module: Any, given: argparse.Namespace) -> str:
@@ -144,22 +179,41 @@ def module_text(module: Any, given: argparse.Namespace) -> str:
         from xdsl.printer import Printer
 
         stream = StringIO()
-        Printer(stream, print_generic_format=True).print_op(module)
+        Printer(stream, print_generic_format=True, print_debuginfo=given.mlir_print_debuginfo).print_op(module)
         return stream.getvalue() + "\n"
-    if module.name == "cuda_tile.module":
+    if module.name == "cuda_tile.module" or _holds_cuda_tile(module):
         from tileiras.dialects.cuda_tile.asm_print import print_module
 
         return print_module(module, given.mlir_print_debuginfo)
     return f"{str(module).rstrip()}\n"
 
 
-def _verify_diagnostics(data: bytes, file_name: str) -> int:
-    from tileiras.tools.diagnostics import check
+def _holds_cuda_tile(module: Any) -> bool:
+    return module.name == "builtin.module" and any(op.name.startswith("cuda_tile.") for op in module.body.block.ops)
 
-    wrong = check(data.decode(), file_name)
+
+def _verify_diagnostics(data: bytes, given: argparse.Namespace, extra_ops: Mapping[str, Any] | None) -> int:
+    from tileiras.tools.diagnostics import Settings, check
+
+    then = None if not (given.passes or given.canonicalize) else lambda ops: run_passes(_program(ops), given)
+    wrong = check(data.decode(), given.input, Settings(extra_ops or {}, given.Wunsupported_hints, given.Werr_hints, then))
     for line in wrong:
         print(line, file=sys.stderr)
     return UsageError.exit_code if wrong else 0
+
+
+def _say_hints(module: Any, given: argparse.Namespace) -> None:
+    """Warn of hints without effect. Raises BytecodeError if they are errors."""
+    from tileiras.dialects.cuda_tile.debug import render_location
+    from tileiras.dialects.cuda_tile.verify_hints import FAILED, hint_problems
+
+    for op in module.walk():
+        problems = list(hint_problems(op))
+        place = render_location(op.location) if problems else None
+        for problem in problems:
+            print(f"{f'loc({place}): ' if place else ''}warning: {problem}", file=sys.stderr)
+        if problems and given.Werr_hints:
+            raise BytecodeError(f"'{op.name}' op {FAILED}", place)
 
 
 def _parts(data: bytes, is_split: bool) -> list[bytes]:
@@ -170,8 +224,8 @@ def _parts(data: bytes, is_split: bool) -> list[bytes]:
     return [part.encode() for _, part in split(data.decode())]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; its exit code."""
+def main(arguments: list[str] | None = None, extra_ops: Mapping[str, Any] | None = None) -> int:
+    """Run the command; its exit code. `extra_ops`: more ops than the dialect's, by their name without `cuda_tile.`."""
     given = _arguments().parse_args(arguments)
     code = 0
     try:
@@ -180,11 +234,14 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         data = read_bytes(given.input)
         if given.verify_diagnostics:
-            return _verify_diagnostics(data, given.input)
+            return _verify_diagnostics(data, given, extra_ops)
         out = []
         for part in _parts(data, given.split_input_file):
             try:
-                out.append(module_text(run_passes(read_ir(part, given.input), given), given))
+                module = read_ir(part, given.input, extra_ops)
+                if given.Wunsupported_hints:
+                    _say_hints(module, given)
+                out.append(module_text(run_passes(module, given), given))
             except PROGRAM_ERRORS as error:
                 code = report(error)
         write_text(given.output_file, "// -----\n".join(out))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileiras.errors import BytecodeError, UsageError
@@ -22,13 +23,16 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("input", nargs="?", default="-", metavar="FILE", help="what to read (default: stdin)")
     kind = parser.add_mutually_exclusive_group(required=True)
     for name, text in (("cudatilebc-to-mlir", "bytecode to text"), ("mlir-to-cudatilebc", "text to bytecode"),
-                       ("test-cudatile-roundtrip", "text to bytecode to text")):
+                       ("test-cudatile-roundtrip", "text to bytecode to text"),
+                       ("list-versions", "print the versions of bytecode that can be read and written")):
         kind.add_argument(f"--{name}", f"-{name}", dest="kind", action="store_const", const=name, help=text)
     parser.add_argument("--bytecode-version", "-bytecode-version", metavar="V", help="the version to write (13.1 ...)")
     parser.add_argument("--mlir-print-debuginfo", "-mlir-print-debuginfo", action="store_true",
                         help="print locations")
-    parser.add_argument("--no-implicit-module", "-no-implicit-module", action="store_true",
-                        help="accepted for compatibility: text is always one cuda_tile.module")
+    parser.add_argument("--verify-diagnostics", "-verify-diagnostics", action="store_true",
+                        help="compare errors with `// expected-error` comments")
+    for name in ("no-implicit-module", "allow-unregistered-dialect", "Wunsupported-hints", "Werr-hints"):
+        parser.add_argument(f"--{name}", f"-{name}", action="store_true", help="accepted for compatibility")
     parser.add_argument("--split-input-file", "-split-input-file", action="store_true",
                         help="treat parts between lines `// -----` as files of their own")
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
@@ -47,17 +51,24 @@ def to_text(bytecode: bytes, locations: bool = False) -> str:
     return print_module(module, locations)
 
 
-def to_bytecode(text: str, file_name: str = "-", version: Any = None) -> bytes:
+def to_bytecode(text: str, file_name: str = "-", version: Any = None,
+                extra_ops: Mapping[str, Any] | None = None) -> bytes:
     """The bytecode of a text's module, of the newest version unless one is given. Raises BytecodeError."""
+    from tileiras.dialects.cuda_tile.asm_parse import parse_module
+    from tileiras.dialects.cuda_tile.verify import verify_program
+
+    module = parse_module(text, file_name, extra_ops=extra_ops)
+    verify_program(module)
+    return _write(module, version)
+
+
+def _write(module: Any, version: Any) -> bytes:
+    """A module that was read from text as bytecode."""
     from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
 
     from tileiras.bytecode import write
     from tileiras.bytecode.version import CURRENT_VERSION
-    from tileiras.dialects.cuda_tile.asm_parse import parse_module
-    from tileiras.dialects.cuda_tile.verify import verify_program
 
-    module = parse_module(text, file_name, locations=False)
-    verify_program(module)
     for op in module.walk():
         if isinstance(op.location, FileLineColLoc):  # bytecode has places with a scope only
             op.location = UnknownLoc()
@@ -79,7 +90,7 @@ def parse_version(text: str | None) -> Any:
     return version
 
 
-def _translate(given: argparse.Namespace, data: bytes) -> bytes:
+def _translate(given: argparse.Namespace, data: bytes, extra_ops: Mapping[str, Any] | None) -> bytes:
     if given.kind == "cudatilebc-to-mlir":
         from tileiras.driver.main import check_magic
 
@@ -89,30 +100,60 @@ def _translate(given: argparse.Namespace, data: bytes) -> bytes:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise BytecodeError(f"the input is no UTF-8 text: {error.reason} at byte {error.start}") from error
-    bytecode = to_bytecode(text, given.input, parse_version(given.bytecode_version))
+    bytecode = to_bytecode(text, given.input, parse_version(given.bytecode_version), extra_ops)
     if given.kind == "mlir-to-cudatilebc":
         return bytecode
     return to_text(bytecode, given.mlir_print_debuginfo).encode("utf-8", "backslashreplace")
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; its exit code."""
+def writer(version_text: str | None) -> Callable[[list[Any]], None]:
+    """A function that writes modules as bytecode of a version and forgets it: for what the writer complains about."""
+    version = parse_version(version_text)
+
+    def translate(ops: list[Any]) -> None:
+        for op in ops:
+            _write(op, version)
+
+    return translate
+
+
+def _verify_diagnostics(given: argparse.Namespace, text: str, extra_ops: Mapping[str, Any] | None) -> int:
+    from tileiras.tools.diagnostics import Settings, check
+
+    wrong = check(text, given.input, Settings(extra_ops or {}, then=writer(given.bytecode_version)))
+    for line in wrong:
+        print(line, file=sys.stderr)
+    return UsageError.exit_code if wrong else 0
+
+
+def main(arguments: list[str] | None = None, extra_ops: Mapping[str, Any] | None = None) -> int:
+    """Run the command; its exit code. `extra_ops`: more ops than the dialect's, by their name without `cuda_tile.`."""
     given = _arguments().parse_args(arguments)
     code = 0
     try:
+        if given.kind == "list-versions":
+            from tileiras.bytecode.version import SUPPORTED_VERSIONS
+
+            write_bytes(given.output_file, "".join(f"{version}\n" for version in SUPPORTED_VERSIONS).encode())
+            return 0
         data = read_bytes(given.input)
         parts = [data]
-        if given.split_input_file and given.kind != "cudatilebc-to-mlir":
-            from tileiras.tools.diagnostics import split
+        if given.kind != "cudatilebc-to-mlir":
+            if given.verify_diagnostics:
+                return _verify_diagnostics(given, data.decode(), extra_ops)
+            if given.split_input_file:
+                from tileiras.tools.diagnostics import split
 
-            parts = [part.encode() for _, part in split(data.decode())]
+                parts = [part.encode() for _, part in split(data.decode())]
         out = []
         for part in parts:
             try:
-                out.append(_translate(given, part))
+                out.append(_translate(given, part, extra_ops))
             except PROGRAM_ERRORS as error:
                 code = report(error)
         write_bytes(given.output_file, b"// -----\n".join(out) if len(parts) > 1 else b"".join(out)) if out else None
+    except UnicodeDecodeError as error:
+        return report(BytecodeError(f"the input is no UTF-8 text: byte {error.start}"))
     except PROGRAM_ERRORS as error:
         return report(error)
     return code

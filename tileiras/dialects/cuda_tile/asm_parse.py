@@ -42,9 +42,10 @@ class TextError(BytecodeError):
         self.also = also
 
 
-def parse_module(text: str, file_name: str = "-", locations: bool = True) -> Module:
+def parse_module(text: str, file_name: str = "-", locations: bool = True,
+                 extra_ops: Mapping[str, type[CudaTileOp]] | None = None) -> Module:
     """The one module in a text; globals and entries without a module get one called `kernels`. Raises TextError."""
-    ops = parse_ops(text, file_name, locations)
+    ops = parse_ops(text, file_name, locations, extra_ops)
     if len(ops) == 1 and ops[0].name == "builtin.module":
         ops = [op.detach() or op for op in list(ops[0].regions[0].block.ops)]
     if len(ops) == 1 and isinstance(ops[0], Module):
