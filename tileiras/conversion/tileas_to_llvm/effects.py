@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
 from tileiras.dialects import llvm
+from tileiras.dialects.cuda_tile.debug import source_position
 from tileiras.dialects.llvm import ptr
 
 
@@ -43,11 +44,8 @@ def lower_assert(low: Lowering, op: Operation) -> None:
 
 def source_line(op: Operation) -> tuple[str, int]:
     """(file, line) of an op, ("unknown", 0) where the bytecode gives none."""
-    location = op.location
-    file, line = getattr(location, "filename", None), getattr(location, "line", None)
-    if file is None or line is None:
-        return "unknown", 0
-    return str(getattr(file, "data", file)), int(getattr(line, "data", line))
+    position = source_position(op.location)
+    return ("unknown", 0) if position is None else position[:2]
 
 
 @lowers("nv_tileas.gdc_wait")
