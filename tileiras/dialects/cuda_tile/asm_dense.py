@@ -14,7 +14,7 @@ from tileiras.dialects.cuda_tile.asm_scan import ParseError
 from tileiras.dialects.cuda_tile.asm_types import full_type_text, type_text
 from tileiras.dialects.cuda_tile.asm_values import FORMATS, float_format
 from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr
-from tileiras.dialects.cuda_tile.dense import element_bytes, is_valid_buffer, significant_bits
+from tileiras.dialects.cuda_tile.dense import is_valid_buffer, packed
 from tileiras.dialects.cuda_tile.types import TileType
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def parse_constant(scanner: AttributeScanner) -> DenseElementsAttr:
     if raw is not None:
         return _from_hex(scanner, raw, type_, start)
     _check_shape(scanner, shape, type_, start)
-    return _pack(literal.patterns, type_)
+    return packed(literal.patterns, type_)
 
 
 def parse_dense_builtin(scanner: AttributeScanner) -> Attribute:
@@ -73,7 +73,7 @@ def parse_dense_builtin(scanner: AttributeScanner) -> Attribute:
     else:
         literal = _Literal(scanner, type_.element_type)
         _check_shape(scanner, literal.read(), type_, start)
-        attribute = _pack(literal.patterns, type_)
+        attribute = packed(literal.patterns, type_)
     scanner.pos = end
     return attribute
 
@@ -153,21 +153,6 @@ class _Literal:
         if value >> float_format(self.element).width or value < 0:
             raise scanner.error("float constant out of range for type", start)
         return value
-
-
-def _pack(patterns: list[int], type_: TileType) -> DenseElementsAttr:
-    """The raw buffer of elements in row-major order, or of one for all."""
-    if significant_bits(type_.element_type) == 1:
-        if len(set(patterns)) == 1:
-            return DenseElementsAttr(type_, b"\xff" if patterns[0] else b"\x00")
-        packed = bytearray((len(patterns) + 7) // 8)
-        for i, bit in enumerate(patterns):
-            packed[i >> 3] |= bit << (i & 7)
-        return DenseElementsAttr(type_, bytes(packed))
-    if len(set(patterns)) == 1:
-        patterns = patterns[:1]
-    width = element_bytes(type_.element_type)
-    return DenseElementsAttr(type_, b"".join(pattern.to_bytes(width, "little") for pattern in patterns))
 
 
 def _from_hex(scanner: Any, text: str, type_: TileType, position: int) -> DenseElementsAttr:

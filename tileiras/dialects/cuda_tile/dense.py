@@ -6,6 +6,7 @@ low bit first, except that a single byte of 0x00 or 0xFF fills the tile.
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.builtin import (
@@ -20,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr
+from tileiras.dialects.cuda_tile.types import TileType
 
 TF32_BITS = 19
 
@@ -71,3 +73,18 @@ def element_patterns(constant: DenseElementsAttr) -> tuple[int, ...]:
     width = element_bytes(element_type)
     mask = (1 << significant_bits(element_type)) - 1
     return tuple(int.from_bytes(raw[i:i + width], "little") & mask for i in range(0, len(raw), width))
+
+
+def packed(patterns: Sequence[int], type_: TileType) -> DenseElementsAttr:
+    """The constant with these elements in row-major order (or one for all), each as its bit pattern."""
+    if significant_bits(type_.element_type) == 1:
+        if len(set(patterns)) == 1:
+            return DenseElementsAttr(type_, b"\xff" if patterns[0] else b"\x00")
+        bits = bytearray((len(patterns) + 7) // 8)
+        for i, bit in enumerate(patterns):
+            bits[i >> 3] |= bit << (i & 7)
+        return DenseElementsAttr(type_, bytes(bits))
+    if len(set(patterns)) == 1:
+        patterns = patterns[:1]
+    width = element_bytes(type_.element_type)
+    return DenseElementsAttr(type_, b"".join(pattern.to_bytes(width, "little") for pattern in patterns))

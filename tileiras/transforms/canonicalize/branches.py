@@ -1,0 +1,318 @@
+"""Canonical forms of `if`.
+
+A branch ends in `yield`, or leaves by `return`, `break` or `continue`. What follows an `if` both of whose branches
+leave is never reached. A rule never leaves a body with an end that its op doesn't allow: a `for` ends in `continue`
+alone, a `loop` in `continue` or `break`, an entry in `return`.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tileiras.dialects.cuda_tile.ops import (
+    AndI,
+    Break,
+    Broadcast,
+    Continue,
+    Entry,
+    For,
+    If,
+    Loop,
+    Reshape,
+    Return,
+    Select,
+    Yield,
+)
+from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.transforms.canonicalize.rewriting import boolean, erase, erase_from, make, negate, negated, replace
+
+_ENDS: dict[type[Operation], tuple[type[Operation], ...]] = {
+    For: (Continue,), Loop: (Continue, Break), Entry: (Return,), If: (Yield, Return, Continue, Break),
+}
+"""How the body of an op may end."""
+
+
+def _end(region: Region) -> Operation | None:
+    """A branch's last op; None where there is no branch."""
+    return region.block.last_op if region.blocks else None
+
+
+def _leaves(region: Region) -> bool:
+    return isinstance(_end(region), (Return, Break, Continue))
+
+
+def _yielded(region: Region) -> tuple[SSAValue, ...]:
+    end = _end(region)
+    return tuple(end.operands) if isinstance(end, Yield) else ()
+
+
+def _is_within(value: SSAValue, region: Region) -> bool:
+    owner: Any = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    return bool(region.blocks) and block is region.block
+
+
+def _may_end_here(op: Operation, end: Operation) -> bool:
+    """Whether the block that holds `op` may end with `end`."""
+    parent = op.parent_op()
+    allowed = next((ends for cls, ends in _ENDS.items() if isinstance(parent, cls)), ())
+    return isinstance(end, allowed)
+
+
+def _inline(op: Any, region: Region) -> bool:
+    """Put a branch in the place of the `if`."""
+    end = _end(region)
+    assert end is not None
+    if not isinstance(end, Yield) and not _may_end_here(op, end):
+        return False
+    block = op.parent
+    for inner in list(region.block.ops):
+        inner.detach()
+        if inner is not end or not isinstance(end, Yield):
+            block.insert_op_before(inner, op)
+    if isinstance(end, Yield):
+        values = tuple(end.operands)
+        end.erase()
+        replace(op, values)
+    else:
+        erase_from(op)
+    return True
+
+
+def _select(before: Operation, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+    """A select of tiles by one condition, broadcast to their shape."""
+    type_, scalar = yes.type, condition.type
+    assert isinstance(type_, TileType) and isinstance(scalar, TileType)
+    if type_.rank:
+        ones = TileType((1,) * type_.rank, scalar.element_type)
+        condition = make(before, Reshape, (condition,), (ones,)).results[0]
+        condition = make(before, Broadcast, (condition,), (TileType(type_.shape, scalar.element_type),)).results[0]
+    return make(before, Select, (condition, yes, no), (type_,)).results[0]
+
+
+def _set_yield(region: Region, values: Sequence[SSAValue]) -> None:
+    end = _end(region)
+    if isinstance(end, Yield):
+        end.operands = tuple(values)
+
+
+def _rebuilt(op: Any, kept: Sequence[int]) -> Any:
+    """The `if` with only some of its results, its branches moved there; the old one stays, empty."""
+    new = make(op, If, (op.operands[0],), [op.results[i].type for i in kept], regions=[Region(), Region()])
+    for old, region in zip(op.regions, new.regions):
+        old.move_blocks(region)
+    return new
+
+
+# The rules, in the order in which they are tried.
+
+def swap_negated(op: Any) -> bool:
+    """if (not c) A else B -> if c B else A."""
+    inner = negated(op.operands[0])
+    if inner is None or not op.elseRegion.blocks:
+        return False
+    op.operands = (inner,)
+    then, other = Region(), Region()
+    op.thenRegion.move_blocks(then)
+    op.elseRegion.move_blocks(other)
+    other.move_blocks(op.thenRegion)
+    then.move_blocks(op.elseRegion)
+    return True
+
+
+def drop_unused_results(op: Any) -> bool:
+    used = [i for i, result in enumerate(op.results) if result.first_use is not None]
+    if len(used) == len(op.results) or all(_leaves(region) for region in op.regions):
+        return False
+    for region in op.regions:
+        values = _yielded(region)
+        _set_yield(region, [values[i] for i in used] if values else ())
+    new = _rebuilt(op, used)
+    for i, result in zip(used, new.results):
+        op.results[i].replace_all_uses_with(result)
+    erase(op)
+    return True
+
+
+def forward_yielded(op: Any) -> bool:
+    """A result that both branches yield alike is that value; true and false are the condition, or its negation."""
+    if not op.results or not all(isinstance(_end(region), Yield) for region in op.regions):
+        return False
+    changed = False
+    for result, yes, no in zip(op.results, _yielded(op.thenRegion), _yielded(op.elseRegion)):
+        if result.first_use is None:
+            continue
+        value = yes if yes is no else None
+        sides = boolean(yes), boolean(no)
+        if value is None and result.type == op.operands[0].type and sides in ((True, False), (False, True)):
+            value = op.operands[0] if sides[0] else negate(op, op.operands[0])
+        if value is not None:
+            result.replace_all_uses_with(value)
+            changed = True
+    return changed
+
+
+def take_known_branch(op: Any) -> bool:
+    condition = boolean(op.operands[0])
+    if condition is None:
+        return False
+    region = op.regions[0 if condition else 1]
+    if not region.blocks:
+        erase(op)
+        return True
+    return _inline(op, region)
+
+
+def results_to_selects(op: Any) -> bool:
+    """Results that are known before the `if` become selects; where one branch leaves, they are what the other yields."""
+    if not op.results or all(_leaves(region) for region in op.regions):
+        return False
+    if not all(isinstance(result.type, TileType) for result in op.results):
+        return False
+    then, other = op.regions
+    yes = _yielded(other if _leaves(then) else then)
+    no = _yielded(then if _leaves(other) else other)
+    kept = [i for i, (a, b) in enumerate(zip(yes, no)) if any(_is_within(v, r) for v in (a, b) for r in op.regions)]
+    if len(kept) == len(op.results):
+        return False
+    for region in op.regions:
+        values = _yielded(region)
+        if values:
+            _set_yield(region, [values[i] for i in kept])
+    new = _rebuilt(op, kept)
+    results = dict(zip(kept, new.results))
+    for i, (a, b) in enumerate(zip(yes, no)):
+        if i not in results:
+            results[i] = a if a is b else _select(new, new.operands[0], a, b)
+    replace(op, [results[i] for i in range(len(op.results))])
+    return True
+
+
+def drop_empty_else(op: Any) -> bool:
+    other = op.elseRegion
+    if op.results or not other.blocks or not isinstance(other.block.first_op, Yield):
+        return False
+    other.detach_block(other.block).erase()
+    return True
+
+
+def _matched(op: Any, before: Any) -> tuple[Region | None, Region | None]:
+    """The branches of an `if` taken where the one before it takes its first, and where it takes its second."""
+    condition, previous = op.operands[0], before.operands[0]
+    yes, no = op.regions
+    if condition is previous:
+        pair = yes, no
+    elif negated(condition) is previous or negated(previous) is condition:
+        pair = no, yes
+    else:
+        return None, None
+    first, second = (region if region.blocks else None for region in pair)
+    return (None if _leaves(before.thenRegion) else first), (None if _leaves(before.elseRegion) else second)
+
+
+def _append(region: Region, other: Region, results: Sequence[SSAValue]) -> None:
+    """Put the ops of a branch behind those of another, whose yielded values stand for `results` there."""
+    if not region.blocks:
+        other.move_blocks(region)
+        return
+    end = region.block.last_op
+    assert isinstance(end, Yield)
+    values = tuple(end.operands)
+    for result, value in zip(results, values):
+        for use in list(result.uses):
+            if _is_under(use.operation, other):
+                use.operation.operands[use.index] = value
+    erase(end)
+    for inner in list(other.block.ops):
+        inner.detach()
+        region.block.add_op(inner)
+    last = region.block.last_op
+    if isinstance(last, Yield):
+        last.operands = (*values, *last.operands)
+
+
+def _is_under(op: Operation, region: Region) -> bool:
+    parent = op.parent_region()
+    while parent is not None and parent is not region:
+        outer = parent.parent
+        parent = outer.parent_region() if outer is not None else None
+    return parent is region
+
+
+def merge_with_previous(op: Any) -> bool:
+    """Two `if`s in a row on one condition, or on it and its negation."""
+    before = op.prev_op
+    if not isinstance(before, If):
+        return False
+    first, second = _matched(op, before)
+    if first is None and second is None:
+        return False
+    new = make(op, If, (before.operands[0],), [r.type for r in (*before.results, *op.results)],
+               regions=[Region(), Region()])
+    for old, region, follower in zip(before.regions, new.regions, (first, second)):
+        old.move_blocks(region)
+        if follower is not None:
+            _append(region, follower, before.results)
+    count = len(before.results)
+    for old, new_results in ((before, new.results[:count]), (op, new.results[count:])):
+        for result, value in zip(old.results, new_results):
+            result.replace_all_uses_with(value)
+    erase(op)
+    erase(before)
+    return True
+
+
+def merge_nested(op: Any) -> bool:
+    """if c { if d A else yield v } else yield v -> if (c and d) A else yield v."""
+    body = op.thenRegion.block
+    nested = body.first_op
+    if not isinstance(nested, If) or not isinstance(nested.next_op, Yield):
+        return False
+    inner_then, inner_else = nested.regions
+    for other in (op.elseRegion, inner_else):
+        if other.blocks and not isinstance(other.block.first_op, Yield):
+            return False
+    if _leaves(inner_then) and (op.elseRegion.blocks or inner_else.blocks):
+        return False
+    yes, no = list(_yielded(op.thenRegion)), _yielded(op.elseRegion)
+    upgraded = []
+    for i, value in enumerate(yes):
+        if value.owner is nested:
+            index = list(nested.results).index(value)  # type: ignore[arg-type]
+            if _yielded(inner_else)[index] is not no[i]:
+                return False
+            yes[i] = _yielded(inner_then)[index]
+        elif not isinstance(value.type, TileType):
+            return False
+        else:
+            upgraded.append(i)
+    outer = op.operands[0]
+    both = make(op, AndI, (outer, nested.operands[0]), (outer.type,)).results[0]
+    new = make(op, If, (both,), [result.type for result in op.results], regions=[Region(), Region()])
+    results = [_select(op, outer, yes[i], no[i]) if i in upgraded else new.results[i] for i in range(len(yes))]
+    for source, target in zip((inner_then, op.elseRegion), new.regions):
+        if source.blocks and (target is new.thenRegion or no):
+            source.move_blocks(target)
+    _set_yield(new.thenRegion, yes)
+    replace(op, results)
+    return True
+
+
+def move_else_behind(op: Any) -> bool:
+    """Where both branches leave, the second needs no branch, and nothing behind is reached."""
+    if not op.elseRegion.blocks or not all(_leaves(region) for region in op.regions):
+        return False
+    end = _end(op.elseRegion)
+    if end is None or not _may_end_here(op, end):
+        return False
+    new = make(op, If, (op.operands[0],), (), regions=[Region(), Region()])
+    op.thenRegion.move_blocks(new.thenRegion)
+    return _inline(op, op.elseRegion)
+
+
+BRANCH_RULES: tuple[Callable[[Any], bool], ...] = (
+    swap_negated, drop_unused_results, forward_yielded, take_known_branch, results_to_selects, drop_empty_else,
+    merge_with_previous, merge_nested, move_else_behind,
+)

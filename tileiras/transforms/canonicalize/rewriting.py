@@ -1,0 +1,102 @@
+"""What rules of `canonicalize` share: making, moving and erasing ops; constants that are true, zero or one."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr
+from tileiras.dialects.cuda_tile.op import CudaTileOp
+from tileiras.dialects.cuda_tile.ops import Constant, XOrI
+from tileiras.dialects.cuda_tile.types import TileType
+
+
+def make(before: Operation, cls: type[CudaTileOp], operands: Sequence[Any], result_types: Sequence[Attribute],
+         attrs: dict[str, Attribute] | None = None, regions: Sequence[Any] = ()) -> Any:
+    """A new op before another one, at its location. `operands`: one entry a group of the declaration, or all flat."""
+    op = cls.create(operands=operands, result_types=result_types, properties=attrs or {}, regions=regions,
+                    location=before.location)
+    block = before.parent
+    assert block is not None
+    block.insert_op_before(op, before)
+    return op
+
+
+def erase(op: Operation) -> None:
+    """Remove an op whose results nobody uses, with what is inside it."""
+    op.detach()
+    op.erase()
+
+
+def erase_from(op: Operation) -> None:
+    """Remove an op and everything after it in its block: code that is never reached."""
+    block = op.parent
+    assert block is not None
+    rest: list[Operation] = []
+    following: Operation | None = op
+    while following is not None:
+        rest.append(following)
+        following = following.next_op
+    for dead in reversed(rest):
+        dead.detach()
+        dead.erase(safe_erase=False)
+
+
+def replace(op: Operation, values: Sequence[SSAValue]) -> None:
+    """Let values stand for an op's results, and remove it."""
+    for result, value in zip(op.results, values):
+        result.replace_all_uses_with(value)
+    erase(op)
+
+
+def move_before(source: Block, op: Operation, keep_last: bool = True) -> None:
+    """Move the ops of a block before an op of another one; without the last, which is removed, unless `keep_last`."""
+    target = op.parent
+    assert target is not None
+    for inner in list(source.ops):
+        inner.detach()
+        if inner.next_op is None and not keep_last and not source.ops:
+            inner.erase()
+        else:
+            target.insert_op_before(inner, op)
+
+
+def constant_of(value: SSAValue) -> DenseElementsAttr | None:
+    owner = value.owner
+    found = owner.properties["value"] if isinstance(owner, Constant) else None
+    return found if isinstance(found, DenseElementsAttr) else None
+
+
+def splat_integer(value: SSAValue) -> int | None:
+    """The bits of a constant integer tile whose elements are all equal, else None."""
+    constant = constant_of(value)
+    if constant is None or not isinstance(constant.type.element_type, IntegerType) or not constant.is_splat:
+        return None
+    return constant.bits[0]
+
+
+def boolean(value: SSAValue) -> bool | None:
+    """True or False for a constant tile of i1 whose elements are all equal, else None."""
+    constant = constant_of(value)
+    if constant is None or constant.type.element_type != IntegerType(1):
+        return None
+    bits = splat_integer(value)
+    return None if bits is None else bool(bits)
+
+
+def negated(value: SSAValue) -> SSAValue | None:
+    """%x where the value is `xori %x, true`, else None."""
+    owner = value.owner
+    if isinstance(owner, XOrI) and boolean(owner.operands[1]) is True:
+        return owner.operands[0]
+    return None
+
+
+def negate(before: Operation, value: SSAValue) -> SSAValue:
+    """`xori %value, true`."""
+    type_ = value.type
+    assert isinstance(type_, TileType)
+    true = make(before, Constant, (), (type_,), {"value": DenseElementsAttr(type_, b"\xff")})
+    return make(before, XOrI, (value, true.results[0]), (type_,)).results[0]
