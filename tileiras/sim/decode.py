@@ -23,9 +23,10 @@ OPERATIONS: dict[str, Callable] = {}
 PURE: set[str] = set()                   # operations from registers to registers of the same thread
 _PURE_MODULES = ("integer", "floating", "bitwise", "compare", "convert")
 SYNCHRONOUS: dict[str, Callable] = {}    # operation -> (decoder, instruction) -> member mask getter, None: whole warp
+BLOCKING: dict[str, Callable] = {}       # operation -> whether an instruction may block: its closure returns who is through
 _loaded: list[bool] = []
 _MODULES = ("integer", "floating", "bitwise", "compare", "convert", "move", "loadstore", "atomics", "warp", "special",
-            "matrix", "matrixcopy", "asynccopy", "mbarrier", "hints", "packed", "calls")
+            "matrix", "matrixcopy", "asynccopy", "mbarrier", "tma", "hints", "packed", "calls", "tcgen05", "wgmma")
 
 
 def operation(*names: str) -> Callable:
@@ -367,6 +368,9 @@ class Decoder:
 
 def note(st, slot: int, soft: str) -> None:
     """A register that may lack a value is read. "": raise; "taint": remember the threads; "ignore": nothing."""
+    inflight = getattr(st, "inflight", None)
+    if inflight is not None and inflight.touched(slot):
+        return
     if not soft:
         st.check(slot)
         return
@@ -562,6 +566,7 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
 
     current = fresh()
     soft = decoder.launch.undefined == "propagate"
+    watch = _product_watch(decoder, items)
     for item in items:
         if item.label is not None:
             if current.run or current.sync or current.end != ("fall",):
@@ -609,11 +614,16 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
             if current.run or current.sync:
                 current = fresh()
             _synchronous(decoder, ins, guard, current)
+        if name in BLOCKING and BLOCKING[name](ins):
+            current = _blocking(decoder, ins, guard, decode, fresh() if current.run else current, labels, fresh)
+            continue
         decoder.soft = "taint" if soft and name in PURE else ""
         run = _decode(decode, decoder, ins)
         if decoder.soft:
             run = decoder.tainting(run, ins.operands[0])
             decoder.soft = ""
+        if watch is not None and name != "wgmma":
+            run = watch(run, ins)
         if guard[0] is not None:
             run = guarded(run, guard[0], guard[1], soft="ignore" if soft and name in PURE else "")
         current.run.append(run)
@@ -631,6 +641,14 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
     return blocks
 
 
+def _product_watch(decoder: Decoder, items: list[_Item]):
+    """wgmma.watcher for a kernel that has asynchronous products in registers, else None."""
+    if not any(item.ins is not None and item.ins.parts[0] == "wgmma" for item in items):
+        return None
+    from tileiras.sim.wgmma import watcher
+    return watcher(decoder, [(item.instance, item.ins) for item in items if item.ins is not None])
+
+
 def _decode(decode: Callable, decoder: Decoder, ins: ptx.Instruction) -> Run:
     """Decode one instruction; operands of the wrong number or kind are the text's fault, not the simulator's."""
     try:
@@ -642,6 +660,27 @@ def _decode(decode: Callable, decoder: Decoder, ins: ptx.Instruction) -> Run:
 def _synchronous(decoder: Decoder, ins: ptx.Instruction, guard: tuple, block: Block) -> None:
     from tileiras.sim.warp import member_mask
     block.sync = (member_mask(decoder, ins), *guard)
+
+
+def _blocking(decoder: Decoder, ins: ptx.Instruction, guard: tuple, decode: Callable, block: Block, labels: dict,
+              fresh: Callable) -> Block:
+    """An instruction that is tried again until its closure says of every active thread that it is through."""
+    done = decoder.new_slot("pred", f"{ins.opcode} is through")
+    attempt = _decode(decode, decoder, ins)
+    run: Run = lambda st: st.scatter(done, attempt(st))
+    if guard[0] is not None:
+        run = guarded(run, guard[0], guard[1])
+
+    def again(st):
+        st.write(done, np.ones(1, bool))
+        run(st)
+    block.run.append(again)
+    block.lines.append(ins.line)
+    block.kinds.append(ins.parts[0])
+    block.end_line = ins.line
+    labels[name := f"{ins.opcode}@{block.start}"] = block.start
+    block.end = ("bra", name, done, True)
+    return fresh()
 
 
 def _target(labels: dict[str, int], name: str) -> int:
