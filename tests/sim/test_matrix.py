@@ -8,6 +8,7 @@ import pytest
 from tests.sim.ptxkit import evaluate
 from tileiras import sim
 from tileiras.sim import simulate
+from tileiras.sim.errors import TransactionMismatch
 
 RNG = np.random.default_rng(4)
 
@@ -289,7 +290,7 @@ WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0; @!%p2 bra WAIT;
     simulate(warp_kernel(body, 2), args=[x, y])
     assert y.tolist() == list(range(0, 256, 8))
     short = body.replace("_, [bar], 1024", "_, [bar], 1040")
-    with pytest.raises(sim.BudgetExceeded):
+    with pytest.raises(TransactionMismatch):
         simulate(warp_kernel(short, 2), args=[x, y], max_instructions=20000)
 
 

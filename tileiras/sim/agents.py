@@ -50,6 +50,9 @@ class Operation:
         if complete is not None:
             self.complete = complete
 
+    def begin(self, st) -> None:
+        """Issued: what changes at once."""
+
     def perform(self, st) -> None:
         """Move the data."""
 
@@ -73,13 +76,14 @@ class Agents:
         """Take an operation; it happens later (under a seed perhaps at once)."""
         st = self.st
         if not op.line:
-            op.line = getattr(st, "line", 0)
+            op.line = st.where()
         op.cluster = int(st.cta_of[op.lane]) // getattr(st, "cluster_size", 1)
         op.number = self.issued
         self.issued += 1
         shadow = getattr(st, "shadow", None)
         if shadow is not None:
             shadow.begin(op)
+        op.begin(st)
         self.pending.setdefault(op.cluster, []).append(op)
         if self.random is not None and self.random.random() < EARLY:
             self.finish([op])

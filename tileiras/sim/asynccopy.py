@@ -1,7 +1,8 @@
 """cp.async: copies from global to shared memory that land as late as they may.
 
 The source is read when the copy is issued; the bytes appear in shared memory only when the issuing thread waits for
-the copy's group. Until then the destination counts as unwritten, so that a read without the wait is found.
+the copy's group, or when the arrival of `cp.async.mbarrier.arrive` happens (an operation of `agents`). Until then the
+destination counts as unwritten, so that a read without the wait is found, under every seed.
 """
 from __future__ import annotations
 
@@ -9,10 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tileiras.sim import mbarrier
 from tileiras.sim import memory as mem
 from tileiras.sim import parser as ptx
+from tileiras.sim.agents import Operation
 from tileiras.sim.decode import operation
-from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
+from tileiras.sim.errors import BarrierError, InvalidInstruction, UnsupportedInstruction
 from tileiras.sim.loadstore import address_source
 
 
@@ -25,12 +28,14 @@ class Copy:
     data: np.ndarray
     size: int
     count: int
+    number: int = 0
 
 
 @dataclass
 class Copies:
-    """The copies of a batch under way, and how many groups each thread has committed."""
+    """The copies of a batch under way, how many groups each thread has committed, and how many copies were issued."""
     committed: np.ndarray
+    issued: int = 0
     pending: list[Copy] = field(default_factory=list)
 
 
@@ -50,30 +55,80 @@ def land(st, copy: Copy, chosen) -> None:
     st.written_views["shared"].of(copy.size, copy.count)[at] = mem.UNSIGNED[copy.size](mem._FULL[copy.size])
 
 
-def wait(st, keep: int, everything: bool) -> None:
-    """Land the copies of all but the newest `keep` groups of the active threads (`everything`: uncommitted ones too)."""
+def settle(st, chosen) -> None:
+    """Land the copies of the threads that `chosen(copy)` marks (a boolean array over the copy's threads)."""
     state = copies(st)
     left = []
-    active = st.active
     for copy in state.pending:
-        if everything:
-            done = active[copy.lanes]
-        else:
-            done = active[copy.lanes] & (copy.group < state.committed[copy.lanes] - keep)
+        done = chosen(copy)
         if done.all():
             land(st, copy, slice(None))
         elif done.any():
             land(st, copy, done)
             rest = ~done
-            left.append(Copy(copy.lanes[rest], copy.group[rest], copy.off[rest], copy.data[rest], copy.size, copy.count))
+            left.append(Copy(copy.lanes[rest], copy.group[rest], copy.off[rest], copy.data[rest], copy.size, copy.count,
+                             copy.number))
         else:
             left.append(copy)
     state.pending = left
 
 
+def wait(st, keep: int, everything: bool) -> None:
+    """Land the copies of all but the newest `keep` groups of the active threads (`everything`: uncommitted ones too)."""
+    state, active = copies(st), st.active
+    if everything:
+        settle(st, lambda copy: active[copy.lanes])
+    else:
+        settle(st, lambda copy: active[copy.lanes] & (copy.group < state.committed[copy.lanes] - keep))
+
+
+def _arrive(decoder, ins):
+    """cp.async.mbarrier.arrive: an arrival for each thread, once its earlier copies have landed."""
+    locate = mbarrier.locator(decoder, ins.operands[0], ins.parts)
+    counted = "noinc" not in ins.parts
+
+    def run(st):
+        off, lanes = locate(st), st.lanes
+        number = copies(st).issued
+        for o, picks in mbarrier.groups(off):
+            b = mbarrier.table(st).get(st, o, int(lanes[picks[0]]))
+            mbarrier.acquire_init(st, o, b, lanes[picks])
+            if counted:
+                b.pending += len(picks)
+                if b.pending > mbarrier.MOST:
+                    raise BarrierError("more arrivals pending than an mbarrier can count", thread=int(lanes[picks[0]]))
+            warps = lanes[picks] // 32
+            for w in np.unique(warps):
+                st.agents.issue(Arrival(o, lanes[picks[warps == w]], number))
+    return run
+
+
+class Arrival(Operation):
+    """The arrival of some threads of a warp at an mbarrier, behind their copies issued before `number`."""
+
+    def __init__(self, off: int, lanes: np.ndarray, number: int) -> None:
+        super().__init__("cp.async.mbarrier.arrive", int(lanes[0]))
+        self.off, self.lanes, self.limit = off, lanes, number
+
+    def perform(self, st) -> None:
+        """Land the copies."""
+        mine = np.zeros(st.size, bool)
+        mine[self.lanes] = True
+        settle(st, lambda copy: mine[copy.lanes] & (copy.number < self.limit))
+
+    def complete(self, st) -> None:
+        """Arrive."""
+        b = mbarrier.table(st).get(st, self.off, self.lane)
+        mbarrier.release(st, self.off, b.phase, self.lanes)
+        mbarrier.arrive(st, self.off, len(self.lanes), self.lane)
+
+
 @operation("cp")
 def _cp(decoder, ins):
     parts = ins.parts
+    if parts[1] == "reduce":
+        from tileiras.sim.bulk import decode_bulk
+        return decode_bulk(decoder, ins)
     if parts[1] != "async":
         raise UnsupportedInstruction(ins.opcode)
     if parts[2] == "commit_group":
@@ -88,11 +143,10 @@ def _cp(decoder, ins):
             raise InvalidInstruction("cp.async.wait_group needs a constant")
         return lambda st: wait(st, operand.value, False)
     if parts[2] == "mbarrier":
-        from tileiras.sim.mbarrier import copy_arrive
-        return copy_arrive(decoder, ins)
+        return _arrive(decoder, ins)
     if parts[2] == "bulk":
-        from tileiras.sim.mbarrier import bulk
-        return bulk(decoder, ins)
+        from tileiras.sim.bulk import decode_bulk
+        return decode_bulk(decoder, ins)
     return _copy(decoder, ins)
 
 
@@ -133,7 +187,8 @@ def _copy(decoder, ins):
                 n = np.where(st.gathered(ignore(st)), 0, total)
             data = _partial(st, g, n, lanes, total, size, count)
         state = copies(st)
-        state.pending.append(Copy(lanes, state.committed[lanes], off, data, size, count))
+        state.pending.append(Copy(lanes, state.committed[lanes], off, data, size, count, state.issued))
+        state.issued += 1
         st.written_views["shared"].of(size, count)[off // total] = 0
     return run
 

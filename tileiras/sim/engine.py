@@ -11,13 +11,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tileiras.sim import barriers
+from tileiras.sim import barriers, mbarrier, wgmma
 from tileiras.sim.decode import Block, predicate_of
 from tileiras.sim.errors import BudgetExceeded, DataRace, Deadlock, SimulationError
 from tileiras.sim.state import Batch
 
 POLLS = 4                  # polling rounds of a loop before another fragment runs
 LONG_LOOP = 100_000        # rounds of any loop before another fragment runs
+HOPELESS = 32              # rounds in which everybody waited on mbarriers in vain before that is a deadlock
 ROUNDS_BEFORE_YIELD = 16   # times that every fragment polled before another batch runs
 
 
@@ -29,6 +30,7 @@ class Engine:
         self.blocks: list[Block] = st.program.blocks
         self.counters, self.budget = counters, budget
         st.remark, st.race_found = self.remark, self.race_found
+        st.found, st.where = self.found, self.where
         self.block, self.at = self.blocks[0], -1        # what is being executed
         self.ready: dict[int, np.ndarray] = {0: st.live.copy()}
         self.deferred: dict[int, np.ndarray] = {}
@@ -36,19 +38,30 @@ class Engine:
         self.live_count = int(np.count_nonzero(st.live))
         self.polls: dict[int, int] = {}         # polling rounds by loop header
         self.loops: dict[int, int] = {}
+        self.hopeless, self.outside = 0, False  # rounds in which all only waited in vain; whether one polled elsewhere
 
     def run(self) -> Iterator[None]:
         st = self.st
         rounds = 0
         while self.live_count:
             if not self.ready:
-                if not self.deferred:
+                if st.agents.progress():
+                    self.hopeless = 0
+                    if not self.deferred:
+                        continue
+                elif not self.deferred:
                     self.stuck()
+                else:
+                    self.hopeless = 0 if self.outside else self.hopeless + 1
+                    if self.hopeless > HOPELESS:
+                        self.stuck()
+                self.outside = False
                 self.ready, self.deferred = self.deferred, {}
                 rounds += 1
                 if rounds >= ROUNDS_BEFORE_YIELD:
                     rounds = 0
                     yield
+            st.agents.sometimes()
             at = min(self.ready)
             mask = self.ready.pop(at)
             waiting = self.parked.pop(at, None)
@@ -57,6 +70,10 @@ class Engine:
             count = int(np.count_nonzero(mask))
             st.set_mask(None if count == self.live_count else mask)
             self.fragment(at, count)
+        if st.wgmma is not None:
+            wgmma.leftovers(st)
+        st.agents.drain()
+        mbarrier.leftovers(st)
         st.launch.progress.blocks += st.ctas
 
     def merge(self, block: int, mask: np.ndarray) -> None:
@@ -134,6 +151,7 @@ class Engine:
     def step_back(self, to: int, mask: np.ndarray | None) -> bool:
         """A branch back to `to` by `mask` (None: the active threads); true when they step behind other fragments."""
         if self.st.yielded:
+            self.outside |= self.st.yielded is True
             self.st.yielded = False
             n = self.polls[to] = self.polls.get(to, 0) + 1
             if n % POLLS:
@@ -142,6 +160,7 @@ class Engine:
             n = self.loops[to] = self.loops.get(to, 0) + 1
             if n % LONG_LOOP:
                 return False
+            self.outside = True
         mask = self.current() if mask is None else mask
         have = self.deferred.get(to)
         self.deferred[to] = mask if have is None else have | mask
@@ -175,6 +194,18 @@ class Engine:
         line = self.block.lines[self.at]
         if line not in self.st.launch.findings:
             error = DataRace(message, thread=thread)
+            self.report(error, line)
+            self.st.launch.findings[line] = error
+
+    def where(self) -> int:
+        """The PTX line being executed."""
+        lines = self.block.lines
+        return lines[self.at] if 0 <= self.at < len(lines) else self.block.end_line
+
+    def found(self, error: SimulationError, line: int = 0) -> None:
+        """Keep a finding, once a line (`line` 0: the one being executed; `error.thread`: who)."""
+        line = line or self.where()
+        if line not in self.st.launch.findings:
             self.report(error, line)
             self.st.launch.findings[line] = error
 
@@ -253,6 +284,15 @@ class Engine:
         here = active.reshape(-1, 32)
         if members is None:
             need = st.live.reshape(-1, 32)
+        elif members == "warpgroup":
+            # four warps are there when every living thread of them is: else all of them count as missing
+            group = st.cta_of * (-(-st.padded // 128)) + st.everyone % st.padded // 128
+            away = np.bincount(group, st.live & ~active) > 0
+            need, here = away[group].reshape(-1, 32), active.reshape(-1, 32)
+            if not (need & here).any():
+                return -1
+            late = (need & here).reshape(-1)
+            return self.park(at, late)
         else:
             saved = st.mask, st.index, st._lanes
             if active is not st.mask:
@@ -268,7 +308,11 @@ class Engine:
         missing = (need & ~here).any(axis=1) & here.any(axis=1)
         if not missing.any():
             return -1
-        late = np.repeat(missing, 32) & st.active
+        return self.park(at, np.repeat(missing, 32) & st.active)
+
+    def park(self, at: int, late: np.ndarray) -> int:
+        """Let the active threads of `late` wait at block `at`; returns how many threads go on."""
+        st = self.st
         go = st.active & ~late
         have = self.parked.get(at)
         self.parked[at] = late if have is None else have | late
@@ -293,8 +337,16 @@ class Engine:
         for at, mask in sorted(self.parked.items()):
             thread = int(np.argmax(mask))
             line = (self.blocks[at].lines or [self.blocks[at].end_line])[0]
-            words.append(f"{int(mask.sum())} threads wait for their warp at line {line}")
-        error = Deadlock("; ".join(words) or "no thread can go on", thread=thread)
+            words.append(f"{int(mask.sum())} threads wait for their {'warpgroup' if self.blocks[at].sync[0] == 'warpgroup' else 'warp'} at line {line}")
+        words += mbarrier.describe_waits(st)
+        error = mbarrier.blame(st)
+        if error is None:
+            error = Deadlock("; ".join(words) or "no thread can go on", thread=thread)
+            waits = mbarrier.first_wait(st)
+            if waits is not None:
+                error.thread, line = waits
+        else:
+            line = error.line or line
         self.report(error, line)
         raise error
 

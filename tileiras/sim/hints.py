@@ -3,14 +3,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from tileiras.sim import mbarrier
 from tileiras.sim.decode import operation
+from tileiras.sim.errors import InvalidInstruction
+from tileiras.sim.loadstore import address_source
 
 
 def _nothing(st) -> None:
     return None
 
 
-@operation("prefetch", "prefetchu", "discard", "applypriority", "membar", "fence", "griddepcontrol", "setmaxnreg",
+@operation("prefetch", "prefetchu", "discard", "applypriority", "membar", "griddepcontrol", "setmaxnreg",
            "pmevent")
 def _hint(decoder, ins):
     return _nothing
@@ -21,3 +24,21 @@ def _policy(decoder, ins):
     put = decoder.target(ins.operands[0], "b64")
     value = np.array([1 << 60], np.uint64)
     return lambda st: put(st, value)
+
+
+@operation("fence")
+def _fence(decoder, ins):
+    """Fences whose effect this simulator keeps track of: those for mbarriers' initialisation and for proxies."""
+    parts = ins.parts
+    if "tensormap::generic" in parts:
+        from tileiras.sim import tma
+        if "acquire" not in parts:
+            return lambda st: tma.fence(st, False, None)
+        address, _ = address_source(decoder, ins.operands[0], "")
+        size = ins.operands[1]
+        if getattr(size, "value", 0) != 128:
+            raise InvalidInstruction(f"{ins.opcode} takes 128 bytes")
+        return lambda st: tma.fence(st, True, st.gathered(address(st)))
+    if "mbarrier_init" in parts or "proxy" in parts:
+        return lambda st: mbarrier.fenced(st, st.lanes)
+    return _nothing

@@ -18,6 +18,7 @@ from tileiras.sim.engine import Engine
 from tileiras.sim.errors import LaunchError, SimulationError, UnsupportedInstruction
 from tileiras.sim.memory import GlobalMemory
 from tileiras.sim.state import Batch
+from tileiras.sim.tensormap import MapArgument
 
 BATCH_THREADS = 32768             # threads simulated at once, at most
 BATCH_BYTES = 512 << 20           # register and private memory of a batch, at most
@@ -113,7 +114,8 @@ class Launch:
         """Give every array's memory an allocation; arrays that overlap share one. Returns {argument: address}."""
         spans = []
         tables = {i: a.words for i, a in enumerate(args) if isinstance(a, PointerTable)}
-        arrays = [(i, a) for i, a in enumerate(args) if isinstance(a, np.ndarray)]
+        plain = [a.array if isinstance(a, MapArgument) else a for a in args]
+        arrays = [(i, a) for i, a in enumerate(plain) if isinstance(a, np.ndarray)]
         inside = [(i, k) for i, words in tables.items() for k, w in enumerate(words) if isinstance(w, np.ndarray)]
         arrays += [(len(args) + n, tables[i][k]) for n, (i, k) in enumerate(inside)]
         for i, a in arrays:
@@ -214,6 +216,11 @@ def _dimensions(given, what: str) -> tuple[int, int, int]:
 
 def _scalar_bytes(i: int, p: ptx.Variable, pointer: int | None, a) -> bytes:
     """The bytes of one launch argument as parameter `p` holds them."""
+    if isinstance(a, MapArgument):
+        data = a.encode(pointer or 0)
+        if p.size == len(data):
+            return data
+        raise LaunchError(f"argument {i} is a tensor map of {len(data)} bytes, parameter {p.name} has {p.size}")
     if pointer is not None:
         if p.size == 8:
             return pointer.to_bytes(8, "little")

@@ -133,6 +133,10 @@ class GlobalMemory:
                 i = int(np.argmax(frozen))
                 raise OutOfBounds(f"write to read-only {self.names[int(k[i])]}", thread=_lane(lanes, i))
 
+    def allocation(self, off: int) -> int:
+        """Which allocation an offset of the buffer lies in."""
+        return bisect.bisect_right(self.starts, off) - 1
+
     def nearest(self, off: int) -> str:
         """Words that place an offset relative to the allocation below or above it."""
         k = bisect.bisect_right(self.starts, off) - 1
@@ -162,6 +166,33 @@ def private_offsets(batch, space: str, address: np.ndarray, size: int, lanes: np
     if size > 1 and int(np.bitwise_or.reduce(off)) & (size - 1):
         check_aligned(np.broadcast_to(address, off.shape), size, lanes)
     return off + base[lanes]
+
+
+def shared_places(batch, address: np.ndarray, size: int, lanes: np.ndarray, cluster: bool = False,
+                  generic: bool = False) -> np.ndarray:
+    """Byte offsets in the batch's shared memory. Bits 24 and up of a shared address are 0 for the executing CTA's own, else
+    the rank of the CTA in the cluster plus 1 (allowed with `cluster`); `generic` addresses are in the shared window."""
+    if generic:
+        outside = (address < np.uint64(SHARED_WINDOW)) | (address >= np.uint64(SHARED_WINDOW + WINDOW_SIZE))
+        if outside.any():
+            i = int(np.argmax(outside))
+            raise OutOfBounds(f"generic address {int(address[i]):#x} isn't in shared memory", thread=_lane(lanes, i))
+        address = address - np.uint64(SHARED_WINDOW)
+    high = address >> np.uint64(24)
+    if not high.any():
+        return private_offsets(batch, "shared", address, size, lanes)
+    count = getattr(batch, "cluster_size", 1)
+    own = batch.cta_of[lanes]
+    rank = np.where(high == 0, own % count, high.astype(np.int64) - 1)
+    bad = (rank >= count) | (not cluster) & (rank != own % count)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise OutOfBounds(f"shared address {int(address[i]):#x} is in CTA {int(rank[i])}; "
+                          + (f"the cluster has {count}" if cluster else "the instruction reaches its own CTA only"),
+                          thread=_lane(lanes, i))
+    target = (own - own % count + rank) * batch.padded
+    off = private_offsets(batch, "shared", address & np.uint64(0xFFFFFF), size, lanes)
+    return off - batch.shared_base[lanes] + batch.shared_base[target]
 
 
 WRITTEN, UNDEFINED = 0xFF, 0x0F

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tileiras.sim.agents import Agents
 from tileiras.sim.errors import UninitializedRead
 from tileiras.sim.memory import LOCAL_START, SHARED_START, Views
 from tileiras.sim.races import Watch
@@ -58,6 +59,11 @@ class Batch:
         self.undefined = None         # elements of the last load that had no value
         self.copies = None            # asynccopy state, made on first use
         self.barriers: dict = {}
+        self.wgmma = None             # wgmma.Warpgroups, made on first use
+        self.agents = Agents(self, getattr(launch, "seed", 0))
+        self.mbarriers = None         # mbarrier.Table, made on first use
+        self.found = lambda error, line=0: None
+        self.where = lambda: 0
         self.remark = lambda line, slot: None
         self.race_found = lambda thread, message: None
         granule = program.granule

@@ -5,8 +5,11 @@ are known only by guess). A map with an impossible field is a DescriptorError.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+
+import numpy as np
 
 from tileiras.sim.errors import DescriptorError
 
@@ -57,6 +60,14 @@ class Map:
     upper: tuple[int, ...]
     channels: int
     pixels: int
+
+
+@dataclass(frozen=True)
+class MapArgument:
+    """A launch argument that is a tensor map of `array`: `encode(address)` gives the 128 bytes once the launch knows where
+    the array's memory begins."""
+    array: np.ndarray
+    encode: Callable[[int], bytes]
 
 
 def _get(value: int, at: int, bits: int) -> int:
