@@ -114,6 +114,12 @@ class InFlight(SimulationError):
     kind = "in flight"
 
 
+class MissingFence(SimulationError):
+    """A product uses registers that no fence has handed over to it."""
+
+    kind = "missing fence"
+
+
 class TransactionMismatch(SimulationError):
     """The bytes that an mbarrier expects aren't those that its copies bring."""
 

@@ -17,8 +17,11 @@ _BIT = (np.uint32(1) << np.arange(32, dtype=np.uint32))
 
 
 def member_mask(decoder, ins):
-    """A getter of the member mask of a warp-synchronous instruction; None when the whole warp takes part."""
+    """A getter of the member mask of a warp-synchronous instruction; None when the whole warp takes part, "warpgroup"
+    when four warps do."""
     name = ins.parts[0]
+    if name == "wgmma":
+        return "warpgroup"
     if name in ("shfl", "vote", "match", "redux", "elect"):
         return decoder.source(ins.operands[-1], "u32")
     if name in ("bar", "barrier"):
@@ -28,7 +31,7 @@ def member_mask(decoder, ins):
 
 for _name in ("shfl", "vote", "match"):
     SYNCHRONOUS[_name] = lambda ins: "sync" in ins.parts
-for _name in ("redux", "elect", "mma", "ldmatrix", "stmatrix", "movmatrix"):
+for _name in ("redux", "elect", "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix", "wgmma"):
     SYNCHRONOUS[_name] = lambda ins: True
 
 
