@@ -667,7 +667,10 @@ def _blocking(decoder: Decoder, ins: ptx.Instruction, guard: tuple, decode: Call
     """An instruction that is tried again until its closure says of every active thread that it is through."""
     done = decoder.new_slot("pred", f"{ins.opcode} is through")
     attempt = _decode(decode, decoder, ins)
-    run: Run = lambda st: st.scatter(done, attempt(st))
+
+    def try_(st):
+        st.scatter(done, attempt(st))
+    run: Run = try_
     if guard[0] is not None:
         run = guarded(run, guard[0], guard[1])
 
