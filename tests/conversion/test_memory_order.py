@@ -124,3 +124,22 @@ def test_alloca_is_memory_of_the_block(opt_level: int) -> None:
     given, out, where = np.arange(128, dtype=np.int32), np.zeros(128, np.int32), np.zeros(1, np.int64)
     simulate(c.ptx, grid=(3, 1, 1), args=[given, out, where])
     assert out.tolist() == given[::-1].tolist() and where[0] % 512 == 0
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_a_fence_between_aliases_stands_behind_the_store_and_before_the_barrier(gpu: str, opt_level: int) -> None:
+    k = Kernel(pointer("i32"), pointer("i32"), pointer("i32"))
+    x = k.load(k.args[0], "i32", (256,))
+    p = k.pointers(k.args[1], "i32", 256)
+    token = k.add(ops.StorePtrTko.make([p, x, None, None], [TOKEN], {"memory_ordering_semantics": WEAK}))
+    token = k.add(ops.MemoryFenceAliasTko.make([token], [TOKEN]))
+    last = k.add(ops.Offset.make([p, k.constant("i32", [255 - 2 * i for i in range(256)])], [pointer("i32", 256)]))
+    k.store(k.args[2], k.add(ops.LoadPtrTko.make([last, None, None, token], [tile("i32", 256), TOKEN],
+                                                 {"memory_ordering_semantics": WEAK}))[0])
+    c = compiled(k, gpu, opt_level)
+    order = [w[0] for w in re.findall(r"\bst\.global|fence\.proxy\.alias|\bbar(?:rier\.cta)?\.sync", c.ptx)]
+    assert order.count("f") == 1 and "".join(order).replace("ss", "s") == "sfbs"
+    given, middle, out = np.arange(256, dtype=np.int32), np.zeros(256, np.int32), np.zeros(256, np.int32)
+    simulate(c.ptx, args=[given, middle, out])
+    assert out.tolist() == given[::-1].tolist()

@@ -202,6 +202,7 @@ Assert = shared_op("assert", "condition", attrs="message")
 Print = shared_op("print", "args* token?", "result_token?", "format")
 GdcWait = shared_op("gdc_wait", "token?", "result_token")
 GdcLaunchDependents = shared_op("gdc_launch_dependents", "token?", "result_token")
+FenceAlias = shared_op("fence_alias", "token", "result_token")
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in list(globals().values())
                                 if isinstance(c, type) and issubclass(c, TileOp) and c is not TileOp}

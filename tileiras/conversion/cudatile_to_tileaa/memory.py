@@ -19,6 +19,7 @@ from tileiras.dialects.base import TileOp
 PLAIN: dict[str, type[TileOp]] = {
     "offset": aa.Addptr, "int_to_ptr": aa.IntToPtr, "ptr_to_int": aa.PtrToInt, "ptr_to_ptr": aa.PtrToPtr,
     "make_token": aa.CreateMemToken, "gdc_wait_tko": aa.GdcWait, "gdc_launch_dependents_tko": aa.GdcLaunchDependents,
+    "memory_fence_alias_tko": aa.FenceAlias,
 }
 
 
@@ -93,12 +94,6 @@ def lower_join_tokens(cv: Converter, op: Any) -> None:
         return
     cls: type[TileOp] = aa.JoinMemToken if tokens else aa.CreateMemToken
     cv.replace(op, cls, tokens)
-
-
-@lowers("memory_fence_alias_tko")
-def lower_fence_alias(cv: Converter, op: Any) -> None:
-    """Orders accesses of the same block through different pointers; ours follow program order through any pointer."""
-    cv.bind(op.results[0], cv.get(op.operands[0]))
 
 
 @lowers("get_global")

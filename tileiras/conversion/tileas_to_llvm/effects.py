@@ -1,4 +1,4 @@
-"""Assertions and programmatic dependent launch.
+"""Assertions, programmatic dependent launch, and the fence between aliases.
 
 An assertion that fails in any element calls the driver's `__assertfail(message, file, line, function, char size)` in
 the threads that hold it; the source location is the op's, where the bytecode has one.
@@ -60,3 +60,10 @@ def gdc_launch_dependents(low: Lowering, op: Operation) -> None:
     """Let dependent grids start."""
     if low.target.has_griddepcontrol:
         low.b.asm("griddepcontrol.launch_dependents;", "~{memory}", [], [])
+
+
+@lowers("nv_tileas.fence_alias")
+def fence_alias(low: Lowering, op: Operation) -> None:
+    """Order accesses to one memory through different virtual addresses (PTX ISA, "membar / fence": `.proxy.alias`). Each thread
+    fences what it did; the barrier that the token asks for stands between threads."""
+    low.b.asm("fence.proxy.alias;", "~{memory}", [], [])

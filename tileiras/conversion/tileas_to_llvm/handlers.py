@@ -9,7 +9,7 @@ COMMON = ("control", "memory", "views", "shape", "elementwise_int", "elementwise
 
 RARE: dict[str, tuple[str, ...]] = {
     "atomics": ("atomic_rmw", "atomic_cas", "tiled_atomic_rmw"),
-    "effects": ("assert", "gdc_wait", "gdc_launch_dependents"),
+    "effects": ("assert", "gdc_wait", "gdc_launch_dependents", "fence_alias"),
     "printing": ("print",),
     "convert": ("convert_layout", "alloc_tensor", "store_shared", "load_shared"),
     "reduce": ("reduce",),
