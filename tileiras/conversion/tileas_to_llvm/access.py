@@ -4,6 +4,9 @@ A plain weak access is an LLVM load or store of a small vector. A predicated or 
 untyped words, because LLVM has no predicated access and drops some orderings:
 
     @%p ld.global.v4.b32 {%r0, %r1, %r2, %r3}, [%rd];     the results tied to their values where %p is false
+
+An ordered access moves words of the element's own width, since PTX's memory model makes no promise on accesses of
+different widths to one place, and a vector is as many accesses as it has words.
 """
 from __future__ import annotations
 
@@ -16,6 +19,10 @@ from tileiras.dialects import llvm
 from tileiras.dialects.llvm import PtrType, ptr, vec
 
 SCOPES = {"tl_blk": "cta", "device": "gpu", "sys": "sys"}
+
+
+_ORDERED_MOST = 4
+"""Words of a vector access narrower than 32 bits: `.v8` exists for 32 bits only."""
 
 
 def ordering(semantic: str, scope: str | None) -> str:
@@ -42,26 +49,21 @@ def from_memory(low: Lowering, x: SSAValue, t: Attribute) -> SSAValue:
     return low.b.icmp("ne", x, low.b.bits(0, I8)) if t == I1 else x
 
 
-def words_of(total_bytes: int) -> tuple[int, IntegerType, str]:
-    """(number of words, their type, constraint letter) for an access of 1, 2, 4, 8 or 16 bytes."""
-    if total_bytes >= 4:
-        return total_bytes // 4, I32, "r"
-    return 1, I16, "h"
+_WORDS = {1: (I16, "h"), 2: (I16, "h"), 4: (I32, "r"), 8: (I64, "l")}
 
 
-def _suffix(total_bytes: int) -> str:
-    if total_bytes >= 4:
-        n = total_bytes // 4
-        return (f".v{n}" if n > 1 else "") + ".b32"
-    return f".b{total_bytes * 8}"
+def words_of(count: int, size: int, ordered: bool) -> tuple[int, int, IntegerType, str]:
+    """(number of words, bytes of a word, register type, constraint letter) for `count` elements of `size` bytes, 16 together
+    at most."""
+    n, width = (count, size) if ordered else (max(count * size // 4, 1), min(count * size, 4))
+    return n, width, *_WORDS[width]
 
 
-def to_words(low: Lowering, values: list[SSAValue], total_bytes: int) -> list[SSAValue]:
-    """Pack memory-typed elements into the words that an access moves."""
+def to_words(low: Lowering, values: list[SSAValue], n: int, word: IntegerType) -> list[SSAValue]:
+    """Pack memory-typed elements into the `n` words that an access moves."""
     b = low.b
-    n, word, _ = words_of(total_bytes)
-    if total_bytes == 1:
-        return [b.cast("zext", values[0], I16)]
+    if width_of(values[0].type) == 8 and len(values) == n:
+        return [b.cast("zext", b.cast("bitcast", v, I8), I16) for v in values]
     if len(values) == n and width_of(values[0].type) == word.width.data:
         return [b.cast("bitcast", v, word) for v in values]
     packed = b.pack(values) if len(values) > 1 else values[0]
@@ -70,11 +72,11 @@ def to_words(low: Lowering, values: list[SSAValue], total_bytes: int) -> list[SS
     return b.unpack(b.cast("bitcast", packed, vec(n, word)))
 
 
-def from_words(low: Lowering, words: list[SSAValue], count: int, t: Attribute, total_bytes: int) -> list[SSAValue]:
+def from_words(low: Lowering, words: list[SSAValue], count: int, t: Attribute) -> list[SSAValue]:
     """The inverse of `to_words`: `count` elements of memory type `t`."""
     b = low.b
-    if total_bytes == 1:
-        return [b.cast("bitcast", b.cast("trunc", words[0], I8), t)]
+    if width_of(t) == 8 and len(words) == count:
+        return [b.cast("bitcast", b.cast("trunc", w, I8), t) for w in words]
     if len(words) == count and width_of(words[0].type) == width_of(t):
         return [b.cast("bitcast", w, t) for w in words]
     packed = b.pack(words) if len(words) > 1 else words[0]
@@ -98,6 +100,11 @@ def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAVal
     """`count` elements of type `t` from p, aligned to their size together. Where `predicate` is false: `other` (default 0)."""
     b = low.b
     m = memory_type(t)
+    if order and count > _ORDERED_MOST:
+        step = _ORDERED_MOST * width_of(m) // 8
+        return [x for i in range(count // _ORDERED_MOST) for x in load(
+            low, b.gep(p, i * step), _ORDERED_MOST, t, predicate,
+            other[i * _ORDERED_MOST:(i + 1) * _ORDERED_MOST] if other is not None else None, order)]
     size = width_of(m) // 8 * count
     known = b.known(predicate) if predicate is not None else 1
     if known == 0:
@@ -107,10 +114,10 @@ def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAVal
         if count == 1:
             return [from_memory(low, b.load(m, p, size), t)]
         return [from_memory(low, x, t) for x in b.unpack(b.load(vec(count, m), p, size))]
-    n, word, letter = words_of(size)
+    n, width, word, letter = words_of(count, width_of(m) // 8, bool(order))
     outputs = ", ".join(f"${i}" for i in range(n))
     target = f"{{{outputs}}}" if n > 1 else outputs
-    text = f"ld{order}{space}{_suffix(size)} {target}, [${n}];"
+    text = f"ld{order}{space}{f'.v{n}' if n > 1 else ''}.b{width * 8} {target}, [${n}];"
     constraints = [f"={letter}"] * n + ["l"]
     args = [p]
     if known is None:
@@ -122,16 +129,21 @@ def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAVal
         if other is None:
             args += [b.bits(0, word)] * n
         else:
-            args += to_words(low, [to_memory(low, x) for x in other], size)
+            args += to_words(low, [to_memory(low, x) for x in other], n, word)
     constraints.append("~{memory}")     # not to be moved over a store that may alias
     words = b.asm(text, ",".join(constraints), [word] * n, args)
-    return [from_memory(low, x, t) for x in from_words(low, words, count, m, size)]
+    return [from_memory(low, x, t) for x in from_words(low, words, count, m)]
 
 
 def store(low: Lowering, p: SSAValue, values: list[SSAValue], predicate: SSAValue | None, order: str = "") -> None:
     """Store elements side by side at p, aligned to their size together, where `predicate` holds."""
     b = low.b
     values = [to_memory(low, x) for x in values]
+    if order and len(values) > _ORDERED_MOST:
+        step = _ORDERED_MOST * width_of(values[0].type) // 8
+        for i in range(len(values) // _ORDERED_MOST):
+            store(low, b.gep(p, i * step), values[i * _ORDERED_MOST:(i + 1) * _ORDERED_MOST], predicate, order)
+        return
     size = width_of(values[0].type) // 8 * len(values)
     known = b.known(predicate) if predicate is not None else 1
     if known == 0:
@@ -140,12 +152,12 @@ def store(low: Lowering, p: SSAValue, values: list[SSAValue], predicate: SSAValu
     if known is not None and not order:
         b.store(values[0] if len(values) == 1 else b.pack(values), p, size)
         return
-    n, _, letter = words_of(size)
+    n, width, word, letter = words_of(len(values), width_of(values[0].type) // 8, bool(order))
     words = ", ".join(f"${i + 1}" for i in range(n))
     source = f"{{{words}}}" if n > 1 else words
-    text = f"st{order}{space}{_suffix(size)} [$0], {source};"
+    text = f"st{order}{space}{f'.v{n}' if n > 1 else ''}.b{width * 8} [$0], {source};"
     constraints = ["l"] + [letter] * n
-    args = [p, *to_words(low, values, size)]
+    args = [p, *to_words(low, values, n, word)]
     if known is None:
         assert predicate is not None
         text = f"@${n + 1} {text}"
