@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tileiras.codegen import client, gate
-from tileiras.codegen.location_table import complete, read_table, without_text
+from tileiras.codegen.location_table import StandIns, complete, read_table, restore_names, without_text
 from tileiras.codegen.ptx_fixup import PTX_VERSION, empty_ptx, fix_ptx
 from tileiras.codegen.resources import Entry, entries_of_ptx, with_resources
 from tileiras.driver.targets import MAX_PARAMETER_BYTES, Target, find_target
@@ -36,9 +36,9 @@ def compile_llvm_to_ptx(llvm_ir: str, target: Target | str, opt_level: int = 3, 
 
 
 def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llvm: bool,
-            timing: TimingSink | None) -> tuple[str, str]:
+            timing: TimingSink | None) -> tuple[str, str, StandIns]:
     if "define " not in llvm_ir:
-        return empty_ptx(target.ptx), llvm_ir
+        return empty_ptx(target.ptx), llvm_ir, []
     gate.check(llvm_ir, target)
     ptx, optimized, phases = client.emit_ptx(
         llvm_ir, cpu=target.llvm_cpu, features=target.llvm_features, opt_level=opt_level, cc=target.cc,
@@ -48,13 +48,12 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
             timing(phase, seconds)
     ptx = fix_ptx(ptx)
     table = read_table(llvm_ir)
-    if table is not None:
-        ptx = complete(ptx, table)
+    ptx, stand_ins = (ptx, []) if table is None else complete(ptx, table)
     for entry in entries_of_ptx(ptx):
         if entry.param_bytes > MAX_PARAMETER_BYTES:
             raise CompileError(f"Formal parameter space overflowed ({entry.param_bytes} bytes required, max "
                                f"{MAX_PARAMETER_BYTES} bytes allowed) in function {entry.name}")
-    return ptx, optimized
+    return ptx, optimized, stand_ins
 
 
 def optimize_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3) -> str:
@@ -74,7 +73,7 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
     from tileiras.codegen import ptxas
 
     target = find_target(target)
-    ptx, optimized = _to_ptx(llvm_ir, target, opt_level, verify, keep_llvm, timing)
+    ptx, optimized, stand_ins = _to_ptx(llvm_ir, target, opt_level, verify, keep_llvm, timing)
     flags = ptxas.arguments(target.ptx, opt_level, lineinfo=lineinfo, device_debug=device_debug,
                             sanitize=sanitize, extra=ptxas_flags)
     start = time.perf_counter()
@@ -86,4 +85,5 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
     if timing is not None:
         timing("ptxas", time.perf_counter() - start)
     entries = with_resources(entries_of_ptx(ptx), assembled.report)
-    return CodegenResult(ptx, assembled.cubin, entries, assembled.report, assembled.warnings, optimized)
+    cubin = restore_names(assembled.cubin, stand_ins) if stand_ins else assembled.cubin
+    return CodegenResult(ptx, cubin, entries, assembled.report, assembled.warnings, optimized)

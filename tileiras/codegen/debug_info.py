@@ -39,6 +39,10 @@ _MAX_FRAMES = 4 * MAX_SCOPE_DEPTH
 """How many calls a location may nest; what lies outside of them is left out."""
 
 
+def _line(line: int) -> int:
+    return line if 0 <= line <= _MAX_LINE else 0
+
+
 def _subprogram_of(location: Attribute | None) -> DISubprogramAttr | None:
     """The function that a location lies in, or None."""
     if isinstance(location, TextLocAttr):
@@ -121,12 +125,12 @@ class DebugInfo:
             return ""
         path, line, _ = self._position(location)
         subprogram = _subprogram_of(location)
-        shown = subprogram.subprogram_name if subprogram is not None else name
+        shown = subprogram.subprogram_name.replace("\0", "?") if subprogram is not None else name
         variables = ""
         if self._full:
             self._variables, self._next = f"!{self._next}", self._next + 1
             variables = f", retainedNodes: {self._variables}"
-        return self._subprogram(("kernel", name, 0), shown, name, path, subprogram.line if subprogram else line, variables)
+        return self._subprogram(("kernel", name, 0), shown, name, path, _line(subprogram.line) if subprogram else line, variables)
 
     def parameters(self, kernel: str, location: Attribute | None, values: list[tuple[str, str]]) -> list[str]:
         """What makes the parameters of the kernel just opened visible to a debugger, as lines of its entry block.
@@ -209,7 +213,8 @@ class DebugInfo:
         subprogram = _subprogram_of(frame)
         if subprogram is None:
             return self._subprogram((path, "", line), "", "", path, line)
-        name, linkage, start = subprogram.subprogram_name, subprogram.linkage_name, subprogram.line
+        name, linkage = subprogram.subprogram_name.replace("\0", "?"), subprogram.linkage_name.replace("\0", "?")
+        start = _line(subprogram.line)
         return self._subprogram((path, linkage or name, start), name, linkage, path, start)
 
     def _chain(self, frames: list[Attribute]) -> tuple[Frame, ...]:
@@ -226,7 +231,8 @@ class DebugInfo:
         position = source_position(frame)
         assert position is not None
         path, line, column = position
-        return path, line if 0 <= line <= _MAX_LINE else 0, column if 0 <= column <= _MAX_COLUMN else 0
+        path = path.replace("\0", "?").rstrip("/") or "<unknown>"
+        return path, _line(line), column if 0 <= column <= _MAX_COLUMN else 0
 
     def _in_file(self, kernel: str, path: str) -> str:
         """The kernel's scope as seen from a file: itself in its own."""

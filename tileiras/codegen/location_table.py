@@ -30,6 +30,15 @@ _CALLERS = "; tile-callers"
 _STRING = re.compile(r'"([^"]*)"|(\d+)')
 _HEX = re.compile(r"\\([0-9A-F]{2})")
 _VERSION = re.compile(r"^\.version .*$", re.MULTILINE)
+_FILE = re.compile(r'\t\.file\t(\d+) "(.*)"')
+_ESCAPE = re.compile(r"\\([0-7]{3}|.)")
+_CONTROLS = {"b": 8, "f": 12, "n": 10, "r": 13, "t": 9}
+_FILLERS = "~^`@|+=_"
+"""What stands for bytes that ptxas refuses in a file name; one for each such file, as long as there are some."""
+
+
+StandIns = list[tuple[bytes, bytes]]
+"""Names as PTX has them, and what they stand for."""
 
 
 class Frame(NamedTuple):
@@ -55,13 +64,13 @@ class Place(NamedTuple):
 def quote(text: str) -> str:
     """A string as LLVM IR writes it: `"` and what isn't printable ASCII as `\\XX`."""
     return '"' + "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else "".join(
-        f"\\{byte:02X}" for byte in c.encode()) for c in text) + '"'
+        f"\\{byte:02X}" for byte in c.encode("utf-8", "surrogateescape")) for c in text) + '"'
 
 
 def _unquote(text: str) -> str:
     if "\\" not in text:
         return text
-    return _HEX.sub(lambda m: chr(int(m[1], 16)), text).encode("latin-1").decode(errors="replace")
+    return _HEX.sub(lambda m: chr(int(m[1], 16)), text).encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 # --- the table in the LLVM module ---------------------------------------------------------------------------------
@@ -119,14 +128,15 @@ class _Completion:
         self.names: dict[str, str] = {}
         self.new_files: list[str] = []
         self.shown: set[str] = set()
+        self.stand_ins: StandIns = []
         for line in self.lines:
             if line.startswith("\t.loc\t"):
                 file, number, key = line[6:].split()[:3]
                 place = table.places.get((int(number), int(key)))
                 if place is not None:
                     self.files.setdefault(place.path, int(file))
-            elif line.startswith("\t.file\t"):
-                self.last_file = max(self.last_file, int(line[7:].split(None, 1)[0]))
+            elif match := _FILE.match(line):
+                self.last_file = max(self.last_file, int(match[1]))
         self.text_file = self.file("./" + _digest(table.program)) if table.program else 0
 
     def file(self, path: str) -> int:
@@ -135,8 +145,18 @@ class _Completion:
         if found is None:
             self.last_file += 1
             found = self.files[path] = self.last_file
-            self.new_files.append(f'\t.file\t{found} "{_escape(path)}"')
+            self.new_files.append(self.file_directive(found, path.encode("utf-8", "surrogateescape")))
         return found
+
+    def file_directive(self, number: int, path: bytes) -> str:
+        spelled = path
+        if any(byte == 0x22 or not 0x20 <= byte < 0x7F for byte in path):
+            filler = ord(_FILLERS[len(self.stand_ins) % len(_FILLERS)])
+            spelled = bytes(byte if byte != 0x22 and 0x20 <= byte < 0x7F else filler for byte in path)
+            for real, stand_in in zip(path.rpartition(b"/"), spelled.rpartition(b"/")):
+                if real != stand_in:
+                    self.stand_ins.append((stand_in, real.replace(b"\0", b"?")))
+        return f'\t.file\t{number} "{spelled.decode()}"'
 
     def name(self, callee: str) -> str:
         return self.names.setdefault(callee, f"$L__tile_name{len(self.names)}")
@@ -172,8 +192,9 @@ class _Completion:
                 continue
             if line.startswith(".visible .entry") or line.startswith("\t// .globl"):
                 self.shown.clear()
-            elif line.startswith("\t.file\t"):
+            elif match := _FILE.match(line):
                 last_file = len(out)
+                line = self.file_directive(int(match[1]), _unescape(match[2]))
             out.append(line)
         out[last_file + 1:last_file + 1] = self.new_files
         while out and not out[-1]:
@@ -181,7 +202,7 @@ class _Completion:
         if self.names:
             out += ["\t.section\t.debug_str", "\t{"]
             for name, label in self.names.items():
-                out += [f"{label}:", *(f".b8 {byte}" for byte in [*name.encode().replace(b"\0", b""), 0])]
+                out += [f"{label}:", *(f".b8 {byte}" for byte in [*name.encode("utf-8", "surrogateescape"), 0])]
             out.append("\t}")
         text = "\n".join(out) + "\n"
         if not self.text_file:
@@ -198,8 +219,12 @@ def _digest(text: str) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _escape(path: str) -> str:
-    return path.replace("\\", "\\\\").replace('"', '\\"')
+def _unescape(text: str) -> bytes:
+    """What LLVM printed as a string in quotes."""
+    def one(match: re.Match[str]) -> str:
+        body = match[1]
+        return chr(int(body, 8)) if len(body) == 3 else chr(_CONTROLS[body]) if body in _CONTROLS else body
+    return _ESCAPE.sub(one, text).encode("latin-1", errors="replace")
 
 
 _SECTION_HEAD = ".nv_intermediate_source_section {\n"
@@ -207,12 +232,13 @@ _SECTION_HEAD = ".nv_intermediate_source_section {\n"
 
 def _text_section(file: int, program: str) -> str:
     return (f'{_SECTION_HEAD}  .code_block {{\n    .ir_name: "tile ir"\n    .sourceFileName: {file}\n    .source_begin\n'
-            f"{program}.source_end\n  }}\n}}\n")
+            f"{program.encode('ascii', errors='replace').decode()}.source_end\n  }}\n}}\n")
 
 
-def complete(ptx: str, table: LocationTable) -> str:
-    """LLVM's PTX with whole line directives, and the program's text behind it."""
-    return _Completion(ptx, table).run()
+def complete(ptx: str, table: LocationTable) -> tuple[str, StandIns]:
+    """LLVM's PTX with whole line directives and the program's text behind it, and what `restore_names` needs."""
+    completion = _Completion(ptx, table)
+    return completion.run(), completion.stand_ins
 
 
 def without_text(ptx: str, version: str) -> str:
@@ -220,3 +246,23 @@ def without_text(ptx: str, version: str) -> str:
     ptx = ptx[:ptx.index(_SECTION_HEAD)] if _SECTION_HEAD in ptx else ptx
     kept = "\n".join(line for line in ptx.split("\n") if not line.startswith("\t.loc_intermediate\t"))
     return _VERSION.sub(f".version {version}", kept, count=1)
+
+
+# --- names that PTX can't hold ------------------------------------------------------------------------------------
+
+
+def restore_names(cubin: bytes, stand_ins: StandIns) -> bytes:
+    """The cubin with the real names of files in its line tables. A stand-in has its name's length, so nothing moves."""
+    import struct
+
+    data = bytearray(cubin)
+    (table,), (size, count, names) = struct.unpack_from("<Q", data, 0x28), struct.unpack_from("<HHH", data, 0x3A)
+    (strings,) = struct.unpack_from("<Q", data, table + names * size + 0x18)
+    for section in range(table, table + count * size, size):
+        (name,), (start, length) = struct.unpack_from("<I", data, section), struct.unpack_from("<QQ", data, section + 0x18)
+        if bytes(data[strings + name:data.index(0, strings + name)]) in (b".debug_line", b".nv.tileir.debug_line"):
+            part = bytes(data[start:start + length])
+            for stand_in, real in stand_ins:  # the first folder stands behind the opcodes' lengths, which end in 1
+                part = re.sub(rb"(?<=[\0\1])" + re.escape(stand_in) + rb"\0", lambda _, name=real: name + b"\0", part)
+            data[start:start + length] = part
+    return bytes(data)
