@@ -6,6 +6,7 @@ import re
 import struct
 import subprocess
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def line_of(text: str, name: str = "k_activation.py") -> str:
     ("sm_80", 3, {"lineinfo": True}), ("sm_90", 0, {"lineinfo": True}), ("sm_90", 3, {"lineinfo": True}),
     ("sm_90", 0, {"device_debug": True}), ("sm_120", 0, {"device_debug": True}), ("sm_120", 3, {"lineinfo": True}),
 ])
-def test_machine_code_has_file_and_line(gpu_name: str, opt_level: int, options: dict[str, bool], tmp_path: pathlib.Path,
+def test_machine_code_has_file_and_line(gpu_name: str, opt_level: int, options: dict[str, Any], tmp_path: pathlib.Path,
                                         kernel_bytecode: Callable[..., bytes]) -> None:
     compiled = tileiras.compile(kernel_bytecode("mish_f32"), gpu_name, opt_level, **options)
     found = source_lines(compiled.cubin, tmp_path, "-g")
@@ -65,7 +66,7 @@ def test_helpers_say_who_called_them(tmp_path: pathlib.Path, kernel_bytecode: Ca
 
 
 @pytest.mark.parametrize("opt_level, options", [(3, {"lineinfo": True}), (0, {"device_debug": True})])
-def test_the_cubin_holds_the_program(opt_level: int, options: dict[str, bool], kernel_bytecode: Callable[..., bytes]) -> None:
+def test_the_cubin_holds_the_program(opt_level: int, options: dict[str, Any], kernel_bytecode: Callable[..., bytes]) -> None:
     bytecode = kernel_bytecode("mish_f32")
     held = sections(tileiras.compile(bytecode, "sm_90", opt_level, **options).cubin)
     [name] = [name for name in held if name.startswith(".nv.tileir.debug_txt.")]
@@ -133,7 +134,7 @@ def test_any_file_name(path: str, folder: str, name: str, kernel_bytecode: Calla
 
 
 @pytest.mark.parametrize("options", [{"lineinfo": True}, {"device_debug": True}])
-def test_any_line(options: dict[str, bool], kernel_bytecode: Callable[..., bytes]) -> None:
+def test_any_line(options: dict[str, Any], kernel_bytecode: Callable[..., bytes]) -> None:
     assert tileiras.compile(moved(kernel_bytecode("mish_f32"), "k.py", 1 << 40), "sm_90", 0, **options).cubin
 
 
