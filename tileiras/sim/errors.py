@@ -27,6 +27,7 @@ class SimulationError(TileirasError):
         self.line: int | None = None
         self.text: str | None = None
         self.source: str | None = None
+        self.findings: list[SimulationError] = []       # what was found before this ended the run
 
     def locate(self, *, kernel=None, ctaid=None, tid=None, line=None, text=None, source=None) -> None:
         """Fill in where it happened and rebuild the message."""

@@ -338,6 +338,9 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
         launch.progress.total, launch.progress.budget = launch.ctas, budget
         try:
             _run_all(program, launch, hits, budget, batch_threads)
+        except SimulationError as error:
+            error.findings = list(launch.findings.values())
+            raise
         finally:
             launch.write_back()
             report.output = "".join(launch.output)
