@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from tests.public import shell
 from tests.public.testing_ops import EXTRA_OPS
+from tileiras.dialects.cuda_tile import edition
 from tileiras.tools.diagnostics import compare
 
 
@@ -59,7 +60,8 @@ def announced_errors(path: pathlib.Path, name: str, commands: list[str]) -> tupl
         return 0, 0, 0, []
     settings = shell.settings_of(command, EXTRA_OPS)
     try:
-        outcomes, _ = compare(path.read_text(), name, settings)
+        with edition.speaking(shell.LANGUAGE):
+            outcomes, _ = compare(path.read_text(), name, settings)
     except Exception as error:  # a crash is a failure to report, not to stop at
         return 0, 0, 0, [f"{name}: CRASH {type(error).__name__}: {error}"]
     missed = [f"{name}:{o.expected.line}: {o.expected.text}" for o in outcomes if not o.with_its_text]

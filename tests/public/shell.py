@@ -93,8 +93,9 @@ def _translate(arguments: list[str]) -> int:
     return tileiras_translate.main([*arguments, *DIALECT], EXTRA_OPS)
 
 
-DIALECT: tuple[str, ...] = ()
-"""Options that every tool gets besides those of the RUN line."""
+LANGUAGE = (13, 3)
+DIALECT = (f"--language={LANGUAGE[0]}.{LANGUAGE[1]}",)
+"""What every tool gets besides the RUN line's options: the public tests are the 13.3 definition's."""
 
 
 def _filecheck(arguments: list[str]) -> int:

@@ -178,6 +178,8 @@ class AttributeReader:
 
     def read_i32s(self, data: bytes, pos: int, result: Attribute | None) -> tuple[Attribute, int]:
         values, pos = read_int_list(data, pos, 4)
+        if -(1 << 31) in values:
+            raise malformed(pos, f"array contains unsupported value {-(1 << 31)}")
         return DenseArrayBase.from_list(i32, values), pos
 
     def read_bools(self, data: bytes, pos: int, result: Attribute | None) -> tuple[Attribute, int]:

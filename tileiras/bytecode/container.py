@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
-from tileiras.bytecode.version import SUPPORTED_VERSIONS, Version
+from tileiras.bytecode.version import SUPPORTED_VERSIONS, Version, supported_range
 from tileiras.bytecode.wire import align, append_varint, malformed, pad_to, read_count, read_varint
 from tileiras.errors import BytecodeError
 
@@ -31,13 +31,22 @@ def read_header(data: bytes) -> Version:
     """The version; raises BytecodeError where this isn't Tile IR bytecode or of a version not in SUPPORTED_VERSIONS."""
     if data[:len(MAGIC)] != MAGIC:
         hint = " (it looks like MLIR bytecode instead)" if data[:len(MLIR_MAGIC)] == MLIR_MAGIC else ""
-        raise BytecodeError("input does not correspond to Tile IR bytecode" + hint)
+        raise BytecodeError(f"input does not correspond to Tile IR bytecode{hint}: {_wrong_magic(data)}")
     if len(data) < HEADER_BYTES:
         raise malformed(len(data), "unexpected end of data while reading the version")
     version = Version(*struct.unpack_from("<BBH", data, len(MAGIC)))
     if version not in SUPPORTED_VERSIONS:
-        raise BytecodeError(f"unsupported Tile IR bytecode version: {version}")
+        raise BytecodeError(f"unsupported Tile version {'.'.join(map(str, version))}, this reader supports versions "
+                            f"{supported_range()}")
     return version
+
+
+def _wrong_magic(data: bytes) -> str:
+    """Where the first bytes aren't Tile IR's."""
+    for i, (got, expected) in enumerate(zip(data, MAGIC)):
+        if got != expected:
+            return f"invalid magic number at position {i}, got {got} expected {expected}"
+    return f"invalid magic number, of {len(data)} bytes only"
 
 
 def read_sections(data: bytes) -> dict[int, tuple[int, bytes]]:

@@ -136,9 +136,9 @@ class ModuleReader:
                                           f"({len(data) - pos} bytes)")
         if not name:
             raise malformed(offset + pos, f"function name at index {name_index} is empty")
+        signature = self.types.get(type_index)
         if not flags & _KERNEL:
             raise malformed(offset + pos, f"un-expected non-entry function '{name}'")
-        signature = self.types.get(type_index)
         if not isinstance(signature, FunctionType):
             raise malformed(offset + pos, f"function signature index {type_index} does not refer to a function type "
                                           f"for function '{name}', got type: {signature}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from xdsl.dialects.builtin import FunctionType, UnknownLoc
+from xdsl.dialects.builtin import FileLineColLoc, FunctionType, UnknownLoc
 from xdsl.ir import Attribute
 
 from tileiras.bytecode import debug, types
@@ -101,13 +101,13 @@ class TypeTable:
 
     def _require(self, since: Version, what: str) -> None:
         if self.version < since:
-            raise BytecodeError(f"{what} requires bytecode version {since}+, but targeting {self.version}")
+            raise BytecodeError(f"{what} requires bytecode version {since}+, targeting {self.version}")
 
     def _encode(self, type_: Attribute) -> bytearray:
         out = bytearray()
         tag = TAG_OF_SIMPLE.get(type_)
         if tag is not None:
-            self._require(types.SIMPLE[tag][1], f"type '{type_}'")
+            self._require(types.SIMPLE[tag][1], f"type '{types.name_of_simple(type_)}'")
             append_varint(out, tag)
         elif isinstance(type_, PointerType):
             self._optional_head(out, types.POINTER, type_.ptr_attr is not None, V13_4)
@@ -154,7 +154,7 @@ class TypeTable:
                 for item in group:
                     append_varint(out, self.add(item))
         else:
-            raise BytecodeError(f"type '{type_}' has no place in bytecode")
+            raise BytecodeError(f"unsupported type in bytecode writer: '{type_}'")
         return out
 
     def _optional_head(self, out: bytearray, tag: int, present: bool, since: Version) -> None:
@@ -190,7 +190,7 @@ class DebugTable:
                 continue
 
     def add(self, attr: Attribute) -> int:
-        if isinstance(attr, UnknownLoc):
+        if isinstance(attr, (UnknownLoc, FileLineColLoc)):  # bytecode has places within a scope only
             return 0
         seen = self._seen.get(id(attr))
         if seen is not None:
@@ -216,7 +216,8 @@ class DebugTable:
             return self._record(debug.LOC, attr.scope, attr.file_name, attr.line, attr.column)
         if isinstance(attr, CallSiteLocAttr):
             return self._record(debug.CALL_SITE, attr.callee, attr.caller)
-        raise BytecodeError(f"location {attr} has no place in bytecode")
+        name = getattr(type(attr), "LOCATION_NAME", str(attr))
+        raise BytecodeError(f"unsupported location, got {name}, expected DILocAttr or CallSiteLoc")
 
     def _record(self, tag: int, *fields: Attribute | str | int) -> bytearray:
         out = bytearray([tag])

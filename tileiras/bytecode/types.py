@@ -59,6 +59,13 @@ SIMPLE: dict[int, tuple[Attribute, Version]] = {
 }
 TAG_OF_SIMPLE: dict[Attribute, int] = {type_: tag for tag, (type_, _) in SIMPLE.items()}
 
+
+
+def name_of_simple(type_: Attribute) -> str:
+    """A number type as the public reader and writer call it: `Float8E8M0FNU`, `i4`."""
+    return str(type_) if isinstance(type_, IntegerType) else type(type_).__name__.removesuffix("Type")
+
+
 POINTER, TILE, TENSOR_VIEW, PARTITION_VIEW, FUNCTION, GATHER_SCATTER_VIEW, STRIDED_VIEW = 12, 13, 14, 15, 16, 20, 21
 _SINCE = {GATHER_SCATTER_VIEW: V13_3, STRIDED_VIEW: V13_3}
 
@@ -117,7 +124,8 @@ class TypeReader:
         if simple is not None:
             type_, since = simple
             if since > self.version:
-                raise BytecodeError(f"type {type_} is not available in bytecode version {self.version}")
+                raise BytecodeError(f"type '{name_of_simple(type_)}' requires bytecode version {since}+, file version is "
+                                    f"{self.version}")
             return type_
         parse = _PARSERS.get(tag)
         if parse is None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tileiras.dialects.cuda_tile import edition
+
 
 class Version(NamedTuple):
     """A bytecode version; compares as a tuple, prints as `13.1`."""
@@ -26,4 +28,18 @@ V13_3 = Version(13, 3)
 V13_4 = Version(13, 4)
 
 SUPPORTED_VERSIONS: tuple[Version, ...] = (V13_1, V13_2, V13_3, V13_4)
+TESTING_MAJOR = 250
+"""Versions from here on aren't of the language: tests add them."""
+
 CURRENT_VERSION = SUPPORTED_VERSIONS[-1]
+
+
+def spoken_versions() -> tuple[Version, ...]:
+    """The supported versions that the edition of the language in force knows."""
+    return tuple(v for v in SUPPORTED_VERSIONS if v[:2] <= edition.current() or v.major >= TESTING_MAJOR)
+
+
+def supported_range() -> str:
+    """`[13.1 - 13.4]`."""
+    spoken = [version for version in spoken_versions() if version.major < TESTING_MAJOR]
+    return f"[{spoken[0]} - {spoken[-1]}]"

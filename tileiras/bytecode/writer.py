@@ -27,7 +27,7 @@ from tileiras.bytecode.attributes import float_to_bits
 from tileiras.bytecode.container import append_header, append_table, section
 from tileiras.bytecode.optable import OpRow, WireAttr, rows_by_name
 from tileiras.bytecode.tables import BytesTable, DebugTable, TypeTable
-from tileiras.bytecode.version import CURRENT_VERSION, SUPPORTED_VERSIONS, V13_3, Version
+from tileiras.bytecode.version import CURRENT_VERSION, SUPPORTED_VERSIONS, V13_3, Version, supported_range
 from tileiras.bytecode.wire import append_int_list, append_signed_varint, append_varint, pad_to
 from tileiras.dialects.base import OPERAND_SEGMENTS
 from tileiras.dialects.cuda_tile.attrs import (
@@ -38,6 +38,7 @@ from tileiras.dialects.cuda_tile.attrs import (
     OptimizationHintsAttr,
     SameElementsAttr,
 )
+from tileiras.dialects.cuda_tile.debug import render_location
 from tileiras.dialects.cuda_tile.dense import significant_bits
 from tileiras.dialects.cuda_tile.ops import Entry, Global, Module
 from tileiras.dialects.cuda_tile.types import TileViewType
@@ -60,10 +61,11 @@ def write(module: Module, version: Version | str | None = None, keep_tables: boo
         try:
             version = Version.parse(version)
         except (ValueError, TypeError):
-            raise BytecodeError(f"unsupported Tile IR bytecode version: {version}") from None
+            raise BytecodeError(f"unsupported Tile version {version}, this writer supports versions "
+                                f"{supported_range()}") from None
     target = version or (info.version if info else CURRENT_VERSION)
     if target not in SUPPORTED_VERSIONS:
-        raise BytecodeError(f"unsupported Tile IR bytecode version: {target}")
+        raise BytecodeError(f"unsupported Tile version {target}, this writer supports versions {supported_range()}")
     return ModuleWriter(target, info if keep_tables and info and info.version == target else None).write(module)
 
 
@@ -78,13 +80,24 @@ class ModuleWriter:
         self.debug = DebugTable(self.strings, original.debug if original else None)
         self.debug_runs: list[list[int]] = []
         self.rows = rows_by_name()
+        self._at: Attribute | None = None
 
     def write(self, module: Module) -> bytes:
+        """The file's bytes. An error about an op carries the op's location."""
+        self._at = module.location
+        try:
+            return self._module(module)
+        except BytecodeError as error:
+            raise BytecodeError(error.message, error.loc or render_location(self._at)) from error
+
+    def _module(self, module: Module) -> bytes:
         out = bytearray()
         append_header(out, self.version)
         top = list(module.body.block.ops)
         functions = [op for op in top if isinstance(op, Entry)]
         global_ops = [op for op in top if isinstance(op, Global)]
+        if any(inner.name not in self.rows for op in functions for inner in op.walk()):
+            raise BytecodeError("'cuda_tile.module' op only ops from the 'cuda_tile' dialect are allowed")
         if len(functions) + len(global_ops) != len(top):
             raise BytecodeError("'cuda_tile.module' op only function and global ops are allowed in the body")
         with section(out, container.FUNCTION) as payload:
@@ -112,6 +125,7 @@ class ModuleWriter:
         return bytes(out)
 
     def _function(self, out: bytearray, op: Entry) -> None:
+        self._at = op.location
         self.debug_runs.append([self.debug.add(op.location)])
         append_varint(out, self.strings.add_text(_text(op, "sym_name")))
         signature = op.properties.get("function_type")
@@ -170,11 +184,11 @@ class ModuleWriter:
             self._op(out, op, values)
 
     def _op(self, out: bytearray, op: Operation, values: dict[SSAValue, int]) -> None:
-        row = self.rows.get(op.name)
-        if row is None:
-            raise BytecodeError(f"only ops from the 'cuda_tile' dialect are allowed, got '{op.name}'")
+        self._at = op.location
+        row = self.rows[op.name]
         if row.since > self.version:
-            raise BytecodeError(f"'{op.name}' op requires bytecode version {row.since}+, but targeting {self.version}")
+            raise BytecodeError(f"operation '{op.name}' is not available in bytecode version {self.version}, it requires "
+                                f"bytecode version {row.since}+")
         self.debug_runs[-1].append(self.debug.add(op.location))
         append_varint(out, row.opcode)
         self._result_types(out, row, op)
@@ -205,8 +219,8 @@ class ModuleWriter:
     def _result_types(self, out: bytearray, row: OpRow, op: Operation) -> None:
         if any(f.since > self.version for f in row.results) and op.results:
             if op.results[0].first_use is not None:
-                raise BytecodeError(f"result of '{op.name}' op requires bytecode version {row.results[0].since}+, but "
-                                    f"targeting {self.version}")
+                raise BytecodeError(f"result '{row.results[0].name}' requires bytecode version {row.results[0].since} but "
+                                    f"is being used and targeting {self.version}")
             append_varint(out, 0)
             return
         if row.counted_results:
@@ -229,8 +243,11 @@ class ModuleWriter:
         value = op.properties.get(attr.name)
         if attr.since > self.version:
             if not _is_default(attr, value):
-                raise BytecodeError(f"attribute '{attr.name}' of '{op.name}' op requires bytecode version "
-                                    f"{attr.since}+, but targeting {self.version}")
+                if attr.flag is not None:
+                    raise BytecodeError(f"optional attribute '{attr.name}' is provided but requires bytecode version "
+                                        f"{attr.since}, targeting {self.version}")
+                raise BytecodeError(f"attribute '{attr.name}' requires bytecode version {attr.since}+, but targeting "
+                                    f"{self.version}")
             return
         if attr.kind == "unit":
             return
@@ -288,8 +305,8 @@ class ModuleWriter:
             start += size
             if group.since > self.version:
                 if members:
-                    raise BytecodeError(f"operand '{group.name}' of '{op.name}' op requires bytecode version "
-                                        f"{group.since}+, but targeting {self.version}")
+                    raise BytecodeError(f"optional operand '{group.name}' is provided but requires bytecode version "
+                                        f"{group.since}, targeting {self.version}")
                 continue
             if group.many == "*":
                 append_varint(out, size)

@@ -32,6 +32,15 @@ class ShowVersion(argparse.Action):
         parser.exit(0)
 
 
+def add_language(parser: argparse.ArgumentParser) -> None:
+    """`--language=13.3`: the edition of the language to hold a program to."""
+    from tileiras.dialects.cuda_tile.edition import EDITIONS, NEWEST
+
+    names = {f"{major}.{minor}": (major, minor) for major, minor in EDITIONS}
+    parser.add_argument("--language", type=lambda text: names.get(text, text), choices=EDITIONS, default=NEWEST,
+                        metavar="V", help=f"hold programs to an older edition of the language ({', '.join(names)})")
+
+
 def read_bytes(path: str) -> bytes:
     """A file's content, standard input's for `-`. Raises InputError."""
     try:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileiras.errors import BytecodeError, CompileError, InputError, UsageError
-from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, read_bytes, report, write_text
+from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, add_language, read_bytes, report, write_text
 
 _LOWER_LEVEL = re.compile(r'"nv_tilea[as]\.|^ *builtin\.module|"arith\.|"scf\.', re.MULTILINE)
 CUDA_TILE_PASSES: dict[str, str] = {"canonicalize": "tileiras.transforms.canonicalize:run"}
@@ -46,6 +46,7 @@ def _arguments() -> argparse.ArgumentParser:
                        ("no-implicit-module", "accepted: text stands as it is"),
                        ("allow-unregistered-dialect", "accepted: ops of other dialects always pass through")):
         parser.add_argument(f"--{name}", f"-{name}", action="store_true", help=text)
+    add_language(parser)
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
     parser.add_argument("-o", "--output-file", default="-", metavar="FILE", help="where to write (default: stdout)")
     return parser
@@ -226,7 +227,14 @@ def _parts(data: bytes, is_split: bool) -> list[bytes]:
 
 def main(arguments: list[str] | None = None, extra_ops: Mapping[str, Any] | None = None) -> int:
     """Run the command; its exit code. `extra_ops`: more ops than the dialect's, by their name without `cuda_tile.`."""
+    from tileiras.dialects.cuda_tile import edition
+
     given = _arguments().parse_args(arguments)
+    with edition.speaking(given.language):
+        return _run(given, extra_ops)
+
+
+def _run(given: argparse.Namespace, extra_ops: Mapping[str, Any] | None) -> int:
     code = 0
     try:
         if given.list_pipeline:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tileiras.errors import BytecodeError, UsageError
-from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, read_bytes, report, write_bytes
+from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, add_language, read_bytes, report, write_bytes
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -35,6 +35,7 @@ def _arguments() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", f"-{name}", action="store_true", help="accepted for compatibility")
     parser.add_argument("--split-input-file", "-split-input-file", action="store_true",
                         help="treat parts between lines `// -----` as files of their own")
+    add_language(parser)
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
     parser.add_argument("-o", "--output-file", default="-", metavar="FILE", help="where to write (default: stdout)")
     return parser
@@ -64,20 +65,15 @@ def to_bytecode(text: str, file_name: str = "-", version: Any = None,
 
 def _write(module: Any, version: Any) -> bytes:
     """A module that was read from text as bytecode."""
-    from xdsl.dialects.builtin import FileLineColLoc, UnknownLoc
-
     from tileiras.bytecode import write
     from tileiras.bytecode.version import CURRENT_VERSION
 
-    for op in module.walk():
-        if isinstance(op.location, FileLineColLoc):  # bytecode has places with a scope only
-            op.location = UnknownLoc()
     return write(module, version or CURRENT_VERSION)
 
 
 def parse_version(text: str | None) -> Any:
     """A supported version, or None. Raises UsageError."""
-    from tileiras.bytecode.version import SUPPORTED_VERSIONS, Version
+    from tileiras.bytecode.version import Version, spoken_versions, supported_range
 
     if text is None:
         return None
@@ -85,16 +81,13 @@ def parse_version(text: str | None) -> Any:
         version = Version.parse(text)
     except (TypeError, ValueError):
         version = None
-    if version not in SUPPORTED_VERSIONS:
-        raise UsageError(f"unsupported bytecode version '{text}'; known: {', '.join(map(str, SUPPORTED_VERSIONS))}")
+    if version not in spoken_versions():
+        raise UsageError(f"Invalid argument '{text}': the supported versions are {supported_range()}")
     return version
 
 
 def _translate(given: argparse.Namespace, data: bytes, extra_ops: Mapping[str, Any] | None) -> bytes:
     if given.kind == "cudatilebc-to-mlir":
-        from tileiras.driver.main import check_magic
-
-        check_magic(data)
         return to_text(data, given.mlir_print_debuginfo).encode("utf-8", "backslashreplace")
     try:
         text = data.decode()
@@ -128,13 +121,20 @@ def _verify_diagnostics(given: argparse.Namespace, text: str, extra_ops: Mapping
 
 def main(arguments: list[str] | None = None, extra_ops: Mapping[str, Any] | None = None) -> int:
     """Run the command; its exit code. `extra_ops`: more ops than the dialect's, by their name without `cuda_tile.`."""
+    from tileiras.dialects.cuda_tile import edition
+
     given = _arguments().parse_args(arguments)
+    with edition.speaking(given.language):
+        return _run(given, extra_ops)
+
+
+def _run(given: argparse.Namespace, extra_ops: Mapping[str, Any] | None) -> int:
     code = 0
     try:
         if given.kind == "list-versions":
-            from tileiras.bytecode.version import SUPPORTED_VERSIONS
+            from tileiras.bytecode.version import spoken_versions
 
-            write_bytes(given.output_file, "".join(f"{version}\n" for version in SUPPORTED_VERSIONS).encode())
+            write_bytes(given.output_file, "".join(f"{version}\n" for version in spoken_versions()).encode())
             return 0
         data = read_bytes(given.input)
         parts = [data]

@@ -32,6 +32,7 @@ from tileiras.dialects.cuda_tile.asm_dense import parse_dense_builtin
 from tileiras.dialects.cuda_tile.asm_scan import Scanner
 from tileiras.dialects.cuda_tile.asm_type_parse import TypeScanner
 from tileiras.dialects.cuda_tile.asm_values import FORMATS, float_format
+from tileiras.dialects.cuda_tile.debug_text import FusedLocAttr, NameLocAttr
 
 _ENUMS: dict[str, type[attrs.EnumAttr]] = {
     cls.name.removeprefix("cuda_tile."): cls for cls in attrs.ATTRS if issubclass(cls, attrs.EnumAttr)}
@@ -339,7 +340,7 @@ class AttributeScanner(TypeScanner):
         if self.accept("("):  # a name around a location
             inner = self.nested(self.location)
             self.expect(")")
-            return inner
+            return inner if isinstance(inner, debug.DebugAttr) else NameLocAttr(inner, 0, 0)
         return UnknownLoc()
 
     def _fused(self) -> Attribute:
@@ -350,7 +351,7 @@ class AttributeScanner(TypeScanner):
         self.expect("[")
         parts = self.comma_separated(lambda: self.nested(self.location), "]")
         scoped = [part for part in parts if isinstance(part, debug.DILocAttr)]
-        return scoped[0] if scoped else parts[0] if parts else UnknownLoc()
+        return scoped[0] if scoped else FusedLocAttr(parts[0], 0, 0) if parts else UnknownLoc()
 
 
 def enum_attribute(scanner: Scanner, enum: type[attrs.EnumAttr], word: str, position: int) -> attrs.EnumAttr:

@@ -136,10 +136,6 @@ _TABLE: dict[str, str] = {
     "module": "$sym_name attributes-dict module_body",
 }
 
-SPELLINGS: dict[str, str] = {"pow": "fpowf"}
-"""Ops that the reference writes otherwise than the name that public 13.1 gives them; the parser takes both."""
-
-
 class Element(NamedTuple):
     """One element: kind "word", "$", "%", "group" or a directive's name; its arguments; whether a space goes before."""
 

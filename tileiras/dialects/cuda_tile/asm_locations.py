@@ -21,6 +21,7 @@ from tileiras.dialects.cuda_tile.debug import (
     DILocAttr,
     DISubprogramAttr,
 )
+from tileiras.dialects.cuda_tile.debug_text import OtherLocAttr
 
 UNKNOWN = ("loc", "unknown")
 """The key of every unknown location."""
@@ -106,6 +107,8 @@ def _ops_below(root: Operation) -> Iterator[Operation]:
 
 
 def _key(location: Attribute | None) -> Any:
+    while isinstance(location, OtherLocAttr):
+        location = location.location
     if location is None or isinstance(location, UnknownLoc):
         return UNKNOWN
     if isinstance(location, FileLineColLoc):

@@ -16,8 +16,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.base import OPERAND_SEGMENTS, RESULT_SEGMENTS, check_counts
+from tileiras.dialects.cuda_tile import edition
 from tileiras.dialects.cuda_tile.asm_attributes import AttributeScanner, ForwardLocation
-from tileiras.dialects.cuda_tile.asm_format import SPELLINGS
 from tileiras.dialects.cuda_tile.asm_parse_op import ATTRIBUTE_KINDS, OpParser, Value, numbers_to_enums
 from tileiras.dialects.cuda_tile.asm_print import attribute_text
 from tileiras.dialects.cuda_tile.asm_scan import ParseError
@@ -30,7 +30,7 @@ PREFIX = "cuda_tile."
 MAX_REGION_DEPTH = 64
 
 _CLASSES: dict[str, type[CudaTileOp]] = {op.name.removeprefix(PREFIX): op for op in OPS}
-_CLASSES.update({spelling: _CLASSES[name] for name, spelling in SPELLINGS.items()})
+_CLASSES.update({spelling: _CLASSES[name] for name, (spelling, _) in edition.SPELLINGS.items()})
 
 
 class TextError(BytecodeError):

@@ -252,6 +252,8 @@ class OpParser:
         reader = self.reader
         self.type_starts[name] = reader.here()
         many = self.operand_fields[name].many if name in self.operand_fields else self._result_many(name)
+        if reader.peek("}"):  # read by the op's own parser, which says so
+            raise self.fail("expected valid keyword", reader.here())
         found = [reader.type()]
         while many == "*" and reader.accept(","):
             found.append(reader.type())

@@ -27,7 +27,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tileiras.dialects.cuda_tile.asm_format import SPELLINGS, Element, format_of
+from tileiras.dialects.cuda_tile import edition
+from tileiras.dialects.cuda_tile.asm_format import Element, format_of
 from tileiras.dialects.cuda_tile.asm_names import NameTable, is_unwritten
 from tileiras.dialects.cuda_tile.asm_types import PREFIX, bare_type_text, full_type_text, type_text
 from tileiras.dialects.cuda_tile.asm_values import dense_text, float_text, quoted
@@ -82,8 +83,7 @@ class TextPrinter:
             if isinstance(op, CudaTileOp) else None
         if elements is None:
             return self._foreign(op)
-        name = op.name.removeprefix(PREFIX)
-        name = SPELLINGS.get(name, name)
+        name = edition.spelling(op.name.removeprefix(PREFIX))
         out = [self._results(op), name if short else PREFIX + name]
         self._elements(elements, op, indent, out)
         if self.locations is not None:

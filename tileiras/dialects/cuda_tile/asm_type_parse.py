@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.cuda_tile import attrs, types
+from tileiras.dialects.cuda_tile import attrs, edition, types
 from tileiras.dialects.cuda_tile.asm_scan import ParseError, Scanner
 from tileiras.dialects.cuda_tile.asm_types import full_type_text
 from tileiras.dialects.cuda_tile.verify_kinds import NUMBER_NAMES, POINTER
@@ -121,9 +121,12 @@ class TypeScanner(Scanner):
         start = self.here()
         type_ = self.type()
         shown = full_type_text(type_)
-        if shown not in names and not isinstance(type_, types.Float8E5M3FNUType) and not (
+        is_number = shown in names or isinstance(type_, types.Float8E5M3FNUType)
+        if not (is_number and edition.has_type(shown.rpartition(".")[2])) and not (
                 pointer and isinstance(type_, types.PointerType)):
-            allowed = " or ".join((*NUMBER_NAMES, *((POINTER,) if pointer else ()), *(("i4",) if "i4" in names else ())))
+            numbers = filter(edition.has_type, NUMBER_NAMES)
+            small = ("i4",) if "i4" in names and not edition.is_before(edition.NEWEST) else ()
+            allowed = " or ".join((*numbers, *((POINTER,) if pointer else ()), *small))
             raise self.error(f"failed to verify '{what}': {allowed}", start)
         return type_
 

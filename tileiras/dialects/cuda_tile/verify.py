@@ -132,7 +132,7 @@ class _Plan:
         self.checks = [(_CHECKS[words[0]], tuple(words[1:])) for words in checks if words]
         self.required = tuple(f.name for f in op.attr_fields if not f.many)  # type: ignore[attr-defined]
         self.attributes = _ATTRIBUTE_RULES.get(self.name)
-        self.rule = _OP_RULES.get(self.name)
+        self.rule = _OP_RULES.get(self.name) or getattr(op, "CHECK", None)
         self.region_rule = _REGION_RULES.get(self.name)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.cuda_tile.asm_format import SPELLINGS
+from tileiras.dialects.cuda_tile import edition
 from tileiras.dialects.cuda_tile.asm_types import PREFIX, full_type_text
 
 
@@ -24,7 +24,7 @@ class InvalidOp(VerifyException):
 def spelled_name(op: Operation) -> str:
     """An op's name as the reference writes it."""
     short = op.name.removeprefix(PREFIX)
-    return PREFIX + SPELLINGS[short] if short in SPELLINGS else op.name
+    return PREFIX + edition.spelling(short) if op.name.startswith(PREFIX) else op.name
 
 
 def shown(type_: Attribute) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from xdsl.ir import Attribute
 
+from tileiras.dialects.cuda_tile import edition
 from tileiras.dialects.cuda_tile.asm_types import type_text
 from tileiras.dialects.cuda_tile.types import (
     CudaTileType,
@@ -32,15 +33,21 @@ NUMBER_NAMES = ("f16", "bf16", "f32", "tf32", "f64", *_LOW_FLOAT[1:], *_INT)
 class Kind:
     """One kind: how diagnostics call it, and whether a type is of it."""
 
-    __slots__ = ("bit", "classes", "elements", "scalar", "summary")
+    __slots__ = ("bit", "classes", "elements", "scalar", "what")
 
     def __init__(self, summary: str, elements: tuple[str, ...] = (), scalar: bool = False,
                  classes: tuple[type[Attribute], ...] = (TileType,)) -> None:
-        self.summary = f"{summary} of {' or '.join(elements)} values" if elements else summary
+        self.what = summary
         self.elements = elements
         self.scalar = scalar
         self.classes = classes
         self.bit = 0
+
+    @property
+    def summary(self) -> str:
+        """How diagnostics call the kind."""
+        names = filter(edition.has_type, self.elements)
+        return f"{self.what} of {' or '.join(names)} values" if self.elements else self.what
 
     def accepts(self, type_: Attribute) -> bool:
         if not isinstance(type_, self.classes):

@@ -10,6 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import Float32Type, IntegerAttr, IntegerType
 from xdsl.ir import Attribute
 
+from tileiras.dialects.cuda_tile import edition
 from tileiras.dialects.cuda_tile.asm_types import type_text
 from tileiras.dialects.cuda_tile.asm_values import float_format
 from tileiras.dialects.cuda_tile.attrs import BoundedAttr, DenseElementsAttr, DivByAttr, SameElementsAttr
@@ -113,6 +114,8 @@ def _ftof_modes(source: Attribute, target: Attribute) -> tuple[tuple[str, ...], 
     names = type_text(source), type_text(target)
     if names[1] == "f8E8M0FNU":
         return ("zero", "positive_inf"), (" for conversion to f8E8M0FNU. Only 'zero' and 'positive_inf' are supported")
+    if edition.is_before((13, 4)):
+        return ("nearest_even",), ". Only 'nearest_even' is supported"
     if names[1] in _LOW_PRECISION:
         return ("nearest_even",), " for conversion to low-precision type. Only 'nearest_even' is supported"
     if names == ("f32", "tf32"):
