@@ -104,8 +104,9 @@ def _wait(decoder, ins):
     loads = ins.parts[1] == "wait::ld"
 
     def run(st):
-        tensor_memory(st).wait(st.lanes, LOAD if loads else STORE)
-        if loads:
+        tensor = tensor_memory(st)
+        tensor.wait(st.lanes, LOAD if loads else STORE)
+        if loads and tensor.strict:
             registers(st).end("tcgen05.wait::ld")
     return run
 

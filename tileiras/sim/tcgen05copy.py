@@ -1,7 +1,8 @@
 """tcgen05.ld, st, cp and shift: between tensor memory and registers, from shared memory, and within tensor memory.
 
-A load has read its cells and a store has written its when the instruction is executed; that nobody may rely on it before
-`tcgen05.wait` is what the marks of `tensormemory` and the registers in flight are for.
+A load has read its cells and a store has written its when the instruction is executed; that nobody may touch the cells
+otherwise before `tcgen05.wait` is what the marks of `tensormemory` are for. The registers of a load may be used before
+the wait, since ptxas orders that and compilers rely on it; only a strict launch calls it a finding.
 """
 from __future__ import annotations
 
@@ -93,13 +94,14 @@ def decode_load(decoder, ins):
             put(st, np.ascontiguousarray(data[:, r]))
         if reduce is not None:
             reduce(st, data)
-        registers(st).begin(slots, "tcgen05.ld", "tcgen05.wait::ld")
+        if tensor.strict:
+            registers(st).begin(slots, "tcgen05.ld", "tcgen05.wait::ld")
     return run
 
 
 def _reduction(decoder, ins, target):
     """The writer of tcgen05.ld.red's value: the least or greatest of what the thread loaded."""
-    kind = ins.parts[-1] if ins.parts[-1] in ("u32", "s32", "f32") else next((p for p in ins.parts if p in ("u32", "s32", "f32")), "")
+    kind = next((p for p in ins.parts if p in ("u32", "s32", "f32")), "")
     least, absolute, nan = "min" in ins.parts, "abs" in ins.parts, "NaN" in ins.parts
     if not kind or (least == ("max" in ins.parts)) or ((absolute or nan) and kind != "f32"):
         raise InvalidInstruction(ins.opcode)

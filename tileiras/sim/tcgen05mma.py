@@ -79,7 +79,7 @@ def decode_mma(decoder, ins):
         raise InvalidInstruction(f"{ins.opcode}: .ashift needs A in tensor memory")
     a = tensor_address(decoder, a_operand) if in_tensor else decoder.source(a_operand, "b64")
     b = decoder.source(rest.pop(0), "b64")
-    zero = lambda st: np.zeros(1, np.uint32)
+    zero = tensor_address(decoder, ptx.Immediate(0))
     meta = tensor_address(decoder, rest.pop(0)) if sparse else zero
     idesc = decoder.source(rest.pop(0), "b32")
     scale_a = tensor_address(decoder, rest.pop(0)) if scaled else zero

@@ -11,8 +11,8 @@ missing fence from missing synchronization.
 
 A barrier (`bar`, `barrier`) carries what the arriving warp had before its last `tcgen05.fence::before_thread_sync`, and
 that counts for the waiting warp from its next `tcgen05.fence::after_thread_sync` on. An mbarrier carries everything:
-compilers rely on it, so fences around mbarriers aren't asked for. `tcgen05.commit` carries the issuing warp's
-asynchronous operations.
+compilers rely on it, so fences around mbarriers aren't asked for, except in a strict launch. `tcgen05.commit` carries the
+issuing thread's asynchronous operations.
 """
 from __future__ import annotations
 
@@ -87,6 +87,8 @@ class TensorMemory:
         self.knowledge = np.zeros((st.ctas // self.cluster, self.warps, 4, agents), np.int64)
         self.counts = np.zeros((st.ctas // self.cluster, agents), np.int64)
         self.pipelines: dict = {}                                    # thread -> (its last operation, the agent's count of it)
+        self.lines: dict[tuple[int, int], tuple[int, int]] = {}      # (cluster, agent) -> thread and line of its last access
+        self.strict = bool(getattr(st.launch, "strict", False))
         self.carried: dict = {}                                      # key of a barrier -> (HAPPENED, KNOWN, AWAITED) rows
 
     # ---- who is who
@@ -102,7 +104,7 @@ class TensorMemory:
             know = self.knowledge[cluster, warp]
             know[:2, AGENTS * warp + ISSUED] = self.counts[cluster, AGENTS * warp + ENGINE]
             awaited = np.maximum(know[FENCED], know[AWAITED])
-            known = np.maximum(know[KNOWN], awaited) if key[0] == "mbar" else np.zeros_like(awaited)
+            known = np.maximum(know[KNOWN], awaited) if key[0] == "mbar" and not self.strict else np.zeros_like(awaited)
             self._carry(cluster, key, know[HAPPENED], known, awaited)
 
     def acquire(self, lanes: np.ndarray, key) -> None:
@@ -146,36 +148,37 @@ class TensorMemory:
             agent = AGENTS * warp + kind
             self.knowledge[cluster, warp, :2, agent] = self.counts[cluster, agent]
 
-    def use(self, lane: int, kind: int, reads: list[Places], writes: list[Places], what: str) -> int:
+    def use(self, lane: int, kind: int, reads: list[Places], writes: list[Places], what: str, level: int = KNOWN) -> int:
         """An access by a thread's warp: check that it is ordered behind those before it, and remember it.
 
-        Returns the agent's count of it. Out-of-order use is an InFlight finding, once an instruction."""
+        `level`: what of the warp's knowledge counts. Returns the agent's count of it. Use out of order is a finding."""
         cluster, warp = self.warp_of(lane)
         agent = AGENTS * warp + kind
         self.counts[cluster, agent] += 1
         count = int(self.counts[cluster, agent])
+        self.lines[cluster, agent] = lane, self.st.where()
         found = False
         for writing, places in ((False, reads), (True, writes)):
             for place in places:
                 at = np.broadcast_arrays(np.asarray(place.lanes) // GROUP, place.columns)
                 where = np.unique(at[0].astype(np.int64) * COLUMNS + at[1])
-                found = found or self._check(lane, cluster, warp, agent, place.cta, where, writing, what)
+                found = found or self._check(lane, cluster, warp, agent, place.cta, where, writing, what, level)
                 uses = ("written",) if writing else ("loaded",) if kind == LOAD else ("read",)
                 for use in uses:
                     self.marks[use].agent[place.cta].reshape(-1)[where] = agent
                     self.marks[use].count[place.cta].reshape(-1)[where] = count
         return count
 
-    def _check(self, lane, cluster, warp, agent, cta, where, writing, what) -> bool:
+    def _check(self, lane, cluster, warp, agent, cta, where, writing, what, level) -> bool:
         if getattr(self.st, "order", None) is None:
             return False
-        know = self.knowledge[cluster, warp]
+        know = self.knowledge[cluster, warp, level]
         for use in ("written", "loaded", "read") if writing else ("written",):
             marks = self.marks[use]
             other, count = marks.agent[cta].reshape(-1)[where], marks.count[cta].reshape(-1)[where]
-            late = (other >= 0) & (count > know[KNOWN][other])
+            late = (other >= 0) & (count > know[other])
             if agent % AGENTS == ENGINE:                  # the operations of one thread, or of fenced ones, are in order
-                late &= (other != agent) & ((other % AGENTS != ENGINE) | (count > know[KNOWN][other - ENGINE + ISSUED]))
+                late &= (other != agent) & ((other % AGENTS != ENGINE) | (count > know[other - ENGINE + ISSUED]))
             elif writing:
                 late &= other != agent                    # stores of one warp
             if late.any():
@@ -291,8 +294,7 @@ class TensorMemory:
             return
         columns = np.arange(allocation.start, allocation.start + allocation.count)
         place = Places(cta, np.arange(0, LANES, GROUP)[:, None], columns)
-        self.use(lane, STORE, [], [place], what)
-        cluster, warp = self.warp_of(lane)
+        self.use(lane, STORE, [], [place], what, HAPPENED)
         self.wait(np.array([lane]), STORE)
         for marks in self.marks.values():
             marks.agent[cta, :, columns] = -1
@@ -300,7 +302,11 @@ class TensorMemory:
         self.owner[cta, columns] = False
 
     def at_exit(self) -> None:
-        """The kernel is over: every allocation that is left is a finding."""
+        """The kernel is over: every allocation that is left is a finding, and every load that nobody waited for."""
+        for (cluster, agent), (lane, line) in self.lines.items():
+            if agent % AGENTS == LOAD and self.counts[cluster, agent] > self.knowledge[cluster, agent // AGENTS, KNOWN, agent]:
+                self.found(InFlight("tcgen05.ld is never waited for: its registers are valid after tcgen05.wait::ld",
+                                    thread=lane), line)
         for allocations in self.allocations:
             for allocation in allocations:
                 self.found(TensorMemoryError(f"{allocation.count} columns of tensor memory are never deallocated",
