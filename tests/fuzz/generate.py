@@ -4,7 +4,9 @@
 
 Everything the language leaves open is avoided, so that one answer is right: divisors aren't zero, shifts are narrower
 than the type, floats are small integers wherever sums may be taken in any order or converted to integers, padding is
-given wherever something is masked, and accesses to the same memory are joined by tokens.
+given wherever something is masked, and accesses to the same memory are joined by tokens. Blocks meet only in atomics
+that commute. Functions of the maths library go straight to outputs of their own, which may differ by some ulp
+(`Program.loose`); where they are exact by what they are, they may go on.
 """
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ import numpy as np
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
+    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     StringAttr,
     SymbolRefAttr,
     UnitAttr,
+    i1,
     i32,
     i64,
 )
@@ -66,6 +70,8 @@ class Program:
     module: ops.Module
     grid: Shape
     parameters: list[Any]
+    loose: dict[int, float] = dataclasses.field(default_factory=dict)
+    """Parameters that may differ from the interpreter's, and by how much relative to the value (at least 1)."""
 
     def arguments(self) -> list[Any]:
         return [p.copy() if isinstance(p, np.ndarray) else p for p in self.parameters]
@@ -113,8 +119,11 @@ class Generator:
             (4, self.make_round_trip), (2, self.make_atomic), (1, self.make_assume), (2, self.make_output),
             (1, self.make_leave), (1, self.make_pack), (2, self.make_view_round_trip), (3, self.make_product_loop),
             (2, self.make_pointer_loop), (1, self.make_scaled_product), (1, self.make_global), (1, self.make_view_atomic),
-            (1, self.make_address), (1, self.make_assert), (1, self.make_low_cast)]
+            (1, self.make_address), (1, self.make_assert), (1, self.make_low_cast), (2, self.make_function),
+            (1, self.make_exact_function), (2, self.make_meeting), (1, self.make_view_meeting), (1, self.make_alloca),
+            (1, self.make_shape_query), (1, self.make_saturating), (1, self.make_low_round_trip)]
         self.globals: list[Operation] = []
+        self.loose: dict[int, float] = {}
 
     # Basics.
 
@@ -539,6 +548,8 @@ class Generator:
                                  rounding_mode=rounding())
         largest = self.rng.random() < 0.5
         propagate = UnitAttr() if self.rng.random() < 0.5 else None
+        if propagate is None:       # whether the identity wins over rows of NaN is open
+            value = self.elementwise(ops.MaxF, [value, self.splat(element, -1000, shape)])
         return [value], [self.identity(element, float("-inf") if largest else float("inf"))], lambda a, b: [
             self.elementwise(ops.MaxF if largest else ops.MinF, [a, b], propagate_nan=propagate)]
 
@@ -596,7 +607,8 @@ class Generator:
         a, b, c = self.product_shapes()
         lhs, rhs = (self.small(self.pick(element, s), 2) for s in (a, b))
         acc = self.small(self.pick(out, c), 4) if r.random() < 0.7 else self.splat(out, 0, c)
-        self.keep(self.add(ops.MmaF.make([lhs, rhs, acc], [acc.type])))
+        fast = {"fast_acc": UnitAttr()} if element.startswith("f8") and out == "f32" and r.random() < 0.4 else {}
+        self.keep(self.add(ops.MmaF.make([lhs, rhs, acc], [acc.type], fast)))
 
     def make_mmai(self) -> None:
         a, b, c = self.product_shapes()
@@ -627,7 +639,8 @@ class Generator:
 
         def load(at: list[SSAValue]) -> SSAValue:
             at = at[::-1] if style == "permute" else at
-            got = self.add(ops.LoadViewTko.make([view, at, None], [view_type.tile_type, TOKEN], self.order()))[0]
+            got = self.add(ops.LoadViewTko.make([view, at, None], [view_type.tile_type, TOKEN],
+                                                self.order("load", True)))[0]
             if style != "permute":
                 return got
             return self.add(ops.Permute.make([got], [tile(element, *tile_shape)],
@@ -754,7 +767,8 @@ class Generator:
             bounds[1] = self.elementwise(ops.MulI, [trips, bounds[2]], overflow=NO_WRAP)
         region = self.region("for", [tile(element), *kinds], kinds,
                              lambda *_: ops.Continue.make([self.leave_values(kinds)]))
-        self.finished(self.add(ops.For.make([*bounds, initial], [kinds], {}, [region])))
+        unsigned = {"unsignedCmp": UnitAttr()} if low >= 0 and self.rng.random() < 0.2 else {}
+        self.finished(self.add(ops.For.make([*bounds, initial], [kinds], unsigned, [region])))
 
     def make_loop(self) -> None:
         """A counter, kept out of what random ops may replace, ends the loop."""
@@ -874,8 +888,21 @@ class Generator:
     def new_scratch(self, element: str, count: int) -> SSAValue:
         return self.new_input(element, count)
 
-    def order(self) -> dict[str, Any]:
-        return {"memory_ordering_semantics": WEAK}
+    def order(self, access: str = "", view: bool = False) -> dict[str, Any]:
+        """How an access ("load", "store", or either) is ordered, and hints for it, which change nothing."""
+        r = self.rng
+        attributes: dict[str, Any] = {"memory_ordering_semantics": WEAK}
+        if access and r.random() < 0.15:
+            attributes["memory_ordering_semantics"] = attrs.MemoryOrderingSemanticsAttr(
+                r.choice(("relaxed", "acquire" if access == "load" else "release")))
+            attributes["memory_scope"] = attrs.MemoryScopeAttr(r.choice(("tl_blk", "device", "sys")))
+        if r.random() < 0.15:
+            hints: dict[str, Attribute] = {"latency": IntegerAttr(r.randint(1, 10), i32)}
+            if view and r.random() < 0.5:
+                hints["allow_tma"] = IntegerAttr(r.randrange(2), 1)
+            attributes["optimization_hints"] = attrs.OptimizationHintsAttr(
+                {r.choice(("default", "sm_80", "sm_90", "sm_100")): DictionaryAttr(hints)})
+        return attributes
 
     def masked_load(self, base: SSAValue, element: str, shape: Shape, token: SSAValue | None,
                     masked: bool = True) -> Any:
@@ -884,7 +911,7 @@ class Generator:
         if masked and self.rng.random() < 0.4:
             mask, padding = self.pick("i1", shape), self.pick(element, shape)
         return self.add(ops.LoadPtrTko.make([pointers, mask, padding, token], [tile(element, *shape), TOKEN],
-                                            self.order()))
+                                            self.order("load")))
 
     def make_load(self) -> None:
         element, shape = self.rng.choice(INTS + FLOATS + LOW_FLOATS), self.any_shape()
@@ -899,7 +926,7 @@ class Generator:
         base = self.new_scratch(element, count_of(shape))
         mask = self.pick("i1", shape) if self.rng.random() < 0.4 else None
         self.token = self.add(ops.StorePtrTko.make([self.pointer_tile(base, element, shape), value, mask, self.token],
-                                                   [TOKEN], self.order()))
+                                                   [TOKEN], self.order("store")))
         again = self.any_shape() if self.rng.random() < 0.5 else shape
         if count_of(again) > count_of(shape):
             again = shape
@@ -914,16 +941,17 @@ class Generator:
         """Atomics on distinct elements, whose old values are used, or on few, whose aren't."""
         if self.token is None:
             return
-        r, shape, element = self.rng, self.any_shape(), self.rng.choice(("i32", "i64", "f32"))
+        r, shape, element = self.rng, self.any_shape(), self.rng.choice(("i32", "i32", "i64", "f32", "f64", "f16"))
         value = self.pick(element, shape)
         mask = None
         count = count_of(shape)
         base = self.new_scratch(element, count)
-        modes = ("and", "or", "xor", "add", "max", "min", "umax", "umin", "xchg") if element != "f32" else ("addf", "xchg")
+        modes = ("and", "or", "xor", "add", "max", "min", "umax", "umin", "xchg") if element not in FLOATS else ("addf", "xchg")
         mode = r.choice(modes)
-        if element == "f32":
+        if element in FLOATS:
             value = self.small(value, 9)
-        if r.random() < 0.5 or mode == "xchg" or element == "f32":
+            mode = "addf" if element == "f16" else mode
+        if r.random() < 0.5 or mode == "xchg" or element in FLOATS:
             pointers, unique = self.pointer_tile(base, element, shape), True
         else:
             slots = self.elementwise(ops.RemI, [self.pick("i32", shape), self.splat("i32", count, shape)],
@@ -932,7 +960,7 @@ class Generator:
             many = self.add(ops.Broadcast.make([ones], [pointer(element, *shape)]))
             pointers, unique = self.add(ops.Offset.make([many, slots], [many.type])), False
             mask = self.pick("i1", shape) if r.random() < 0.5 else None
-        if unique and element != "f32" and r.random() < 0.3:
+        if unique and element not in FLOATS and r.random() < 0.3:
             old, token = self.add(ops.AtomicCASTko.make([pointers, self.pick(element, shape), value, None, self.token],
                                                         [value.type, TOKEN], RELAXED))
         else:
@@ -1029,15 +1057,16 @@ class Generator:
         element = self.rng.choice(INTS + FLOATS + LOW_FLOATS)
         view, at = self.view(element, self.view_shape(), False)
         self.keep(self.add(ops.LoadViewTko.make([view, at, None], [view.type.tile_type, TOKEN],   # type: ignore[attr-defined]
-                                                self.order()))[0])
+                                                self.order("load", True)))[0])
 
     def make_view_round_trip(self) -> None:
         if self.token is None:
             return
         value = self.pick(None, self.view_shape())
         view, at = self.view(self.element(value), self.shape(value), True)
-        self.token = self.add(ops.StoreViewTko.make([value, view, at, self.token], [TOKEN], self.order()))
-        loaded, self.token = self.add(ops.LoadViewTko.make([view, at, self.token], [value.type, TOKEN], self.order()))
+        self.token = self.add(ops.StoreViewTko.make([value, view, at, self.token], [TOKEN], self.order("store", True)))
+        loaded, self.token = self.add(ops.LoadViewTko.make([view, at, self.token], [value.type, TOKEN],
+                                                           self.order("load", True)))
         self.keep(loaded)
 
     def make_pointer_loop(self) -> None:
@@ -1125,6 +1154,142 @@ class Generator:
         self.keep(self.add(ops.Pack.make([narrow], [tile("i8", count // 2)])))
         self.keep(self.elementwise(ops.FToF, [narrow], "f16", rounding_mode=rounding()))
 
+    def make_saturating(self) -> None:
+        """Any float to an integer: beyond the range the nearest end, NaN zero."""
+        value = self.pick(FLOATS, self.any_shape())
+        self.keep(self.elementwise(ops.FToI, [value], self.rng.choice(WIDE_INTS), signedness=signed(self.rng.random() < 0.5),
+                                   rounding_mode=rounding("nearest_int_to_zero"), saturating=UnitAttr()))
+
+    def make_low_round_trip(self) -> None:
+        """Floats of any size through a short format, rounded as it may be."""
+        r = self.rng
+        value = self.pick(FLOATS, self.any_shape())
+        target = r.choice(("f8E4M3FN", "f8E5M2", "tf32", "f16", "bf16"))
+        if self.element(value) == target:
+            return
+        directed = target in FLOATS or (target == "tf32" and self.element(value) == "f32")
+        mode = "zero" if directed and r.random() < 0.4 else "nearest_even"
+        self.keep(self.elementwise(ops.FToF, [value], target, rounding_mode=rounding(mode)))
+
+    FUNCTIONS: dict[str, tuple[Any, float]] = {
+        "exp": (ops.Exp, 6), "exp2": (ops.Exp2, 9), "log": (ops.Log, 0), "log2": (ops.Log2, 0), "rsqrt": (ops.Rsqrt, 0),
+        "sin": (ops.Sin, 50), "cos": (ops.Cos, 50), "sinh": (ops.SinH, 4), "cosh": (ops.CosH, 4), "tanh": (ops.TanH, 4),
+        "tan": (ops.Tan, 1), "atan2": (ops.Atan2, 9), "pow": (ops.Pow, 3)}
+    """The largest operand, an integer; 0: positive ones only."""
+
+    def make_function(self) -> None:
+        """A function of small integers, a quarter of them, into an output with a tolerance."""
+        r, shape = self.rng, self.any_shape()
+        if self.frames and self.token is None:
+            return
+        element, name = r.choice(FLOATS + ("f32",)), r.choice(list(self.FUNCTIONS))
+        op, bound = self.FUNCTIONS[name]
+        x = self.small(self.pick(element, shape), bound or 50)
+        if not bound or name == "pow":
+            x = self.elementwise(ops.AddF, [self.elementwise(ops.AbsF, [x]), self.splat(element, 1, shape)],
+                                 rounding_mode=rounding())
+        if name not in ("tan", "pow"):
+            x = self.elementwise(ops.MulF, [x, self.splat(element, 0.25, shape)], rounding_mode=rounding())
+        tolerance = {"f16": 2.0 ** -9, "bf16": 2.0 ** -6, "f32": 2.0 ** -19, "f64": 2.0 ** -47}[element]
+        attributes: dict[str, Any] = {}
+        operands = [x]
+        if name in ("atan2", "pow"):
+            operands.append(self.small(self.pick(element, shape), 3))
+        elif name in ("exp", "tanh"):
+            approximate = element == "f32" and r.random() < 0.4
+            attributes["rounding_mode"] = rounding("approx" if approximate else "full")
+            tolerance = 2.0 ** -9 if approximate and name == "tanh" else 2.0 ** -16 if approximate else tolerance
+        elif name in ("exp2", "rsqrt") and element == "f32" and r.random() < 0.3:
+            attributes["flush_to_zero"] = UnitAttr()
+        place = len(self.parameters)
+        self.make_output(self.elementwise(op, operands, **attributes))
+        assert len(self.parameters) == place + 1
+        self.loose[place] = tolerance
+
+    def make_exact_function(self) -> None:
+        """exp2 of integers, and rsqrt of powers of four."""
+        element, shape = self.rng.choice(("f32", "f64", "f16")), self.any_shape()
+        power = self.elementwise(ops.Exp2, [self.small(self.pick(element, shape), 3)])
+        if element == "f64":        # whose exp2 and rsqrt may err
+            power = self.elementwise(ops.Floor, [self.elementwise(ops.AddF, [power, self.splat(element, 0.5, shape)],
+                                                                  rounding_mode=rounding())])
+        elif self.rng.random() < 0.5:
+            square = self.elementwise(ops.MulF, [power, power], rounding_mode=rounding())
+            power = self.elementwise(ops.Rsqrt, [square])
+        self.keep(power)
+
+    def common(self, element: str, count: int) -> SSAValue:
+        """Memory that all blocks share."""
+        values = self.numbers.integers(0, 9, count).astype(ARRAYS[element])
+        return self.parameter(pointer(element), values)
+
+    def make_meeting(self) -> None:
+        """Atomics of all blocks on the same elements, whose old values nobody looks at; one mode an array."""
+        r, shape = self.rng, self.any_shape()
+        if self.token is None:
+            return
+        element = r.choice(("i32", "i32", "i64", "f32", "f64", "f16"))
+        count = r.choice((1, 4, 64))
+        mode = "addf" if element in FLOATS else r.choice(("and", "or", "xor", "add", "max", "min", "umax", "umin"))
+        value = self.pick(element, shape)
+        if element in FLOATS:
+            value = self.small(value, 1)
+            if count_of(shape) * self.blocks * 5 > EXACT[element]:
+                return
+        slots = self.elementwise(ops.RemI, [self.pick("i32", shape), self.splat("i32", count, shape)],
+                                 signedness=signed(False))
+        base = self.common(element, count)
+        ones = self.add(ops.Reshape.make([base], [pointer(element, *[1] * len(shape))]))
+        many = self.add(ops.Broadcast.make([ones], [pointer(element, *shape)]))
+        pointers = self.add(ops.Offset.make([many, slots], [many.type]))
+        mask = self.pick("i1", shape) if r.random() < 0.4 else None
+        order = {"memory_ordering_semantics": attrs.MemoryOrderingSemanticsAttr(r.choice(("relaxed", "acq_rel", "release"))),
+                 "memory_scope": attrs.MemoryScopeAttr(r.choice(("device", "sys")))}
+        self.token = self.add(ops.AtomicRMWTko.make([pointers, value, mask, self.token], [value.type, TOKEN],
+                                                    {**order, "mode": attrs.AtomicRMWModeAttr(mode)}))[1]
+
+    def make_view_meeting(self) -> None:
+        """The same through a view that all blocks have."""
+        if self.token is None:
+            return
+        r, element, shape = self.rng, self.rng.choice(("i32", "i64")), self.view_shape()
+        extents = [max(1, n - r.choice((0, 0, n // 3))) for n in shape]
+        strides = [count_of(extents[i + 1:]) for i in range(len(extents))]
+        kind = types.TensorViewType(ELEMENTS[element], extents, strides)
+        tensor = self.add(ops.MakeTensorView.make([self.common(element, count_of(extents)), [], []], [kind]))
+        view = self.add(ops.MakePartitionView.make([tensor], [types.PartitionViewType(shape, kind)]))
+        zeros = [self.splat("i32", 0, ()) for _ in shape]
+        mode = attrs.AtomicRMWModeAttr(r.choice(("and", "or", "xor", "add", "max", "min", "umax", "umin")))
+        self.token = self.add(ops.AtomicRedViewTko.make([view, zeros, self.pick(element, shape), self.token], [TOKEN],
+                                                        {**RELAXED, "mode": mode}))
+
+    def make_alloca(self) -> None:
+        """Memory of the block's own, written and read."""
+        if self.token is None or self.frames:
+            return
+        value = self.pick(WIDE_INTS + FLOATS, self.any_shape())
+        element, shape = self.element(value), self.shape(value)
+        if count_of(shape) > 256:
+            return
+        base = self.add(ops.Alloca.make([], [pointer(element)], {
+            "num_elem": IntegerAttr(count_of(shape), i64), "alignment": IntegerAttr(self.rng.choice((8, 16)), i64)}))
+        self.token = self.add(ops.StorePtrTko.make([self.pointer_tile(base, element, shape), value, None, self.token],
+                                                   [TOKEN], self.order()))
+        loaded, self.token = self.masked_load(base, element, shape, self.token)
+        self.keep(loaded)
+
+    def make_shape_query(self) -> None:
+        """A tensor's extents, and how many tiles it has."""
+        shape = self.view_shape()
+        made, kind, extents = self.tensor(self.rng.choice(WIDE_INTS), False, shape)
+        index = self.rng.choice(("i32", "i64"))
+        found = self.add(ops.GetTensorShape.make([made], [[tile(index)] * len(extents)]))
+        view = self.add(ops.MakePartitionView.make([made], [types.PartitionViewType(shape, kind)]))
+        tiles = self.add(ops.GetIndexSpaceShape.make([view], [[tile(index)] * len(extents)]))
+        for value in (found, tiles):
+            for one in value if isinstance(value, tuple) else (value,):
+                self.keep(one)
+
     def make_assume(self) -> None:
         """What holds by the way the value was made."""
         r, shape = self.rng, self.any_shape()
@@ -1157,10 +1322,13 @@ class Generator:
             tensor = self.add(ops.MakeTensorView.make([base, [], []], [kind]))
             view = self.add(ops.MakePartitionView.make([tensor], [types.PartitionViewType(shape, kind)]))
             zeros = [self.splat("i32", 0, ())] * len(shape)
-            made = self.add(ops.StoreViewTko.make([value, view, zeros, token], [TOKEN], self.order()))
+            order = self.order("store", True)
+            if self.rng.random() < 0.3:
+                order["inbounds"] = DenseArrayBase.from_list(i1, [True] * len(shape))
+            made = self.add(ops.StoreViewTko.make([value, view, zeros, token], [TOKEN], order))
         else:
             made = self.add(ops.StorePtrTko.make([self.pointer_tile(base, element, shape), value, None, token], [TOKEN],
-                                                 self.order()))
+                                                 self.order("store")))
         if token is not None:
             self.token = made
 
@@ -1192,7 +1360,14 @@ class Generator:
             self.make_output(value)
         module = self.kernel.module(self.globals)
         assert isinstance(module, ops.Module)
-        return Program(seed, module, self.grid, self.parameters)
+        if self.rng.random() < 0.3:
+            hints: dict[str, Attribute] = {"occupancy": IntegerAttr(self.rng.choice((1, 2)), i32)}
+            if self.rng.random() < 0.7:
+                hints["num_worker_warps_per_cta"] = IntegerAttr(self.rng.choice((1, 2, 4, 8)), i32)
+            entry = next(op for op in module.walk() if isinstance(op, ops.Entry))
+            entry.properties["optimization_hints"] = attrs.OptimizationHintsAttr(
+                {key: DictionaryAttr(hints) for key in self.rng.sample(("sm_80", "sm_90", "sm_120"), self.rng.randint(1, 3))})
+        return Program(seed, module, self.grid, self.parameters, self.loose)
 
 
 def generate(seed: int, limits: Limits | None = None) -> Program:

@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,15 +54,18 @@ def copies(arguments: Sequence[Any]) -> list[Any]:
     return [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
 
 
-def difference(got: Sequence[Any], want: Sequence[Any]) -> str:
-    """The first array that differs, and where; empty if none does."""
+def difference(got: Sequence[Any], want: Sequence[Any], loose: Mapping[int, float] | None = None) -> str:
+    """The first array that differs, and where; empty if none does. `loose`: errors allowed, relative to max(1, value)."""
     for i, (a, b) in enumerate(zip(got, want)):
         if not isinstance(a, np.ndarray) or a.tobytes() == b.tobytes():
             continue
         same = a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")
         if a.dtype.kind not in "biu":
             with np.errstate(all="ignore"):
-                same |= np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64))
+                x, y = a.astype(np.float64), b.astype(np.float64)
+                same |= np.isnan(x) & np.isnan(y)
+                if loose and i in loose:
+                    same |= np.abs(x - y) <= loose[i] * np.maximum(1.0, np.abs(y))
         if not same.all():
             at = int(np.argmin(same))
             return f"argument {i}: {int((~same).sum())} of {a.size} differ, first [{at}]: got {a[at]}, expected {b[at]}"
@@ -78,7 +81,7 @@ def reference(bytecode: bytes, grid: Sequence[int], arguments: Sequence[Any]) ->
 
 
 def failure(bytecode: bytes, grid: Sequence[int], arguments: Sequence[Any], want: Sequence[Any], config: Config,
-            seconds: int = 60, emit: str = "ptx") -> str:
+            seconds: int = 60, emit: str = "ptx", loose: Mapping[int, float] | None = None) -> str:
     """What is wrong with the compiled program, as `kind: detail`; empty if nothing is."""
     stage = "compile"
     try:
@@ -94,7 +97,7 @@ def failure(bytecode: bytes, grid: Sequence[int], arguments: Sequence[Any], want
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         return f"{stage}: {text} ({pathlib.Path(where.filename).name}:{where.lineno})"
-    found = difference(got, want)
+    found = difference(got, want, loose)
     return f"mismatch: {found}" if found else ""
 
 
@@ -110,7 +113,7 @@ def check(program: Program, configs: Sequence[Config] = CONFIGS, emit: str = "pt
         return [(("interpreter", 0), f"{type(error).__name__}: {error}")]
     found = []
     for config in configs:
-        wrong = failure(bytecode, program.grid, program.arguments(), want, config, emit=emit)
+        wrong = failure(bytecode, program.grid, program.arguments(), want, config, emit=emit, loose=program.loose)
         if wrong:
             found.append((config, wrong))
     return found

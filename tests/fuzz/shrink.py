@@ -121,7 +121,8 @@ def shrunk(program: Program, config: Config, wrong: str, seconds: float = 60) ->
                 want = reference(candidate, program.grid, program.arguments())
         except Exception:
             return False
-        return signature(failure(candidate, program.grid, program.arguments(), want, config, 20)) == signature(wrong)
+        return signature(failure(candidate, program.grid, program.arguments(), want, config, 20,
+                                 loose=program.loose)) == signature(wrong)
     start = write(program.module, VERSION)
     return shrink(start, fails, seconds) if fails(start) else start
 
@@ -131,7 +132,7 @@ def report(program: Program, config: Config, wrong: str, keep: pathlib.Path | No
     left = shrunk(program, config, wrong, seconds)
     try:
         wrong = failure(left, program.grid, program.arguments(),
-                        reference(left, program.grid, program.arguments()), config)
+                        reference(left, program.grid, program.arguments()), config, loose=program.loose)
     except Exception as error:
         wrong = f"{type(error).__name__}: {error}"
     text = f"// seed {program.seed} {config[0]} -O{config[1]}, grid {program.grid}: {wrong}\n{read(left)!s}"
