@@ -10,10 +10,10 @@ from typing import Any
 from xdsl.dialects.builtin import Float8E8M0FNUType, FloatTF32Type
 from xdsl.ir import Attribute, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I32, I64, width_of
+from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I32, I64, Builder, width_of
 from tileiras.conversion.tileas_to_llvm.casts_narrow import from_narrow, is_narrow, to_narrow
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
-from tileiras.conversion.tileas_to_llvm.elementwise import is_type, like, map_registers, overloaded, suffix, text, whole
+from tileiras.conversion.tileas_to_llvm.elementwise import is_type, like, map_registers, overloaded, text, whole
 from tileiras.conversion.tileas_to_llvm.floats import (
     f64_to_f32_odd,
     from_bits,
@@ -195,11 +195,33 @@ def float_to_int(low: Lowering, op: Any, x: SSAValue) -> SSAValue:
     w = width_of(storage_type(to))
     if w == 1:
         return b.fcmp("une", x, b.bits(0, x.type))
-    kind = op.name[6:]
-    result = like(x, storage_type(to))
-    if "saturating" in op.properties:
-        return b.call(f"llvm.{kind}.sat.{suffix(result)}.{suffix(x.type)}", result, [x])
-    return b.cast(kind, x, result)
+    signed = op.name == "arith.fptosi"
+    narrow = storage_type(to)
+    return map_registers(b, lambda v: _saturated(b, v, narrow, signed), x)
+
+
+def _saturated(b: Builder, x: SSAValue, to: Attribute, signed: bool) -> SSAValue:
+    """A scalar rounded towards zero, the nearest end of the range where it lies beyond, zero for NaN.
+
+    The definition leaves what is beyond the range open unless the op says saturating; the hardware's conversion saturates by
+    itself. It gives no zero for NaN where either side has 64 bits (PTX ISA, "cvt")."""
+    width = width_of(to)
+    if x.type == F16:
+        x = b.cast("fpext", x, F32)
+    t = I64 if width == 64 else I32
+    wide = "ll" if width == 64 else "i"
+    name = f"{'d' if x.type == F64 else 'f'}2{wide if signed else 'u' + wide}"
+    out = b.call(f"llvm.nvvm.{name}.rz", t, [x])
+    if x.type == F64 or width == 64:
+        out = b.select(b.fcmp("uno", x, x), b.bits(0, t), out)
+    if width >= 32:
+        return out
+    if signed:
+        out = b.call("llvm.smin.i32", I32, [out, b.i32((1 << width - 1) - 1)])
+        out = b.call("llvm.smax.i32", I32, [out, b.i32(-(1 << width - 1))])
+    else:
+        out = b.call("llvm.umin.i32", I32, [out, b.i32((1 << width) - 1)])
+    return b.cast("trunc", out, to)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
