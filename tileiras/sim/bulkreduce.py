@@ -30,8 +30,8 @@ def reducer(ins) -> Callable:
     space = "global" if "global" in parts else "shared"
     if type_ not in _ALLOWED[space].get(op, ()):
         raise InvalidInstruction(f"{ins.opcode}: .{op or '?'} of .{type_} in {space} memory")
-    if op == "add" and type_ in ("f16", "bf16") and "noftz" not in parts:
-        raise InvalidInstruction(f"{ins.opcode}: sums of .{type_} need .noftz")
+    if ("noftz" in parts) != (op == "add" and type_ in ("f16", "bf16")):
+        raise InvalidInstruction(f"{ins.opcode}: .noftz belongs to sums of .f16 and .bf16, and to no others")
     return lambda target, source: reduce(op, type_, target, source)
 
 
