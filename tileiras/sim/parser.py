@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     r"""|(?P<string>"(?:[^"\\]|\\.)*")"""
     r"""|(?P<bad>\S))""")
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
-_NOISE = re.compile(r"^[ \t]*\.(?:loc|file)\b[^\n]*$", re.M)
+_NOISE = re.compile(r"^[ \t]*\.(?:loc|loc_intermediate|file)\b[^\n]*$", re.M)
 _EMBEDDED = re.compile(r"^[ \t]*\.nv_intermediate_source_section\b.*?(?=^[ \t]*\.(?:visible|entry|func|global|section)\b|\Z)",
                        re.M | re.S)
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
