@@ -22,6 +22,7 @@ from tileiras.bytecode.version import V13_3, Version
 from tileiras.bytecode.wire import malformed, read_count, read_varint
 from tileiras.dialects.base import OPERAND_SEGMENTS
 from tileiras.dialects.cuda_tile.attrs import OptimizationHintsAttr
+from tileiras.dialects.cuda_tile.debug import render_location
 from tileiras.dialects.cuda_tile.ops import Entry, Global, Module
 from tileiras.errors import BytecodeError
 
@@ -145,12 +146,24 @@ class ModuleReader:
         block = Block(arg_types=signature.inputs.data)
         self.body_offset = offset + pos
         location = self._open_locations(debug_index)
-        self._body(data[pos:pos + length], block)
+        try:
+            self._body(data[pos:pos + length], block)
+        except BytecodeError as error:
+            raise BytecodeError(error.message, error.loc or self._place()) from None
         properties: dict[str, Attribute] = {"sym_name": StringAttr(name), "function_type": signature}
         if hints is not None:
             properties["optimization_hints"] = hints
         self.block.add_op(Entry.create(properties=properties, regions=[Region(block)], location=location))
         return pos + length
+
+    def _place(self) -> str | None:
+        """Where the source has the op that was being read, as far as the file says."""
+        if self.next_location == 0:
+            return None
+        try:
+            return render_location(self.debug.location(self.debug.indices[self.next_location - 1]))
+        except (BytecodeError, IndexError):
+            return None
 
     def _open_locations(self, debug_index: int) -> Any:
         """Set up the run of the function's locations (`next_location` is 0 where it has none) and return its own."""
