@@ -40,11 +40,13 @@ def stand_in(value: SSAValue, op: Operation) -> tuple[SSAValue, Operation | None
 
 def drop(op: Operation) -> bool:
     """Remove an op, with stand-ins for its results. False if that can't be."""
-    if op.parent is None or op.next_op is None:        # terminators stay
+    if op.parent is None or op.next_op is None or isinstance(op, (ops.Iota, ops.Offset)):       # terminators stay
         return False
     for result in op.results:
         if not result.uses:
             continue
+        if any(isinstance(use.operation, ops.Offset) for use in result.uses):
+            return False        # so that stores stay apart
         found = stand_in(result, op)
         if found is None:
             return False

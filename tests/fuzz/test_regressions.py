@@ -81,3 +81,33 @@ def test_a_splat_packs_into_bytes() -> None:
         four = kernel.add(ops.Broadcast.make([value], [tile("i16", 4)]))
         return kernel.add(ops.Pack.make([four], [tile("i8", 8)]))
     agree(make, [np.array([0x1234], np.int16)], ("i8", (8,)), ("sm_80", 3))
+
+
+@every_config
+@pytest.mark.parametrize("known", (0, 1))
+@pytest.mark.parametrize("sign", ("signed", "unsigned"))
+def test_one_bit_numbers_against_constants(sign: str, known: int, config: Config) -> None:
+    """What was known of a constant true (-1) and of a comparison's result (0 or 1) made `x != true` always true."""
+    signed = attrs.SignednessAttr(sign)
+    bits, wide = tile("i1", 32), tile("i8", 32)
+
+    def make(kernel: Kernel, values: Any) -> Any:
+        zero = kernel.constant("i8", np.zeros(32))
+        x = kernel.add(ops.CmpI.make([values, zero], [bits], {
+            "comparison_predicate": attrs.ComparisonPredicateAttr("not_equal"), "signedness": signed}))
+        constant = kernel.constant("i1", np.full(32, known))
+        results = []
+        for a, b in ((x, constant), (constant, x), (constant, constant)):
+            results += [kernel.add(ops.CmpI.make([a, b], [bits], {
+                "comparison_predicate": attrs.ComparisonPredicateAttr(p), "signedness": signed}))
+                for p in attrs.ComparisonPredicateAttr.CASES]
+            results += [kernel.add(op.make([a, b], [bits], {"signedness": signed})) for op in (ops.MaxI, ops.MinI)]
+        total = zero
+        three = kernel.constant("i8", np.full(32, 3))
+        wrap = {"overflow": attrs.OverflowAttr("none")}
+        for value in results:       # every result changes a sum of its own weight
+            total = kernel.add(ops.MulI.make([total, three], [wide], wrap))
+            total = kernel.add(ops.AddI.make([total, kernel.add(ops.ExtI.make([value], [wide], {"signedness": signed}))],
+                                             [wide], wrap))
+        return total
+    agree(make, [np.arange(32, dtype=np.int8) % 2], ("i8", (32,)), config)

@@ -94,6 +94,11 @@ def elementwise(op: Operation, divisor: int, bounds: Bounds, infos: Sequence[Inf
     return make(shape, divisor, ones, ones, constancy, *bounds)
 
 
+def is_signed_bit(op: Operation) -> bool:
+    """A signed op on i1, whose numbers are 0 and -1 where the bounds say 0 and 1."""
+    return width_of(op.results[0].type) == 1 and not op.name.endswith("ui")
+
+
 def safe_groups(contiguity: tuple[int, ...], start: tuple[int, ...], wraps: bool) -> tuple[int, ...]:
     """Contiguity that holds although the sum may wrap."""
     return tuple(map(min, contiguity, start)) if wraps else contiguity
@@ -206,6 +211,8 @@ def quotient(op: Operation, a: Info, n: int, floor: bool, infos: Infos) -> Info:
 @rule("divsi", "floordivsi", "divui", "ceildivsi", "ceildivui")
 def divide(op: Operation, infos: Infos) -> Info:
     a, b = infos
+    if is_signed_bit(op):
+        return elementwise(op, 1, (0, 1), infos)
     n = b.const
     kind = op.name.split(".")[1]
     unsigned = kind.endswith("ui")
@@ -262,6 +269,8 @@ def remainder(op: Operation, a: Info, n: int) -> Info:
 @rule("remsi", "remui")
 def rem(op: Operation, infos: Infos) -> Info:
     a, b = infos
+    if is_signed_bit(op):
+        return elementwise(op, 1, (0, 1), infos)
     n = b.const
     nonnegative = a.lo is not None and a.lo >= 0
     if n is not None and n > 0:
@@ -328,6 +337,8 @@ def greatest(values: Sequence[int | None]) -> int | None:
 @rule("maxsi")
 def max_signed(op: Operation, infos: Infos) -> Info:
     a, b = infos
+    if is_signed_bit(op):
+        return elementwise(op, 1, (0, 1), infos)
     hi = None if a.hi is None or b.hi is None else max(a.hi, b.hi)
     return elementwise(op, min(a.divisor, b.divisor), (greatest((a.lo, b.lo)), hi), infos)
 
@@ -335,6 +346,8 @@ def max_signed(op: Operation, infos: Infos) -> Info:
 @rule("minsi")
 def min_signed(op: Operation, infos: Infos) -> Info:
     a, b = infos
+    if is_signed_bit(op):
+        return elementwise(op, 1, (0, 1), infos)
     lo = None if a.lo is None or b.lo is None else min(a.lo, b.lo)
     return elementwise(op, min(a.divisor, b.divisor), (lo, least((a.hi, b.hi))), infos)
 
@@ -408,6 +421,8 @@ def compare(op: Operation, infos: Infos) -> Info:
     predicate: str = op.properties["predicate"].data  # type: ignore[attr-defined]
     unsigned = predicate[0] == "u"
     word = predicate if predicate in ("eq", "ne") else predicate[1:]
+    if not unsigned and width_of(op.operands[0].type) == 1:         # the one is -1, and less than zero
+        word = SWAPPED[word]
     nonnegative = all(x.lo is not None and x.lo >= 0 for x in (a, b))
     if not unsigned or nonnegative:
         outcome = decided(word, a, b)
@@ -472,7 +487,7 @@ def constant_rule(op: Operation, infos: Infos) -> Info:
     value, t = op.properties["value"], op.results[0].type
     shape = shape_of(t)
     if isinstance(value, IntegerAttr):
-        return constant(shape, value.value.data)
+        return constant(shape, value.value.data & 1 if width_of(t) == 1 else value.value.data)
     element = t.element_type if isinstance(t, TensorType) else t
     if isinstance(value, DenseTileAttr) and isinstance(element, IntegerType):
         raw, size, width = bytes.fromhex(value.data.data), value.width.data, element.width.data
