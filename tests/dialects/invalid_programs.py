@@ -259,6 +259,59 @@ INVALID += [
 ]
 
 
+_PV = f"partition_view<tile=(4x8), {_TV}>"
+
+
+def _red(mode: str = "addf", order: str = "relaxed device", index: str = "%i, %i", value: str = "%m : tile<4x8xf32>",
+         view: str = f"%q : {_PV}", index_type: str = "tile<i32>") -> str:
+    name, kind = view.split(" : ", 1)
+    operand, type_ = value.split(" : ")
+    return f"%z = atomic_red_view_tko {order} {name}[{index}], {mode}, {operand} : {type_}, {kind}, {index_type} -> token"
+
+
+def _scaled(lhs: str, scale: str, shape: str, scales: tuple[str, str]) -> str:
+    rows, columns = scales
+    return (f"%y = constant <{lhs}: 1.0> : tile<{shape}x{lhs}>\n%y1 = constant <{scale}: 1.0> : tile<{rows}x{scale}>\n"
+            f"%y2 = constant <{scale}: 1.0> : tile<{columns}x{scale}>\n"
+            f"%c = constant <f32: 0.0> : tile<{shape}xf32>\n%z = mmaf_scaled %y, %y, %c, %y1, %y2 : tile<{shape}x{lhs}>, "
+            f"tile<{shape}x{lhs}>, tile<{shape}xf32>, tile<{rows}x{scale}>, tile<{columns}x{scale}>")
+
+
+INVALID += [
+    (_GATHER + _red(view=f"%g : {_GSV}", index="%v, %i", value="%y : tile<8x8xf32>", index_type="tile<8xi32>, tile<i32>")
+     .replace("%z =", "%y = constant <f32: 1.0> : tile<8x8xf32>\n%z ="), "gather_scatter_view is not supported"),
+    (f"%y = make_partition_view %w : partition_view<tile=(4x8), padding_value = zero, {_TV}>\n"
+     + _red(view=f"%y : partition_view<tile=(4x8), padding_value = zero, {_TV}>"), "views with padding_value"),
+    ("%y = constant <i32: 1> : tile<4x8xi32>\n" + _red("add", value="%y : tile<4x8xi32>"), "must match value element type"),
+    (_red(value="%j4 : tile<4x4xf32>"), "view tile shape 4, 8 must match value shape 4, 4"),
+    (_red("xchg"), "cannot use xchg operation"),
+    (_red(order="acquire device"), "only 'relaxed' memory ordering is supported"),
+    (_red(order="relaxed sys"), "memory scope 'sys' is not supported"),
+    (_red(index="%i"), "expected 2 index operand(s) for view with tile rank 2, got 1"),
+    (_red(index="%v, %v", index_type="tile<8xi32>"), "must be a scalar tile (rank 0), got shape 8"),
+    (_scaled("f8E4M3FN", "f8E4M3FN", "32x32", ("32x1", "1x32")), "Scale type 'f8E4M3FN' expects lhs and rhs element types"),
+    (_scaled("f8E4M3FN", "f8E8M0FNU", "32x32", ("32x64", "64x32")), "must be a divisor of dim 1 of lhs"),
+    (_scaled("f8E4M3FN", "f8E8M0FNU", "32x32", ("32x2", "2x32")), "requires block scale factor of lhs_scale and rhs_scale"),
+    ("%z = alloca num_elem = -1, alignment = 8 : tile<ptr<f64>>", "attribute 'num_elem' failed to satisfy constraint"),
+    ("%z = alloca num_elem = 4, alignment = 12 : tile<ptr<f64>>", "'alignment' must be power of two"),
+    ("%z = alloca num_elem = 4, alignment = 4 : tile<ptr<f64>>", "must be at least the natural size (8 bytes)"),
+    ("%y = constant <f4E2M1FN: 1.0> : tile<2xf4E2M1FN>\n%y1 = constant <i1: true> : tile<2xi1>\n"
+     "%z = select %y1, %y, %y : tile<2xi1>, tile<2xf4E2M1FN>", "cannot operate on sub-byte type F4E2M1FN"),
+    ("%z = insert %v, %m[%i, %i] : tile<8xi32>, tile<4x8xf32>", "source and result must have the same rank"),
+    ("%z = mmaf %j4, %y, %j4 : tile<4x4xf32>, tile<4x4xf16>, tile<4x4xf32>".replace(
+        "%z =", "%y = constant <f16: 1.0> : tile<4x4xf16>\n%z ="), "all of {lhs, rhs} have the same element type"),
+    ('%z = "cuda_tile.make_tensor_view"(%p, %i, %l) <{operandSegmentSizes = array<i32: 1, 2, 0>}> : (tile<ptr<f32>>, '
+     'tile<i32>, tile<i64>) -> tensor_view<?x?xf32, strides=[64,1]>',
+     "expected dynamic shape index 1 to be of the same type as the other dynamic"),
+    ('"cuda_tile.reduce"() <{dim = 0 : i32, identities = []}> ({ yield }) : () -> ()', "expect at least 1 operand"),
+    ('%y, %z = "cuda_tile.reduce"(%v) <{dim = 0 : i32, identities = [0 : i32]}> ({ ^bb0(%a0: tile<i32>, %a1: tile<i32>):\n'
+     ' yield %a0 : tile<i32> }) : (tile<8xi32>) -> (tile<i32>, tile<i32>)',
+     "expect same number of operands and results"),
+    ('%z = "cuda_tile.reduce"(%v) <{dim = -1 : i32, identities = [0 : i32]}> ({ ^bb0(%a0: tile<i32>, %a1: tile<i32>):\n'
+     ' yield %a0 : tile<i32> }) : (tile<8xi32>) -> tile<i32>', "attribute 'dim' failed to satisfy constraint"),
+]
+
+
 INVALID_MODULES: list[tuple[str, str]] = [
     ("cuda_tile.module @m { entry @f(%a: tile<2xi32>) { return } }",
      "entry op must have scalar types (rank 0 !cuda_tile.tile)"),
