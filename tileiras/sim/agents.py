@@ -23,6 +23,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
+from tileiras.sim.errors import UseAfterExit
+
 EARLY = 0.2         # chance under a seed that an operation happens as soon as it is issued
 OFTEN = 0.3         # chance under a seed that something happens when the engine changes to another fragment
 
@@ -127,6 +129,18 @@ class Agents:
         """The operations under way that satisfy a condition, oldest first."""
         found = [op for ops in self.pending.values() for op in ops if chosen(op)]
         return sorted(found, key=lambda op: op.number)
+
+    def left(self, gone) -> None:
+        """CTAs have exited (`gone`: a boolean for each of the batch): what still uses their shared memory is a finding."""
+        st = self.st
+        stride = max(st.shared_stride, 1)
+        for op in self.of(lambda op: True):
+            for verb, places in (("reads", op.reads), ("writes", op.writes)):
+                for space, start, *_ in places:
+                    first = int(start if isinstance(start, int) else start[0] if len(start) else -1)
+                    if space == "shared" and first >= 0 and gone[first // stride]:
+                        error = UseAfterExit(f"{op.name} still {verb} shared memory of a block that has exited", thread=op.lane)
+                        st.found(error, op.line)
 
     def drain(self) -> None:
         """The kernel is over: everything left happens."""

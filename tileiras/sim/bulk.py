@@ -16,7 +16,7 @@ from tileiras.sim import memory as mem
 from tileiras.sim import parser as ptx
 from tileiras.sim.agents import Operation
 from tileiras.sim.bulkreduce import reducer
-from tileiras.sim.errors import InvalidInstruction, Misaligned, OutOfBounds, UninitializedRead, UnsupportedInstruction
+from tileiras.sim.errors import InvalidInstruction, Misaligned, OutOfBounds, UninitializedRead, UnsupportedInstruction, UseAfterExit
 from tileiras.sim.loadstore import address_source
 from tileiras.sim.types import BITS
 
@@ -27,6 +27,7 @@ class Groups:
     def __init__(self) -> None:
         self.open: dict[int, list[tuple[Operation, Operation]]] = {}             # thread -> (reading, writing)
         self.committed: dict[int, list[list[tuple[Operation, Operation]]]] = {}
+        self.read: dict[int, int] = {}          # thread -> how many of its groups are known to have read their sources
 
     def add(self, lane: int, reading: Operation, writing: Operation) -> None:
         """A store of thread `lane` was issued."""
@@ -46,15 +47,30 @@ class Groups:
     def wait(self, st, lane: int, keep: int, reading: bool) -> None:
         """Wait until all but the newest `keep` groups of a thread are complete, or have read their sources."""
         all_groups = self.committed.get(lane, [])
-        done = all_groups[:len(all_groups) - keep] if keep else all_groups
+        done = all_groups[:len(all_groups) - keep] if keep else all_groups[:]
+        count = len(done)
+        if reading:
+            done = done[self.read.get(lane, 0):]
         st.agents.finish([pair[0] if reading else pair[1] for group in done for pair in group])
         order = getattr(st, "order", None)
         for group in done:
             for first, second in group:
                 if order is not None:
                     order.waited(lane, first if reading else second)
+        self.read[lane] = max(self.read.get(lane, 0), count)
         if not reading:
-            self.committed[lane] = all_groups[len(done):]
+            self.committed[lane] = all_groups[count:]
+            self.read[lane] -= count
+
+    def left(self, st) -> None:
+        """Threads have exited: copies whose sources nobody knows to have been read may read after the block's end."""
+        for lane in sorted({*self.open, *self.committed}):
+            if st.live[lane]:
+                continue
+            members = [pair for group in self.committed.pop(lane, [])[self.read.pop(lane, 0):] for pair in group]
+            for reading, _ in members + self.open.pop(lane, []):
+                mbarrier.finding(st, UseAfterExit(f"the thread exits and {reading.name} may not have read its source yet: "
+                                                  "a commit or wait_group is missing"), lane, reading.line)
 
 
 def groups_of(st) -> Groups:

@@ -26,6 +26,7 @@ from tileiras.sim.errors import (
     SimulationError,
     TransactionMismatch,
     UnsupportedInstruction,
+    UseAfterExit,
 )
 from tileiras.sim.loadstore import address_source
 
@@ -48,6 +49,7 @@ class Barrier:
     fenced: bool = False
     seen: bool = True
     line: int = 0
+    carried: int = 0                # bytes that the last completed phase brought
     late: list = field(default_factory=list)        # what runs when this phase completes
 
 
@@ -97,6 +99,7 @@ def complete_if_done(st, off: int, b: Barrier) -> None:
     if b.pending or b.tx:
         return
     b.phase += 1
+    b.carried = b.brought
     b.pending, b.announced, b.brought, b.seen = b.count, 0, 0, False
     late, b.late = b.late, []
     for run in late:
@@ -475,6 +478,9 @@ def leftovers(st) -> None:
         elif b.pending != b.count:
             finding(st, BarrierError(f"at the kernel's end {b.count - b.pending} of {b.count} arrivals have come in phase "
                                      f"{b.phase} of the mbarrier at {name(st, off)}"), lane, b.line)
+        elif b.carried and not b.seen:
+            finding(st, UseAfterExit(f"nobody waited for phase {b.phase - 1} of the mbarrier at {name(st, off)}, in which "
+                                     f"{b.carried} bytes arrive: the copy may land after the block's end"), lane, b.line)
 
 
 def red_async(decoder, ins):
