@@ -106,7 +106,8 @@ def _compile(line: CommandLine) -> int:
     output = line.text("output-file", DEFAULT_OUTPUT if emit == "cubin" else STDOUT)
     data, entries = _produce(bytecode, options)
     write_output(output, data)
-    _write_remarks(line, entries)
+    if options.remarks is not None:
+        _write_remarks(line, options, entries, output)
     if options.timing is not None:
         _print_timings(options.timing)
     return 0
@@ -145,7 +146,12 @@ def _options(line: CommandLine) -> CompileOptions:
         lineinfo=line.flag("lineinfo"), device_debug=line.flag("device-debug"),
         sanitize=line.text("sanitize") or None, emit=line.text("emit", "cubin"), print_after=print_after,
         verify_each=line.flag("verify-each"),
-        timing=[] if line.flag("pass-timing") else None, print_sink=_say)
+        timing=[] if line.flag("pass-timing") else None, print_sink=_say, remarks=[] if _asks_for_remarks(line) else None)
+
+
+def _asks_for_remarks(line: CommandLine) -> bool:
+    return any(name.startswith("remarks") and name != "remarks-output-file" and value != "none"
+               for name, value in line.values.items())
 
 
 def _produce(bytecode: bytes, options: CompileOptions) -> tuple[bytes, tuple[Entry, ...]]:
@@ -163,19 +169,22 @@ def _produce(bytecode: bytes, options: CompileOptions) -> tuple[bytes, tuple[Ent
     return (module.ptx if options.emit == "ptx" else module.llvm).encode(), ()
 
 
-def _write_remarks(line: CommandLine, entries: tuple[Entry, ...]) -> None:
-    """The remarks asked for, on stderr or in a YAML file (which is written even when empty: frontends read it back)."""
-    yaml = line.text("remark-format") == "yaml"
-    if not yaml and not any(name.startswith("remarks") for name in line.values):
-        return
-    from tileiras.driver.output import write_output
-    from tileiras.driver.remarks import DEFAULT_FILE, as_text, as_yaml, remarks_of, wanted
+def _write_remarks(line: CommandLine, options: CompileOptions, entries: tuple[Entry, ...], output: str) -> None:
+    """The remarks asked for: in a YAML file (written even without remarks: frontends read it back), or on standard
+    output, unless that is where the cubin goes."""
+    from tileiras.driver.output import STDOUT, write_output
+    from tileiras.driver.remarks import DEFAULT_FILE, as_text, as_yaml, resource_remarks, wanted
 
-    remarks = [remark for remark in remarks_of(entries) if wanted(line, remark)]
-    if yaml:
-        write_output(line.text("remarks-output-file", DEFAULT_FILE), as_yaml(remarks).encode())
-    elif remarks:
-        _say(as_text(remarks))
+    told = options.remarks or []
+    remarks = [remark for remark in [*told, *resource_remarks(entries, told)] if wanted(line, remark)]
+    if line.text("remark-format") == "yaml":
+        write_output(line.text("remarks-output-file", DEFAULT_FILE), as_yaml(remarks).encode(errors="surrogateescape"))
+    else:
+        text = as_text(remarks)
+        if output != STDOUT:
+            write_output(STDOUT, text.encode(errors="surrogateescape"))
+        elif text:
+            _say(text.rstrip("\n"))
 
 
 def _print_timings(timings: list[tuple[str, float]]) -> None:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileiras.driver.targets import Target, find_target
 from tileiras.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tileiras.remarks import Remark
 
 EMIT_KINDS = ("cubin", "ptx", "llvm", "cuda_tile", "nv_tileaa", "nv_tileas")
 """What `--emit` takes: how far down the pipeline goes, and what is written."""
@@ -26,7 +29,7 @@ class CompileOptions:
     """One compilation's wishes.
 
     `print_after` names passes to print the module after (`("*",)`: all) and `print_sink` is what prints. `timing`,
-    where there is one, collects (pass or phase, seconds).
+    where there is one, collects (pass or phase, seconds); `remarks`, where there is one, what passes have to tell.
     """
 
     target: Target
@@ -39,6 +42,7 @@ class CompileOptions:
     verify_each: bool = False
     timing: list[tuple[str, float]] | None = None
     print_sink: Callable[[str], None] | None = None
+    remarks: list[Remark] | None = None
 
     def validate(self) -> None:
         """Raise ConfigError for a combination that doesn't exist, in the documented order."""

@@ -43,7 +43,11 @@ def convert(module: ModuleOp, target: Any, options: Any = None) -> ModuleOp:
     out: list[Operation] = []
     for op in module.body.block.ops:
         if op.name == "nv_tileaa.func":
-            out.append(Converter(op, target).convert())
+            converter = Converter(op, target)
+            out.append(converter.convert())
+            if getattr(options, "remarks", None) is not None:
+                from tileiras.conversion.tileaa_to_tileas.remarks import report
+                report(converter, options.remarks)
         else:
             out.append(_rename(op, [], []))
     return ModuleOp(out)

@@ -23,6 +23,9 @@ def convert(module: ModuleOp, target: Any, options: Any = None) -> ModuleOp:
         if op.name == "nv_tileas.global":
             out.append(_global(op))
         elif op.name == "nv_tileas.func":
+            if getattr(options, "remarks", None) is not None:
+                from tileiras.conversion.tileas_to_llvm.remarks import report
+                report(op, target, options.remarks)
             out += lower_function(op, target, options)
     return ModuleOp(out)
 
