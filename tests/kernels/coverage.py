@@ -1,12 +1,14 @@
 """How much of the kernel suite works: every case at every level on every SM, compiled, simulated, interpreted, judged.
 
-    python -m tests.kernels.coverage                            # all cases, -O0 and -O3, nine SMs, two processes
+    python -m tests.kernels.coverage                            # all cases, -O0 and -O3, ten SMs, two processes
     python -m tests.kernels.coverage -k 'softmax|matmul' --sms 90 --opt 3
     python -m tests.kernels.coverage --failed                   # again what failed last time
     python -m tests.kernels.coverage --no-sim --no-interp       # does ptxas take it?
     python -m tests.kernels.coverage --report                   # run nothing, print what is known
 
-Steps of one case: `interp`; for each level and SM `compile` (which ends with ptxas); for sm_80 and sm_90 `sim`. Every
+Steps of one case: `interp`; for each level and SM `compile` (which ends with ptxas); for sm_80, sm_90 and sm_120 `sim`.
+PTX that differs from what was simulated already in nothing but its target has the result of that. What an SM can't do
+by definition (the compiler says "needs sm_90 or newer") counts neither as passed nor as failed, and is listed. Every
 result goes to build/coverage.jsonl as it comes, with a fingerprint of the compiler's sources: an interrupted run goes
 on where it stopped, and a changed compiler starts anew (`--keep` trusts passes of older sources, `--fresh` nothing).
 A case that hangs or dies costs its own step only. Failures are grouped by what went wrong, not by where.
@@ -32,17 +34,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tests.kernels import runner
+from tests.ptx import body_of
 
-SMS = (75, 80, 89, 90, 100, 103, 110, 120, 121)
-SIMULATED = (80, 90)
+SMS = (75, 80, 86, 89, 90, 100, 103, 110, 120, 121)
+SIMULATED = (80, 90, 120)
 LEVELS = (0, 3)
 CACHE = runner.BUILD / "coverage.jsonl"
-PASS, FAIL, SKIP = "pass", "fail", "skip"
-
-# Ops that the first release of the compiler doesn't promise. Cases that hold one run all the same.
-LATER_OPS = ("scan", "atomic_cas_tko", "atomic_rmw_tko", "atomic_red_view_tko", "mmaf_scaled", "print_tko", "assert",
-             "make_gather_scatter_view", "make_strided_view", "pack", "unpack", "insert", "alloca", "atan2", "tan",
-             "sinh", "cosh", "gdc_wait_tko", "gdc_launch_dependents_tko", "memory_fence_alias_tko")
+PASS, FAIL, SKIP, EXCEPTED = "pass", "fail", "skip", "excepted"
+BY_DEFINITION = re.compile(r"needs (sm_\d+) or newer")
+"""How the compiler says that no program for this SM can do it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,8 +76,8 @@ def explain(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}{where}"
 
 
-def run_step(step: Step, compiled: dict[tuple[int, int], Any]) -> dict[str, Any]:
-    """Run one step; `compiled` hands what `compile` made to `sim`."""
+def run_step(step: Step, compiled: dict[tuple[int, int], Any], simulated: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Run one step; `compiled` hands what `compile` made to `sim`, and `simulated` has what became of the case's codes."""
     if step.kind == "interp":
         verdict = runner.interpret_case(step.case)
         return {"worst": verdict.worst, "max_abs": verdict.max_abs, "detail": verdict.detail, "ok": verdict.ok}
@@ -91,8 +91,12 @@ def run_step(step: Step, compiled: dict[tuple[int, int], Any]) -> dict[str, Any]
                       "shared": entry.shared_bytes}
         return facts
     module = compiled.get((step.level, step.sm)) or runner.compile_case(step.case, f"sm_{step.sm}", step.level)
+    body = body_of(module.ptx)
+    if body in simulated:
+        return {**simulated[body], "same": True}
     verdict = runner.simulate_case(step.case, module)
-    return {"worst": verdict.worst, "max_abs": verdict.max_abs, "detail": verdict.detail, "ok": verdict.ok}
+    simulated[body] = {"worst": verdict.worst, "max_abs": verdict.max_abs, "detail": verdict.detail, "ok": verdict.ok}
+    return dict(simulated[body])
 
 
 def work(pipe: multiprocessing.connection.Connection) -> None:
@@ -102,21 +106,24 @@ def work(pipe: multiprocessing.connection.Connection) -> None:
     with contextlib.suppress(EOFError, BrokenPipeError):
         while (steps := pipe.recv()) is not None:
             compiled: dict[tuple[int, int], Any] = {}
-            refused: set[tuple[int, int]] = set()
+            simulated: dict[str, dict[str, Any]] = {}
+            refused: dict[tuple[int, int], str] = {}
             for index, step in enumerate(steps):
                 start = time.perf_counter()
                 try:
                     if step.kind == "sim" and (step.level, step.sm) in refused:
-                        result: dict[str, Any] = {"status": SKIP}
+                        result: dict[str, Any] = {"status": refused[step.level, step.sm]}
                     else:
-                        result = run_step(step, compiled)
+                        result = run_step(step, compiled, simulated)
                         result["status"] = PASS if result.pop("ok") else FAIL
                         if result["status"] == FAIL:
                             result["error"] = "wrong result: " + (result["detail"] or "differs from the reference")
                 except Exception as error:
-                    result = {"status": FAIL, "error": explain(error)[:2000]}
+                    text = explain(error)[:2000]
+                    cannot = step.kind == "compile" and BY_DEFINITION.search(text)
+                    result = {"status": EXCEPTED if cannot else FAIL, "error": text}
                     if step.kind == "compile":
-                        refused.add((step.level, step.sm))
+                        refused[step.level, step.sm] = EXCEPTED if cannot else SKIP
                 result["seconds"] = round(time.perf_counter() - start, 3)
                 pipe.send((index, result))
             pipe.send(None)
@@ -287,23 +294,13 @@ def print_groups(failures: list[tuple[Step, str]], out: Any = sys.stdout, show: 
         print("    " + " ".join(names[:show * 4]) + (" ..." if len(names) > show * 4 else ""), file=out)
 
 
-def ops_by_case(names: list[str]) -> dict[str, list[str]]:
-    """The ops of each case, without the dialect's name; empty where the reader fails."""
-    found: dict[str, list[str]] = {}
-    for name in names:
-        try:
-            found[name] = [op.removeprefix("cuda_tile.") for op in runner.ops_of(name) if op.startswith("cuda_tile.")]
-        except Exception:
-            found[name] = []
-    return found
-
-
 def tally(results: dict[str, dict[str, Any]], steps: Iterable[Step]) -> tuple[int, int]:
-    """(steps that pass, steps)"""
+    """(steps that pass, steps without those that an SM can't do)"""
     total = good = 0
     for step in steps:
-        total += 1
-        good += results.get(step.key, {}).get("status") == PASS
+        status = results.get(step.key, {}).get("status")
+        total += status != EXCEPTED
+        good += status == PASS
     return good, total
 
 
@@ -334,7 +331,7 @@ def table_row(cells: Iterable[object]) -> str:
 
 
 def print_summary(results: dict[str, dict[str, Any]], plan: list[list[Step]], out: Any = sys.stdout) -> None:
-    whole = sum(tally(results, steps)[0] == len(steps) for steps in plan)
+    whole = sum((t := tally(results, steps))[0] == t[1] for steps in plan)
     print(f"\n{whole} of {len(plan)} cases pass in every step", file=out)
     rows = [("interpreter", [s for steps in plan for s in steps if s.kind == "interp"])]
     pairs = sorted({(s.kind, s.level, s.sm) for steps in plan for s in steps if s.kind != "interp"})
@@ -356,11 +353,9 @@ def reason_of(results: dict[str, dict[str, Any]], steps: list[Step]) -> str:
 
 def markdown(results: dict[str, dict[str, Any]], plan: list[list[Step]]) -> str:
     """docs/coverage.md: totals, then every case, with a reason where something fails."""
-    later = {name: [op for op in ops if op in LATER_OPS]
-             for name, ops in ops_by_case([steps[0].case for steps in plan]).items()}
     heads = columns(plan)
     titles = [title for title, _ in heads]
-    complete = {steps[0].case for steps in plan if tally(results, steps)[0] == len(steps)}
+    complete = {steps[0].case for steps in plan if (t := tally(results, steps))[0] == t[1]}
     used = sorted({s.sm for steps in plan for s in steps if s.sm >= 0})
     sims = sorted({s.sm for steps in plan for s in steps if s.kind == "sim"})
     top = max((s.level for steps in plan for s in steps), default=3)
@@ -373,28 +368,26 @@ def markdown(results: dict[str, dict[str, Any]], plan: list[list[Step]]) -> str:
         "# Coverage of the kernel suite",
         "Written by `make coverage`. Every case of `tests/kernels` is compiled at every level below for "
         + ", ".join(f"sm_{sm}" for sm in used) + " (`ptxas` has the last word), simulated for "
-        + " and ".join(f"sm_{sm}" for sm in sims) + ", and run in the interpreter. A run passes where every output "
+        + ", ".join(f"sm_{sm}" for sm in sims) + " (code that differs from code already run in nothing but its target isn't run "
+        "again), and run in the interpreter. A run passes where every output "
         "lies within the case's tolerance of its NumPy reference.",
         "",
-        table_row(["cases", "number", "all steps pass", *titles]),
-        "|" + "---|" * (3 + len(titles)),
-        total("whose ops the first release promises", [steps for steps in plan if not later[steps[0].case]]),
-        total("with ops beyond it", [steps for steps in plan if later[steps[0].case]]),
-        total("all", plan),
-        "",
-        "Ops beyond the first release: " + ", ".join(f"`{op}`" for op in LATER_OPS) + ".",
+        table_row(["cases", "all steps pass", *titles]),
+        "|" + "---|" * (2 + len(titles)),
+        table_row([len(plan), len(complete), *shares(results, plan, heads)]),
         "",
         "## What fails",
         "",
     ]
     failing = [steps for steps in plan if steps[0].case not in complete]
     if failing:
-        lines.append(table_row(["case", "ops beyond the first release", *titles, "reason"]))
-        lines.append("|" + "---|" * (3 + len(titles)))
-        lines += [table_row([steps[0].case, ", ".join(later[steps[0].case]), *shares(results, [steps], heads),
-                             reason_of(results, steps)]) for steps in failing]
+        lines.append(table_row(["case", *titles, "reason"]))
+        lines.append("|" + "---|" * (2 + len(titles)))
+        lines += [table_row([steps[0].case, *shares(results, [steps], heads), reason_of(results, steps)])
+                  for steps in failing]
     else:
         lines.append("Nothing.")
+    lines += exceptions(results, plan)
     lines += ["", "## What passes", "",
               "Worst error of all runs, in tolerances of the case (1 is the bound); registers and spilled bytes at "
               f"-O{top} on sm_90.", "", table_row(["case", "worst error", "registers", "spills"]), "|---|---|---|---|"]
@@ -405,6 +398,21 @@ def markdown(results: dict[str, dict[str, Any]], plan: list[list[Step]]) -> str:
             lines.append(table_row([steps[0].case, f"{worst:.2g}",
                                     facts.get("registers", ""), facts.get("spills", "")]))
     return "\n".join(lines) + "\n"
+
+
+def exceptions(results: dict[str, dict[str, Any]], plan: list[list[Step]]) -> list[str]:
+    """What some SMs can't do: a row for each case."""
+    rows = []
+    for steps in plan:
+        refused = [s for s in steps if s.kind == "compile" and results.get(s.key, {}).get("status") == EXCEPTED]
+        if refused:
+            sms = ", ".join(f"sm_{sm}" for sm in sorted({s.sm for s in refused}))
+            reason = results[refused[0].key].get("error", "").splitlines()[0].replace("|", "\\|")
+            rows.append(table_row([refused[0].case, sms, reason[:160]]))
+    if not rows:
+        return []
+    return ["", "## What an SM can't do", "", "These count neither as passed nor as failed above.", "",
+            table_row(["case", "on", "the compiler's words"]), "|---|---|---|", *rows]
 
 
 def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -462,7 +470,7 @@ def main(argv: list[str] | None = None) -> int:
         if old is None:
             return a.failed
         if a.failed:
-            return old["status"] == PASS
+            return old["status"] in (PASS, EXCEPTED)
         return old["sources"] == mark or (a.keep and old["status"] == PASS)
 
     todo = [] if a.report else [rest for steps in plan if (rest := [s for s in steps if not settled(s)])]

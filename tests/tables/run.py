@@ -6,13 +6,13 @@ Code that differs from code which was simulated already in nothing but the name 
 """
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 import tileiras
+from tests.ptx import body_of
 from tests.tables.cells import INTS, Cell
 from tests.tables.inputs import operands
 from tests.tables.kernels import arguments, build, per_block, results
@@ -37,11 +37,6 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
     source: str = ""
     bound: float = 0.0
-
-
-def body_of(ptx: str) -> str:
-    """The code without what names its target."""
-    return re.sub(r"^\s*(\.version|\.target|//).*$", "", ptx, flags=re.M)
 
 
 def run(group: Sequence[Cell], configs: Sequence[Config], count: int, emit: str = "ptx") -> list[Outcome]:
