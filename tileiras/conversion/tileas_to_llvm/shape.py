@@ -7,6 +7,7 @@ same bases with gaps; the slice's number is the rest of the index.
 """
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, TensorType
@@ -14,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm import shared_access
 from tileiras.conversion.tileas_to_llvm.builder import element_type, width_of
-from tileiras.conversion.tileas_to_llvm.convert import convert, emit_plan, plan_bytes, plan_for, relayout
+from tileiras.conversion.tileas_to_llvm.convert import SCRATCH_SHARE, convert, emit_plan, plan_bytes, plan_for, relayout
 from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, dim_of, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, plain_type, to_plain
 from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
@@ -25,7 +26,7 @@ from tileiras.layout.convert import Plan, ThroughShared
 from tileiras.layout.f2 import solve
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.layout.shape_rules import bytes_of, elements_of, embed, slice_bits, without_bit
-from tileiras.layout.shared import SharedLayout, access, between
+from tileiras.layout.shared import Access, access, between
 
 
 def _element_bytes(v: SSAValue) -> int:
@@ -151,10 +152,36 @@ def _slice_plan(whole: LinearLayout, part: LinearLayout, number: int | None, ele
     return None if isinstance(plan, ThroughShared) else (start, plan)
 
 
-def _slice_buffer(whole: LinearLayout, part: LinearLayout, elem_bytes: int, writer_is_whole: bool) -> SharedLayout:
+@dataclass(frozen=True)
+class SliceBuffer:
+    """How a slice passes through shared memory: `numbering` has the index bits that number the slices, then those that number
+    the rounds in which a slice goes that is too large for the scratch; `write` and `read` list the accesses."""
+
+    slices: int
+    num_rounds: int
+    bytes: int
+    write: Access
+    read: Access
+
+    def number(self, low: Lowering, wanted: int | SSAValue, round_number: int) -> int | SSAValue:
+        """Which accesses of the whole tile's side take part: slice `wanted`, in that round."""
+        beside = round_number << self.slices
+        return wanted | beside if isinstance(wanted, int) else low.b.or_(wanted, low.b.i32(beside))
+
+
+def _slice_buffer(whole: LinearLayout, part: LinearLayout, elem_bytes: int, writer_is_whole: bool, target: Any) -> SliceBuffer:
     inner = embed(part, whole.shape)
-    rounds = slice_bits(whole.shape, part.shape)
-    return between(whole, inner, elem_bytes, rounds) if writer_is_whole else between(inner, whole, elem_bytes, rounds)
+    slices = slice_bits(whole.shape, part.shape)
+    inside = [1 << low + i for (low, _), (_, bits) in zip(dim_bits(whole.shape), dim_bits(part.shape))
+              for i in reversed(range(bits))]
+    halvings = 0
+    while part.size * elem_bytes >> halvings > target.max_static_smem // SCRATCH_SHARE:
+        halvings += 1
+    numbering = (*slices, *inside[:halvings])
+    writer, reader = (whole, inner) if writer_is_whole else (inner, whole)
+    shared = between(writer, reader, elem_bytes, numbering)
+    return SliceBuffer(len(slices), 1 << halvings, shared.extent * elem_bytes, access(writer, shared, elem_bytes, numbering),
+                       access(reader, shared, elem_bytes, numbering))
 
 
 @lowers("nv_tileas.extract")
@@ -174,17 +201,17 @@ def extract(low: Lowering, op: Operation) -> None:
         start, plan = direct
         v = emit_plan(low, op, gather(b, v, [r ^ start for r in range(whole.num_regs)]), plan)
     else:
-        size = _element_bytes(source)
-        shared = _slice_buffer(whole, part, size, writer_is_whole=True)
+        buffer = _slice_buffer(whole, part, _element_bytes(source), True, low.target)
         wanted = number if number is not None else _run_time_number(low, op, 1, whole.shape, part.shape)
-        base = low.shared_ptr(op)
-        low.before_shared_write()
-        rounds = slice_bits(whole.shape, part.shape)
-        shared_access.write(low, to_plain(b, v), access(whole, shared, size, rounds), base, wanted)
-        low.before_shared_read()
-        kind = storage_type(t)
-        inner = access(embed(part, whole.shape), shared, size)
-        v = from_plain(b, shared_access.read(low, plain_type(kind), inner, base), kind)
+        base, kind, plain = low.shared_ptr(op), storage_type(t), to_plain(b, v)
+        out = None
+        for i in range(buffer.num_rounds):
+            low.before_shared_write()
+            shared_access.write(low, plain, buffer.write, base, buffer.number(low, wanted, i))
+            low.before_shared_read()
+            out = shared_access.read(low, plain_type(kind), buffer.read, base, buffer.number(low, 0, i), out)
+        assert out is not None
+        v = from_plain(b, out, kind)
     low.set(result, v if isinstance(result.type, TensorType) else b.extract(v, 0))
 
 
@@ -205,8 +232,7 @@ def extract_scratch(op: Operation, target: Any) -> int:
     number = _static_number(op, 1, whole.shape, part.shape)
     if _slice_plan(whole, part, number, source.type.element_type, target) is not None:
         return 0
-    size = _element_bytes(source)
-    return _slice_buffer(whole, part, size, writer_is_whole=True).extent * size
+    return _slice_buffer(whole, part, _element_bytes(source), True, target).bytes
 
 
 @lowers("nv_tileas.insert")
@@ -217,25 +243,24 @@ def insert(low: Lowering, op: Operation) -> None:
     whole = low.layout(result)
     part = low.layout(source)
     t = storage_type(low.element(dest))
-    size = _element_bytes(dest)
-    old = to_plain(b, convert(low, op, dest, low.layout(dest), whole))
-    shared = _slice_buffer(whole, part, size, writer_is_whole=False)
+    out = to_plain(b, convert(low, op, dest, low.layout(dest), whole))
+    buffer = _slice_buffer(whole, part, _element_bytes(dest), False, low.target)
     number: int | SSAValue | None = _static_number(op, 2, whole.shape, part.shape)
     if number is None:
         number = _run_time_number(low, op, 2, whole.shape, part.shape)
-    base = low.shared_ptr(op)
-    low.before_shared_write()
-    shared_access.write(low, to_plain(b, low.vec(source)), access(embed(part, whole.shape), shared, size), base)
-    low.before_shared_read()
-    plan = access(whole, shared, size, slice_bits(whole.shape, part.shape))
-    low.set(result, from_plain(b, shared_access.read(low, plain_type(t), plan, base, number, old), t))
+    base, plain = low.shared_ptr(op), to_plain(b, low.vec(source))
+    for i in range(buffer.num_rounds):
+        low.before_shared_write()
+        shared_access.write(low, plain, buffer.write, base, buffer.number(low, 0, i))
+        low.before_shared_read()
+        out = shared_access.read(low, plain_type(t), buffer.read, base, buffer.number(low, number, i), out)
+    low.set(result, from_plain(b, out, t))
 
 
 @scratch("nv_tileas.insert")
 def insert_scratch(op: Operation, target: Any) -> int:
     source, dest, result = op.operands[0], op.operands[1], op.results[0]
-    size = _element_bytes(dest)
-    slice_bytes = _slice_buffer(layout_of(result), layout_of(source), size, writer_is_whole=False).extent * size
+    slice_bytes = _slice_buffer(layout_of(result), layout_of(source), _element_bytes(dest), False, target).bytes
     return max(slice_bytes, plan_bytes(plan_for(layout_of(dest), layout_of(result), dest.type.element_type, target)))  # type: ignore[attr-defined]
 
 

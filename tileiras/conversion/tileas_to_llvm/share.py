@@ -44,12 +44,12 @@ def share(low: Lowering, op: Operation, layout: LinearLayout | None, values: dic
         return base if layout is None else b.gep(base, b.mul(b.xor(low.flat_index(layout), b.i32(index)), b.i32(size)))
     low.before_shared_write()
     for index, x in values.items():
-        _store_if(low, owner, to_memory(low, x), slot(index))
+        store_if(low, owner, to_memory(low, x), slot(index))
     low.before_shared_read()
     return {index: from_memory(low, b.load(memory_type(t), slot(index), size), t) for index in values}
 
 
-def _store_if(low: Lowering, predicate: SSAValue, x: SSAValue, p: SSAValue) -> None:
+def store_if(low: Lowering, predicate: SSAValue, x: SSAValue, p: SSAValue) -> None:
     """Store to shared memory where the predicate holds."""
     b = low.b
     width = width_of(x.type)
