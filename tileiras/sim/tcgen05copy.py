@@ -10,12 +10,12 @@ import numpy as np
 
 from tileiras.sim import descriptors
 from tileiras.sim import parser as ptx
-from tileiras.sim.errors import InvalidInstruction, TensorMemoryError, UninitializedRead
+from tileiras.sim.errors import InvalidInstruction, TensorMemoryError
 from tileiras.sim.floating import canonical
 from tileiras.sim.inflight import registers
 from tileiras.sim.matrix import warps_of
 from tileiras.sim.tcgen05move import COPIES, copy_lanes, register_cells
-from tileiras.sim.tcgen05pipe import issue, members_of, require_target, shared_places, tensor_address
+from tileiras.sim.tcgen05pipe import check_shared, issue, members_of, require_target, shared_places, tensor_address
 from tileiras.sim.tcgen05product import spread_packed
 from tileiras.sim.tensormemory import LANES, LOAD, STORE, Places, tensor_memory
 
@@ -160,7 +160,7 @@ def decode_copy(decoder, ins):
     if bool(width) != ("b8x16" in parts):
         raise InvalidInstruction(ins.opcode)
     rows, pieces = COPIES[shape]
-    used = np.flatnonzero(np.arange(16) < {0: 16, 6: 12, 4: 8}[width])
+    used = np.arange(16) < {0: 16, 6: 12, 4: 8}[width]
     get, desc = tensor_address(decoder, ins.operands[0]), decoder.source(ins.operands[1], "b64")
 
     def run(st):
@@ -179,9 +179,8 @@ def decode_copy(decoder, ins):
             sources.append(shared_places(st, cta, chunks, 16))
             writes.append(Places(cta, to[:, :, None], column + np.arange(4 * pieces)))
             fine = tensor.check_cells(writes[-1], lane, "tcgen05.cp", False) and fine
-        shared = [(s.reshape(-1)[:, None] + used).reshape(-1) for s in sources]
-        if any((st.shared_written[s] == 0).any() for s in shared):
-            tensor.found(UninitializedRead("tcgen05.cp reads shared memory that was never written", thread=lane))
+        for source in sources:
+            check_shared(st, source, used, lane, "tcgen05.cp")
         if not fine:
             return
 
@@ -194,7 +193,7 @@ def decode_copy(decoder, ins):
                         data = data << np.uint8(2)
                 cells = np.ascontiguousarray(data).view(np.uint32)
                 tensor_memory(st).data[places.cta, places.lanes, places.columns] = cells[:, None, :]
-        issue(st, lane, "tcgen05.cp", shared, [], writes, perform)
+        issue(st, lane, "tcgen05.cp", sources, [], writes, perform)
     return run
 
 

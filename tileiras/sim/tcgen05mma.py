@@ -13,10 +13,10 @@ import numpy as np
 from tileiras.sim import descriptors
 from tileiras.sim import parser as ptx
 from tileiras.sim import tcgen05product as arithmetic
-from tileiras.sim.errors import InvalidInstruction, TensorMemoryError, UninitializedRead
+from tileiras.sim.errors import InvalidInstruction, TensorMemoryError
 from tileiras.sim.tcgen05descriptor import SCALED, ColumnMask, Product, decode_column_mask, decode_instruction
 from tileiras.sim.tcgen05layout import DataPath, data_path, metadata_cells, scale_cells
-from tileiras.sim.tcgen05pipe import issue, members_of, require_target, shared_places, tensor_address
+from tileiras.sim.tcgen05pipe import check_shared, issue, members_of, require_target, shared_places, tensor_address
 from tileiras.sim.tensormemory import LANES, Places, tensor_memory
 
 _instruction = lru_cache(maxsize=1024)(decode_instruction)
@@ -178,29 +178,19 @@ def _tensor_places(task: Task, cta: int, index: int) -> tuple[list[Places], list
 def _start(st, lane: int, task: Task, name: str) -> None:
     """Check a product's operands and issue it."""
     tensor = tensor_memory(st)
-    reads, writes, fine = [], [], True
+    reads, writes = [], []
     for index, cta in enumerate(task.ctas):
         r, w = _tensor_places(task, cta, index)
-        for places in r:
-            fine = fine and tensor.check_cells(places, lane, name, True)
-        for places in w:
-            fine = fine and tensor.check_cells(places, lane, name, False)
+        fine = all(tensor.check_cells(places, lane, name, True) for places in r)
+        fine = fine and all(tensor.check_cells(places, lane, name, False) for places in w)
         reads += r
         writes += w
     p = task.product
-    shared = []
-    for type_, of_a, operand in ((p.a, True, task.a), (p.b, False, task.b)):
-        for places in operand or ():
-            transposed = p.transpose_a if of_a else p.transpose_b
-            used = np.ones(16, bool) if transposed else arithmetic.used_bytes(p, type_, 16)
-            shared.append((places.reshape(-1)[:, None] + np.flatnonzero(used)).reshape(-1))
-    for places in shared:
-        if (st.shared_written[places] == 0).any():
-            missing = int(places[np.argmax(st.shared_written[places] == 0)])
-            cta = missing // st.shared_stride
-            tensor.found(UninitializedRead(f"{name} reads byte {missing - cta * st.shared_stride} of shared memory, which was "
-                                           "never written", thread=lane))
-            break
+    for type_, operand, transposed in ((p.a, task.a, p.transpose_a), (p.b, task.b, p.transpose_b)):
+        used = np.ones(16, bool) if transposed else arithmetic.used_bytes(p, type_, 16)
+        for chunks in operand or ():
+            check_shared(st, chunks, used, lane, name)
+    shared = [chunks for operand in (task.a, task.b) for chunks in operand or ()]
     issue(st, lane, name, shared, reads, writes, lambda st: _perform(st, task))
 
 

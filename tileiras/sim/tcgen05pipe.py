@@ -9,7 +9,7 @@ import numpy as np
 from tileiras.sim import memory as mem
 from tileiras.sim import parser as ptx
 from tileiras.sim.agents import Operation
-from tileiras.sim.errors import InvalidInstruction, LaunchError, OutOfBounds
+from tileiras.sim.errors import InvalidInstruction, LaunchError, OutOfBounds, UninitializedRead
 from tileiras.sim.tensormemory import ENGINE, Places, tensor_memory
 
 TARGETS = ("sm_100a", "sm_100f", "sm_101a", "sm_101f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
@@ -66,11 +66,21 @@ def shared_places(st, cta: int, address: np.ndarray, size: int) -> np.ndarray:
     return address + (cta * st.shared_stride - mem.SHARED_START)
 
 
-def issue(st, lane: int, name: str, shared: list[np.ndarray], reads: list[Places], writes: list[Places], perform,
-          shared_writes=()) -> Operation:
+def check_shared(st, chunks: np.ndarray, used: np.ndarray, lane: int, name: str) -> None:
+    """Find operands with bytes that were never written. `used`: [16] which bytes of each chunk hold anything."""
+    state = st.written_views["shared"].of(8, 2)[chunks.reshape(-1) // 16].view(np.uint8)
+    missing = (state == 0) & used
+    if missing.any():
+        chunk, byte = np.argwhere(missing)[0]
+        place = (int(chunks.reshape(-1)[chunk]) + int(byte)) % st.shared_stride
+        st.found(UninitializedRead(f"{name} reads byte {place} of shared memory, which was never written", thread=lane))
+
+
+def issue(st, lane: int, name: str, shared: list[np.ndarray], reads: list[Places], writes: list[Places],
+          perform) -> Operation:
     """Issue an asynchronous operation of a thread: it follows the thread's earlier ones.
 
-    `shared`: byte offsets that it reads. The cells it writes count as written from now on."""
+    `shared`: offsets of the 16-byte chunks that it reads. The cells it writes count as written from now on."""
     tensor = tensor_memory(st)
     count = tensor.use(lane, ENGINE, reads, writes, name)
     for places in writes:

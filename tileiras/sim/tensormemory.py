@@ -128,6 +128,8 @@ class TensorMemory:
             np.maximum(found, rows, out=found)
         else:
             self.carried[cluster, key] = rows
+            if key[0] == "mbar":                          # nobody can wait for phases that old
+                self.carried.pop((cluster, ("mbar", key[1], key[2] - 3)), None)
 
     def _warps(self, lanes: np.ndarray) -> list[tuple[int, int]]:
         return [self.warp_of(int(32 * w)) for w in np.unique(np.asarray(lanes) // 32)]
