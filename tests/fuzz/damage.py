@@ -168,12 +168,22 @@ def sources(seed: int) -> Iterator[tuple[str, bytes]]:
                 yield f"random-{number}", write(generate(number, Limits(16, 256)).module, "13.4")
 
 
+@contextlib.contextmanager
+def bounded_memory() -> Iterator[None]:
+    """No more than MEMORY bytes of address space, for this process and those that it starts."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
 def campaign(count: int, seed: int, keep: pathlib.Path | None = None, limit: float = 0.0,
              progress: bool = False) -> Answers:
     """Damage `count` files. `limit`: stop after so many seconds. Files that make trouble go to `keep`."""
     answers, start = Answers(), time.perf_counter()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    with tempfile.TemporaryDirectory() as name:
+    with bounded_memory(), tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for number, (origin, data) in enumerate(sources(seed)):
             way = altered if number % 2 else mutations
