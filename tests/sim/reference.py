@@ -83,7 +83,7 @@ class View:
 
 @dataclass
 class Access:
-    """A load or store of a tile of a view."""
+    """A load or store of a tile of a view; the tile in the order of the view's dimensions."""
     kind: str
     view: View
     tile: list[int]
@@ -120,12 +120,15 @@ def accesses(ptx: str, flat: list) -> list[Access]:
             except KeyError:
                 continue
         elif m := re.match(r"(%\w+) = make_partition_view (%\w+) : partition_view<(.*)$", line):
-            if m[2] in views and "dim_map" not in m[3]:
+            if m[2] in views:
                 parts[m[1]] = views[m[2]]
         elif m := re.match(r"(?:%\w+, %\w+|%\w+) = (load|store)_view_tko .*?(%pview\w*)\[.*?partition_view<tile=\((\S+?)\)"
                            r"(?:, padding_value = (\w+))?", line):
             if m[2] in parts:
-                found.append(Access(m[1], parts[m[2]], [int(n) for n in m[3].split("x")], m[4] or ""))
+                tile = [int(n) for n in m[3].split("x")]
+                if order := re.search(r"dim_map=\[(.*?)\]", line):
+                    tile = [tile[[int(n) for n in order[1].split(",")].index(i)] for i in range(len(tile))]
+                found.append(Access(m[1], parts[m[2]], tile, m[4] or ""))
     return found
 
 
@@ -193,23 +196,28 @@ def swizzles_in(ptx: str) -> set[int]:
 
 # ---- the maps
 
-def _box(copies_: list[Copy], access: Access) -> tuple[int, ...] | None:
-    """The box (innermost first) by which copies of one piece take an access's tile; None when they don't."""
+def _box(copies_: list[Copy], every: list[Copy], access: Access) -> tuple[int, ...] | None:
+    """The box (innermost first) by which a map's copies take an access's tile; None when they don't. Columns are divided
+    by the coordinates in one piece of code (`copies_`), or, where that leaves rows wider than any swizzle, in all."""
+    size = ELEMENTS[access.view.element][1]
+    found = [_divided(copies_, len({c.coordinates[0] for c in group}), access) for group in (copies_, every)]
+    boxes = [b for b in found if b is not None]
+    return next((b for b in boxes if b[0] * size <= 128), boxes[0] if boxes else None)
+
+
+def _divided(copies_: list[Copy], columns: int, access: Access) -> tuple[int, ...] | None:
     tile = access.tile[::-1]
     rank = len(copies_[0].coordinates)
-    while len(tile) > rank and tile[-1] == 1:
-        tile = tile[:-1]
     if rank != len(tile):
         return None
-    pieces = [len({c.coordinates[i] for c in copies_}) for i in range(rank)]
     size = ELEMENTS[access.view.element][1]
     whole = int(np.prod(tile))
     count = copies_[0].bytes // size // len(copies_) if copies_[0].bytes else whole // len(copies_)
     if not count or copies_[0].bytes and copies_[0].bytes % (size * len(copies_)) or whole % count:
         return None
-    if tile[0] % pieces[0] or tile[0] // pieces[0] * size % 16:
+    if tile[0] % columns or tile[0] // columns * size % 16:
         return None
-    box = [tile[0] // pieces[0]]
+    box = [tile[0] // columns]
     left = count // box[0]
     for extent in tile[1:]:
         box.append(min(extent, left))
@@ -232,9 +240,9 @@ def tensor_maps(ptx: str, flat: list) -> list[MapArgument]:
             raise Unknown(f"no copy uses map {k}")
         first = [c for c in mine if c.piece == mine[0].piece] if mine[0].bytes else mine
         for i, access in enumerate(remaining):
-            box = _box(first, access) if access.kind == mine[0].kind else None
+            box = _box(first, mine, access) if access.kind == mine[0].kind else None
             if box is not None:
-                remaining = remaining[i + 1:]
+                del remaining[i]
                 break
         else:
             raise Unknown(f"no access fits map {k}")

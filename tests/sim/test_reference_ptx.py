@@ -1,59 +1,81 @@
 """The simulator runs code that others wrote: PTX that the original embeds in cubins of the kernel suite.
 
 Needs the original: the environment that `make bench` makes, or the command named by TILEIRAS_ORIGINAL. Its PTX is made
-here and nowhere kept.
+here and nowhere kept. Expected values are the suite's reference results; there may be no findings.
 """
 from __future__ import annotations
 
-import os
-import pathlib
-import struct
-import subprocess
+import re
 
 import pytest
 
 from tests.kernels import runner
+from tests.sim import reference
 from tileiras.sim import simulate
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CASES = ("vector_add_ragged", "softmax_16x256_f16", "matmul_float16_float32", "gemm_bf16_f32_256x128x64",
-         "gemm_f64_32x32x16", "gemm_i8_i32_128x64x64", "gemm_tf32_exact_inputs", "attention_d64_f16",
-         "attention_causal_ragged_bf16", "layer_norm_f16_ragged", "reduce_argminmax_float32", "scan_cumsum_float32",
-         "atomic_histogram", "atomic_spin_lock", "binary_pow_float32", "unary_trigonometric_float32", "fft_64_by_matrix_f32",
-         "control_nested_break", "cast_from_float64", "moe_route_top6_of_64")
+SMS = ("sm_90", "sm_100", "sm_120")
+PLAIN = """atomic_add_float16 atomic_max_int64 atomic_tickets atomic_view_add_float64 attention_backward_delta_bf16
+attention_causal_d64_bf16 attention_causal_ragged_bf16 attention_decode_paged_bf16 attention_dkdv_ragged_d64_bf16
+attention_packed_sequences_f16 attention_window_softcap_bf16 binary_atan2_float64 binary_divide_approximate
+binary_integer_divide_int64 binary_pow_whole_float32 binary_rounding_a_float64 block_sparse_times_matrix_bf16
+cast_fp8_integers cast_rounding_float64_float32 cast_special control_break_continue control_nested_break
+control_persistent cross_entropy_smoothed_gradient_bfloat16 csr_times_matrix_f16 dequant_gemm_int4_packed_bf16
+embedding_backward_atomic_f16 gemm_batched_shared_weight_f16 gemm_split_k_atomics gemm_u8_i32_ragged
+gradient_clip_by_norm_f16_ragged histogram_32_private_f32 ifft_128_butterflies_f32 memory_4d_padding
+memory_column_major_store memory_order_load_ragged memory_scatter_masked memory_strided_store
+memory_tiled_view_broadcast misc_helper_functions misc_many_arguments misc_unpack_int32 moe_place_tokens
+permute_heads_first_bf16 quantize_rows_fp8_bf16_ragged reduce_sum_long_rows retention_chunked_bf16_ragged
+rope_halves_in_place_bf16 scan_compact scan_cumsum_float32 scan_recurrence_reverse shape_interleave
+shape_reshape_float16 softmax_backward_f32_ragged swiglu_bf16_ragged_rows transpose_by_store_float64
+unary_integral_float64 unary_special_exponential unary_sqrt_rounding_float32 vector_add_float16""".split()
+"""Kernels without tensor maps; each is run for one of the SMs, in turn."""
+
+MAPPED = ("matmul_float16_float32", "matmul_bfloat16_bfloat16", "attention_d64_f16", "gemm_i8_i32_128x64x64",
+          "gemm_e4m3_fast_accumulate", "gemm_f16_f32_few_rows")
+"""Kernels with tensor maps in hidden parameters that run for every SM."""
+MAPPED_ONCE = ("gemm_f32_64x64x32", "gemm_e5m2_f32_64x128x128", "gemm_a_permuted_f16", "gemm_operator_f16",
+               "moe_expert_gemm_bf16", "layer_norm_f16_ragged", "layer_norm_backward_f16_ragged", "softmax_16x256_f16",
+               "reduce_minmax_float32", "reduce_tuple_logsumexp", "conv2d_patches_5x5_f32", "atomic_xchg_float32")
+
+needs_original = pytest.mark.skipif(reference.original() is None, reason="the original isn't installed")
 
 
-def original() -> str | None:
-    """The original's command, or None."""
-    found = os.environ.get("TILEIRAS_ORIGINAL")
-    places = [pathlib.Path(found)] if found else sorted(
-        ROOT.glob(".venv-reference/lib/python*/site-packages/nvidia/cu13/bin/tileiras"))
-    return next((str(p) for p in places if p.is_file()), None)
-
-
-def embedded_ptx(cubin: bytes) -> str:
-    """The text of section .nv_debug_ptx_txt of an ELF file."""
-    table, = struct.unpack_from("<Q", cubin, 40)
-    size, count, names = struct.unpack_from("<HHH", cubin, 58)
-    strings, = struct.unpack_from("<Q", cubin, table + names * size + 24)
-    for i in range(count):
-        name, _, _, _, start, length = struct.unpack_from("<IIQQQQ", cubin, table + i * size)
-        if cubin[strings + name:].startswith(b".nv_debug_ptx_txt\0"):
-            return cubin[start:start + length].decode()
-    raise AssertionError("no embedded PTX")
-
-
-@pytest.mark.skipif(original() is None, reason="the original isn't installed")
-@pytest.mark.parametrize("name", CASES)
-def test_the_original_s_code_gives_the_reference_s_numbers(name, tmp_path):
+def run(name: str, sm: str, seed: int = 0) -> str:
+    """Simulate the original's code for a case; returns its PTX."""
     pytest.importorskip("cuda.tile")
-    command = original()
-    assert command is not None
-    file = tmp_path / "k.cubin"
-    subprocess.run([command, str(runner.bytecode_path(name, runner.case_of(name).versions[0])), "-o", str(file),
-                    "--gpu-name", "sm_80", "-O3", "--lineinfo"], check=True, timeout=60)
+    ptx = reference.original_ptx(name, sm)
     launch = runner.launch_of(name)
-    report = simulate(embedded_ptx(file.read_bytes()), grid=runner.case_of(name).grid, args=launch.flat)
+    report = simulate(ptx, grid=runner.case_of(name).grid, args=reference.arguments(ptx, launch.flat), seed=seed)
     verdict = runner.judge(name, launch)
     assert verdict.ok, verdict.detail
-    assert not report.findings
+    assert not report.findings, report.findings[0]
+    return ptx
+
+
+@needs_original
+@pytest.mark.parametrize("name,sm", [(n, SMS[i % 3]) for i, n in enumerate(PLAIN)])
+def test_the_original_s_code_gives_the_reference_s_numbers(name, sm):
+    run(name, sm)
+
+
+@needs_original
+@pytest.mark.parametrize("name,sm", [(n, sm) for n in MAPPED for sm in SMS] +
+                         [(n, SMS[i % 3]) for i, n in enumerate(MAPPED_ONCE)])
+def test_with_tensor_maps_worked_out_from_the_cubin(name, sm):
+    ptx = run(name, sm)
+    assert "cp.async.bulk.tensor" in ptx
+
+
+@needs_original
+@pytest.mark.parametrize("name,sm", [("matmul_float16_float32", "sm_80"), ("gemm_bf16_f32_256x128x64", "sm_80"),
+                                     ("gemm_f64_32x32x16", "sm_80"), ("attention_d64_f16", "sm_80"),
+                                     ("matmul_float16_float32", "sm_89")])
+def test_ampere_and_ada(name, sm):
+    run(name, sm)
+
+
+@needs_original
+@pytest.mark.parametrize("sm,products", [("sm_90", r"wgmma\.mma_async"), ("sm_100", r"tcgen05\.mma"), ("sm_120", r"mma\.sync")])
+def test_no_seed_changes_a_result(sm, products):
+    for seed in (1, 2):
+        assert re.search(products, run("matmul_float16_float32", sm, seed))

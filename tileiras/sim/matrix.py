@@ -1,4 +1,7 @@
-"""mma.sync: fragments to matrices, products in float64 rounded once, matrices to fragments.
+"""mma.sync, dense and sparse: fragments to matrices, products in float64 rounded once, matrices to fragments.
+
+Products of f64 are chains of fused multiply-adds along K, in the instruction's rounding mode. Of a sparse A, which holds
+k / 2 columns, `sparse` says which columns they are.
 
 Every dense shape follows one rule (PTX ISA, "Matrix Fragments for mma"). With group = lane / 4, t = lane % 4 and e
 elements in a 32-bit register (1 for tf32 and f64): element j of A's register r is at row group + 8 * (r & 1), column
@@ -14,9 +17,9 @@ import numpy as np
 
 from tileiras.sim import parser as ptx
 from tileiras.sim import rounding as rnd
-from tileiras.sim import smallfloat
+from tileiras.sim import smallfloat, sparse
 from tileiras.sim.decode import operation
-from tileiras.sim.errors import InvalidInstruction, SimulationError, UnsupportedInstruction
+from tileiras.sim.errors import InvalidInstruction, SimulationError
 from tileiras.sim.floating import canonical
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
@@ -24,6 +27,12 @@ _WIDTH = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "s8": 8, "u8": 8, "s4": 
           "e5m2": 8, "e2m1": 8, "e2m3": 8, "e3m2": 8}
 _INTEGERS = {"s8", "u8", "s4", "u4", "b1"}
 _TYPES = set(_WIDTH) | {"f32", "s32"}
+_DENSE = {"f64": ((8, 4), (16, 4), (16, 8), (16, 16)), "f16": ((16, 8), (16, 16)), "bf16": ((16, 8), (16, 16)),
+          "tf32": ((16, 4), (16, 8)), "8": ((8, 16), (16, 16), (16, 32)), "4": ((8, 32), (16, 32), (16, 64)),
+          "b1": ((8, 128), (16, 128), (16, 256)), "fp8": ((16, 16), (16, 32)), "fp6": ((16, 32),)}
+_SPARSE = {"f16": (16, 32), "bf16": (16, 32), "tf32": (8, 16), "8": (32, 64), "4": (64, 128), "fp8": (64,), "fp6": (64,)}
+_FAMILY = {"s8": "8", "u8": "8", "s4": "4", "u4": "4", "e4m3": "fp8", "e5m2": "fp8", "e2m1": "fp6", "e2m3": "fp6",
+           "e3m2": "fp6"}
 LANE = np.arange(32)
 
 
@@ -115,12 +124,53 @@ def _items(operand) -> list:
     return operand.items if isinstance(operand, ptx.Vector) else [operand]
 
 
+def check_form(ins, m: int, n: int, k: int, types: tuple[str, str, str, str], is_sparse: bool) -> None:
+    """PTX ISA, the types and shapes of mma and mma.sp."""
+    td, ta, tb, tc = types
+    family = _FAMILY.get(ta, ta)
+    other = _FAMILY.get(tb, tb)
+    wide = {family, other} == {"fp8", "fp6"}
+    if wide:
+        family = "fp6"
+    ok = n == 8 and (family == other or wide)
+    ok = ok and ((m, k) in _DENSE.get(family, ()) if not is_sparse else m == 16 and k in _SPARSE.get(family, ()))
+    if ta in _INTEGERS:
+        ok = ok and td == tc == "s32"
+    elif ta == "f64":
+        ok = ok and td == tb == tc == "f64"
+    elif family in ("f16", "fp8", "fp6"):
+        ok = ok and td == tc and td in ("f16", "f32")
+    else:
+        ok = ok and td == tc == "f32" and ta == tb
+    if family == "fp6":
+        ok = ok and ("kind::f8f6f4" in ins.parts or "kind::mxf8f6f4" in ins.parts)
+    if not ok:
+        raise InvalidInstruction(f"{ins.opcode}: no such shape or types")
+
+
+def metadata_of(decoder, ins, kind: str, k: int, packed: bool = False):
+    """(getter of the sparsity metadata's register, its meaning): operands e and f of mma.sp."""
+    selector = ins.operands[5]
+    if not isinstance(selector, ptx.Immediate):
+        raise InvalidInstruction("the sparsity selector must be a constant")
+    ordered = "sp::ordered_metadata" in ins.parts
+    return decoder.source(ins.operands[4], "b32"), sparse.Metadata(kind, 16, k, selector.value, packed, ordered)
+
+
+def chained(x: np.ndarray, y: np.ndarray, c: np.ndarray, mode: str) -> np.ndarray:
+    """[warps, m, n]: c + x @ y in float64 by fused multiply-adds along k, each rounded in `mode`."""
+    for i in range(x.shape[-1]):
+        a, b = np.broadcast_arrays(x[..., i, None], y[..., i, None, :])
+        c = rnd.fma_f64(a, b, c, mode)
+    return c
+
+
 @operation("mma")
 def _mma(decoder, ins):
     parts = ins.parts
     shape = next((found for p in parts if (found := _SHAPE.match(p))), None)
-    if shape is None or any(p == "sp" or p.startswith("sp::") for p in parts):
-        raise UnsupportedInstruction(ins.opcode)
+    if shape is None:
+        raise InvalidInstruction(ins.opcode)
     if "block_scale" in parts:
         from tileiras.sim.blockscale import decode_block_scaled
         return decode_block_scaled(decoder, ins)
@@ -131,31 +181,49 @@ def _mma(decoder, ins):
     td, ta, tb, tc = kinds
     if (m, n, k) == (8, 8, 4) and ta == "f16":
         return _volta(decoder, ins, td, tc)
+    is_sparse = any(p == "sp" or p.startswith("sp::") for p in parts)
+    check_form(ins, m, n, k, (td, ta, tb, tc), is_sparse)
     layouts = [p for p in parts if p in ("row", "col")]
     if layouts != ["row", "col"]:
-        raise UnsupportedInstruction(ins.opcode)
+        raise InvalidInstruction(ins.opcode)
+    if len(ins.operands) != (6 if is_sparse else 4):
+        raise InvalidInstruction(f"{ins.opcode}: wrong number of operands")
+    stored = k // 2 if is_sparse else k
     bits = "b64" if ta == "f64" else "b32"
     a, b, c = (_items(o) for o in ins.operands[1:4])
     d = _items(ins.operands[0])
-    if len(a) != m * k // 32 // per_register(_WIDTH[ta]) or len(b) != n * k // 32 // per_register(_WIDTH[tb]):
+    if len(a) != m * stored // 32 // per_register(_WIDTH[ta]) or len(b) != n * k // 32 // per_register(_WIDTH[tb]):
         raise InvalidInstruction(f"{ins.opcode}: wrong number of fragment registers")
     get_a, get_b = [decoder.source(o, bits) for o in a], [decoder.source(o, bits) for o in b]
     get_c, put_d = accumulator(decoder, c, d, tc, td, m * n // 32)
+    get_meta, metadata = metadata_of(decoder, ins, ta, k) if is_sparse else (None, None)
     integer = ta in _INTEGERS
     xor = "xor" in parts
+    if ta == "b1" and (xor == ("and" in parts) or "popc" not in parts):
+        raise InvalidInstruction(ins.opcode)
     saturate = "satfinite" in parts
+    mode = next((p for p in parts if p in ("rn", "rz", "rm", "rp")), "rn")
 
     def run(st):
         ra, rb = warps_of(st, get_a), warps_of(st, get_b)
         if not len(ra[0]):
             return
-        x = matrix(ra, "a", m, k, ta)
+        x = matrix(ra, "a", m, stored, ta)
+        if metadata is not None:
+            word, = warps_of(st, [get_meta])
+            x = sparse.expand(x, metadata.columns(word, st), k)
         y = matrix(rb, "b", k, n, tb)
+        places = fragment_map("c", m, n, 32)
+        if ta == "f64":
+            full = np.empty((len(x), m * n))
+            full[:, places] = get_c(st)
+            put_d(st, chained(x, y, full.reshape(-1, m, n), mode).reshape(len(x), -1)[:, places])
+            return
         if xor:                                     # popc of xor: a + b - 2ab
             product = x.sum(axis=2, keepdims=True) + y.sum(axis=1, keepdims=True) - 2 * np.matmul(x, y)
         else:
             product = np.matmul(x, y)
-        spread = product.reshape(len(product), -1)[:, fragment_map("c", m, n, 32)]     # [warps, 32, count]
+        spread = product.reshape(len(product), -1)[:, places]                           # [warps, 32, count]
         put_d(st, accumulate(spread, get_c(st), td, integer, saturate))
     return run
 

@@ -23,10 +23,10 @@ _LANE = np.arange(32)
 
 class Metadata:
     """How one shape's metadata is read. `rows` are 16; `k` counts logical columns; `packed`: two elements a byte of a
-    block-scaled 4-bit kind."""
+    block-scaled 4-bit kind; `ordered`: both indices of a chunk must ascend."""
 
-    def __init__(self, kind: str, rows: int, k: int, selector: int, packed: bool = False) -> None:
-        self.kind, self.k, self.selector = kind, k, selector
+    def __init__(self, kind: str, rows: int, k: int, selector: int, packed: bool = False, ordered: bool = False) -> None:
+        self.kind, self.k, self.selector, self.ordered = kind, k, selector, ordered
         self.pairs = packed or kind in _NARROW
         self.chunk = 2 if kind == "tf32" else 8 if self.pairs else 4
         self.chunks = k // self.chunk
@@ -57,7 +57,7 @@ class Metadata:
             bad = (field != 0b1110) & (field != 0b0100)
             out = base + first // 2
         else:
-            bad = first >= second
+            bad = first >= second if self.ordered else first == second
             if self.pairs:
                 out = np.stack([base + 2 * first, base + 2 * first + 1, base + 2 * second, base + 2 * second + 1], axis=-1)
             else:
