@@ -801,8 +801,10 @@ class Generator:
             more = self.elementwise(ops.AddI, [arguments[place], one], overflow=NO_WRAP)
             self.counters.append(more)
             self.places.append(place)
+            self.unchecked += 1
             if self.rng.random() < 0.5:
                 self.some_ops(self.rng.randint(0, 3))
+            self.unchecked -= 1
             leave = self.kernel.region([], lambda: self.inner(lambda: ops.Break.make([values()])))
             self.add(ops.If.make([done], [[]], {}, [leave, Region()]))
             self.some_ops(self.rng.randint(0, self.limits.ops // (2 * len(self.frames) + 1)))
@@ -816,6 +818,8 @@ class Generator:
         self.token = before
         self.finished(self.add(ops.Loop.make([initial], [all_kinds], {}, [region])))
 
+    unchecked = 0
+    """Inside loops, before the check that ends them: to continue there might be for ever."""
     counters: list[SSAValue]
     places: list[int]
 
@@ -832,7 +836,7 @@ class Generator:
         choices = ["return"]
         if loops:
             choices += ["continue"] * 4 + ["break"] * 4 * (loops[-1].kind == "loop")
-        if not self.frames and self.rng.random() < 0.6:
+        if self.unchecked or (not self.frames and self.rng.random() < 0.6):
             return
         kind = self.rng.choice(choices)
         before = self.token
