@@ -181,8 +181,8 @@ class TensorMemory:
             late = (other >= 0) & (count > know[other])
             if agent % AGENTS == ENGINE:                  # the operations of one thread, or of fenced ones, are in order
                 late &= (other != agent) & ((other % AGENTS != ENGINE) | (count > know[other - ENGINE + ISSUED]))
-            elif writing:
-                late &= other != agent                    # stores of one warp
+            elif writing:                                 # stores of one warp, and behind its loads
+                late &= (other != agent) & (self.strict | (other != agent - STORE + LOAD))
             if late.any():
                 i = int(np.argmax(late))
                 self._report(lane, cluster, warp, int(other[i]), int(count[i]), int(where[i]), use, writing, what)
