@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
+from tileiras.conversion.entry_hints import worker_warps
 from tileiras.conversion.tileaa_to_tileas import classes as cl
 from tileiras.conversion.tileaa_to_tileas.classes import collect, default_layout, propagate, shape_of
 from tileiras.conversion.tileaa_to_tileas.dots import DotPlan, plan_dot
@@ -25,7 +26,6 @@ from tileiras.conversion.tileaa_to_tileas.leaves import clone_leaves
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
-from tileiras.errors import CompileError
 from tileiras.layout.linear import LinearLayout
 
 MAX_PER_THREAD_BYTES = 32
@@ -53,15 +53,10 @@ def convert(module: ModuleOp, target: Any, options: Any = None) -> ModuleOp:
     return ModuleOp(out)
 
 
-WARP_COUNTS = (1, 2, 4, 8, 16, 32)
-"""Warps that a block may have."""
-
-
 def choose_num_warps(func: Operation) -> int:
     """Warps of a block: the entry's hint, else enough that a thread holds a few elements of the largest tile, 4 at most,
     8 and 16 when a thread would otherwise hold 64 registers (an accumulator: 128) or more of one tile."""
-    hints = func.properties.get("hints")
-    wanted = hints.data.get("num_worker_warps_per_cta") if hints is not None else None  # type: ignore[attr-defined]
+    wanted = worker_warps(func)
     largest, cross = 1, False
     for op in func.walk():
         for r in op.results:
@@ -74,10 +69,7 @@ def choose_num_warps(func: Operation) -> int:
                 largest = max(largest, n)
         cross |= op.name == "nv_tileaa.dot"
     if wanted is not None:
-        count = int(wanted.value.data)
-        if count not in WARP_COUNTS:
-            raise CompileError(f"the hint 'num_worker_warps_per_cta' must be a power of two up to 32, got {count}")
-        return count
+        return wanted
     if largest >= 32 * 8 * 128:
         return 16
     if largest >= 32 * 4 * (128 if cross else 64):

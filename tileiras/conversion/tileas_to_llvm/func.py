@@ -6,9 +6,10 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region
 
+from tileiras.conversion.entry_hints import register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
-from tileiras.conversion.tileas_to_llvm.core import Lowering, location_text, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.shared_memory import SharedPlan, plan_shared_memory
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.errors import CompileError
@@ -64,20 +65,6 @@ def lower_function(func: Operation, target: Any, options: Any) -> list[Operation
     properties: dict[str, Attribute] = {"sym_name": StringAttr(name), "kernel": UnitAttr(),
                                         "launch": DictionaryAttr(launch), "arg_attrs": arg_attrs}
     return [*globals_, llvm.Func.create(properties=properties, regions=[region], location=func.location)]
-
-
-def register_limit(func: Operation, target: Any, threads: int) -> int | None:
-    """Registers a thread may use so that as many blocks as the entry's `occupancy` hint asks for fit an SM; None without hint.
-
-    The hint `num_cta_in_cga` asks for clusters, which no lowering here makes use of: one CTA runs a tile block."""
-    hints = func.properties.get("hints")
-    wanted = hints.data.get("occupancy") if hints is not None else None  # type: ignore[attr-defined]
-    if wanted is None:
-        return None
-    if int(wanted.value.data) < 1:
-        raise CompileError(f"the hint 'occupancy' must be positive, got {wanted.value.data}", location_text(func))
-    share = target.registers_per_sm // (int(wanted.value.data) * threads) // 8 * 8
-    return max(24, min(share, target.max_registers_per_thread))
 
 
 def _global(op: Operation) -> Operation:

@@ -1,0 +1,45 @@
+"""What an entry's optimization hints ask for, where they can act; a hint whose value means nothing is ignored.
+
+    num_worker_warps_per_cta    warps of the block: a power of two, 32 at most (more asks for 32)
+    occupancy                   how many blocks an SM is to hold: a limit of registers a thread, from 2 on
+    num_cta_in_cga              CTAs that share one tile block: no lowering here uses more than one, so it changes nothing
+
+Values are those of the public `OptimizationHintsAttr`; what doesn't fit has no effect there either.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
+
+MOST_WARPS = 32
+FEWEST_REGISTERS = 24
+"""Less than this no kernel of tiles gets along with."""
+
+
+def hint(func: Operation, name: str) -> int | None:
+    """The value of an integer hint of a function, None where it has none."""
+    hints: Any = func.properties.get("hints")
+    found = hints.data.get(name) if hints is not None else None
+    return found.value.data if isinstance(found, IntegerAttr) else None
+
+
+def worker_warps(func: Operation) -> int | None:
+    """Warps of the block as the hint asks, or None."""
+    wanted = hint(func, "num_worker_warps_per_cta")
+    if wanted is None or wanted < 1 or wanted & (wanted - 1):
+        return None
+    return min(wanted, MOST_WARPS)
+
+
+def register_limit(func: Operation, target: Any, threads: int) -> int | None:
+    """Registers a thread may use so that as many blocks of `threads` threads as the hint asks for fit an SM; None: no limit.
+
+    An SM holds `max_threads_per_sm` at most, so that more blocks than that are not to be had by giving up registers."""
+    wanted = hint(func, "occupancy")
+    if wanted is None or wanted < 2:
+        return None
+    blocks = min(wanted, max(target.max_threads_per_sm // threads, 1))
+    share = target.registers_per_sm // (blocks * threads) // 8 * 8
+    return max(FEWEST_REGISTERS, min(share, target.max_registers_per_thread))
