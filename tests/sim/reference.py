@@ -213,7 +213,7 @@ def _divided(copies_: list[Copy], columns: int, access: Access) -> tuple[int, ..
     size = ELEMENTS[access.view.element][1]
     whole = int(np.prod(tile))
     count = copies_[0].bytes // size // len(copies_) if copies_[0].bytes else whole // len(copies_)
-    if not count or copies_[0].bytes and copies_[0].bytes % (size * len(copies_)) or whole % count:
+    if not count or (copies_[0].bytes and copies_[0].bytes % (size * len(copies_))) or whole % count:
         return None
     if tile[0] % columns or tile[0] // columns * size % 16:
         return None
