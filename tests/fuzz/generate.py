@@ -938,6 +938,8 @@ class Generator:
         if self.rng.random() < 0.3:
             other = self.add(ops.MakeToken.make([], [TOKEN]))
             token = self.add(ops.JoinTokens.make([[token, other]], [TOKEN]))
+        elif self.rng.random() < 0.1:
+            token = self.add(ops.MemoryFenceAliasTko.make([token], [TOKEN]))
         self.token = token
         self.keep(loaded)
 
@@ -949,7 +951,11 @@ class Generator:
         value = self.pick(element, shape)
         mask = None
         count = count_of(shape)
-        base = self.new_scratch(element, count)
+        if element == "f32":        # whose atomic additions flush subnormal numbers
+            data = self.numbers.integers(-9, 9, count * self.blocks).astype(np.float32)
+            base = self.here(self.parameter(pointer(element), data), element, count)
+        else:
+            base = self.new_scratch(element, count)
         modes = ("and", "or", "xor", "add", "max", "min", "umax", "umin", "xchg") if element not in FLOATS else ("addf", "xchg")
         mode = r.choice(modes)
         if element in FLOATS:
@@ -1197,7 +1203,14 @@ class Generator:
         tolerance = {"f16": 2.0 ** -9, "bf16": 2.0 ** -6, "f32": 2.0 ** -19, "f64": 2.0 ** -47}[element]
         attributes: dict[str, Any] = {}
         operands = [x]
-        if name in ("atan2", "pow"):
+        if name == "pow" and r.random() < 0.4:
+            op = ops.FPowI
+            exponent = self.pick(WIDE_INTS[:3], shape)
+            seven = self.splat(self.element(exponent), 7, shape)
+            three = self.splat(self.element(exponent), 3, shape)
+            exponent = self.elementwise(ops.RemI, [exponent, seven], signedness=signed(False))
+            operands.append(self.elementwise(ops.SubI, [exponent, three], overflow=NO_WRAP))
+        elif name in ("atan2", "pow"):
             operands.append(self.small(self.pick(element, shape), 3))
         elif name in ("exp", "tanh"):
             approximate = element == "f32" and r.random() < 0.4
