@@ -48,7 +48,7 @@ def test_damaged_files(batch: int, tmp_path: pathlib.Path) -> None:
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         text = said.getvalue()
-        if code not in DOCUMENTED or "Traceback" in text:
+        if code not in DOCUMENTED or "Traceback" in text or "internal error" in text:
             trouble.append(f"{number}: {name}: exit {code}: {text.strip()[:200]}")
         elif (code == 0) != out.exists():
             trouble.append(f"{number}: {name}: exit {code}, output {'exists' if out.exists() else 'is missing'}")
