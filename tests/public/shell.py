@@ -17,7 +17,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from filecheck.main import main as filecheck
+from xdsl.ir import Operation
 
+from tests.public import testing_passes
 from tests.public.testing_ops import EXTRA_OPS
 from tileiras.tools import tileiras_opt, tileiras_translate
 from tileiras.tools.diagnostics import Settings
@@ -86,7 +88,21 @@ def run_pipe(line: str) -> Output:
 
 
 def _opt(arguments: list[str]) -> int:
-    return tileiras_opt.main([*arguments, *DIALECT], EXTRA_OPS)
+    return tileiras_opt.main([*_known_passes(arguments), *DIALECT], EXTRA_OPS)
+
+
+def _known_passes(arguments: list[str]) -> list[str]:
+    """The arguments with passes named as this project's tool takes them: `--passes=NAME`."""
+    out = []
+    for argument in arguments:
+        name, _, options = argument.lstrip("-").partition("=")
+        if name == testing_passes.NAME:
+            tileiras_opt.CUDA_TILE_PASSES[name] = testing_passes.update_symbol_name(options)
+            argument = f"--passes={name}"
+        elif name == "pass-pipeline":
+            argument = f"--passes={options.rstrip(')').rpartition('(')[2]}"
+        out.append(argument)
+    return out
 
 
 def _translate(arguments: list[str]) -> int:
@@ -153,7 +169,11 @@ def substituted(line: str, path: pathlib.Path, scratch: pathlib.Path) -> str:
 def settings_of(command: str, extra_ops: dict) -> Settings:
     """How a tool checks a text's announced errors under a RUN line's options."""
     words = shlex.split(command.split("|")[0])
-    then = None
+    then: Callable[[list[Operation]], None] | None = None
+    renaming = next((word.partition("=")[2] for word in words if testing_passes.NAME in word), None)
+    if renaming is not None:
+        def then(ops: list[Operation]) -> None:
+            testing_passes.update_symbol_name(renaming)(ops[0])
     if "cuda-tile-translate" in words:
         version = next((word.partition("=")[2] for word in words if "bytecode-version" in word), None)
         then = tileiras_translate.writer(version)

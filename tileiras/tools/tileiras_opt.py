@@ -23,8 +23,8 @@ from tileiras.errors import BytecodeError, CompileError, InputError, UsageError
 from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, add_language, read_bytes, report, write_text
 
 _LOWER_LEVEL = re.compile(r'"nv_tilea[as]\.|^ *builtin\.module|"arith\.|"scf\.', re.MULTILINE)
-CUDA_TILE_PASSES: dict[str, str] = {"canonicalize": "tileiras.transforms.canonicalize:run"}
-"""Passes on cuda_tile that the pipeline doesn't run: "module:name" of a function that is called with the top op."""
+CUDA_TILE_PASSES: dict[str, str | Callable[[Any], None]] = {"canonicalize": "tileiras.transforms.canonicalize:run"}
+"""Passes on cuda_tile that the pipeline doesn't run: a function that is called with the top op, or its "module:name"."""
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -138,6 +138,8 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
     """The module after the passes asked for. Raises ConfigError, UsageError, CompileError."""
     from xdsl.utils.exceptions import VerifyException
 
+    from tileiras.dialects.cuda_tile.debug import render_location
+    from tileiras.dialects.cuda_tile.verify_error import InvalidOp
     from tileiras.driver.options import CompileOptions
     from tileiras.driver.targets import find_target
     from tileiras.pipeline import LEVELS, PIPELINE, run
@@ -162,6 +164,8 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
                 raise UsageError(f"unknown level '{given.to}'; known: {', '.join(LEVELS)}")
             return run(module, target, options, stop_at=given.to)
         return module
+    except InvalidOp as error:
+        raise CompileError(error.message, render_location(error.op.location)) from error
     except VerifyException as error:
         raise CompileError(f"a pass left an invalid module: {error}") from error
 
@@ -169,7 +173,10 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
 def _cuda_tile_pass(name: str) -> Callable[[Any], None]:
     from importlib import import_module
 
-    module, function = CUDA_TILE_PASSES[name].split(":")
+    found = CUDA_TILE_PASSES[name]
+    if not isinstance(found, str):
+        return found
+    module, function = found.split(":")
     return getattr(import_module(module), function)
 
 
