@@ -33,16 +33,18 @@ class Operation:
     """One thing that an asynchronous engine does.
 
     `name` is what messages call it; `lane` the thread of the batch that issued it; `line` the PTX line. `reads` and
-    `writes`: places, each (space, start, size) or (space, array of byte offsets), with offsets as the batch's buffers
-    count ("shared", "tensor") or as `GlobalMemory.data` does ("global"). Subclasses may override `perform` and
-    `complete` instead of passing them."""
+    `writes`: places, each (space, start, size) or (space, array of the byte offsets of 16 bytes each), in global memory
+    also (space, array of starts, size of each), with offsets as the batch's buffers count ("shared", "tensor") or as
+    `GlobalMemory.data` does ("global"). Subclasses may override `perform` and `complete` instead of passing them."""
 
     def __init__(self, name: str, lane: int, line: int = 0, *, reads: Iterable = (), writes: Iterable = (),
                  after: Iterable[Operation] = (), perform: Callable | None = None,
                  complete: Callable | None = None) -> None:
         self.name, self.lane, self.line = name, lane, line
         self.reads, self.writes = list(reads), list(writes)
-        self.after = [op for op in after if not op.done]
+        self.follows = tuple(after)     # what st.order takes over from; emptied by it
+        self.after = [op for op in self.follows if not op.done]
+        self.atomic = False             # whether it adds to what it writes, so that others may write there too
         self.done = False
         self.number = -1                # order of issue within the batch
         self.cluster = 0

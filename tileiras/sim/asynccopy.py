@@ -50,8 +50,8 @@ def land(st, copy: Copy, chosen) -> None:
     """Write copied bytes to shared memory (`chosen`: index of the copy's threads, or a full slice)."""
     at = copy.off[chosen] // (copy.size * copy.count)
     st.views["shared"].of(copy.size, copy.count)[at] = copy.data[chosen]
-    if st.watch is not None:
-        st.watch.write(st, copy.off[chosen], copy.size * copy.count, copy.lanes[chosen])
+    if st.shadow is not None:
+        st.shadow.write("shared", copy.off[chosen], copy.size * copy.count, copy.lanes[chosen])
     st.written_views["shared"].of(copy.size, copy.count)[at] = mem.UNSIGNED[copy.size](mem._FULL[copy.size])
 
 

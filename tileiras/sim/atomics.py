@@ -16,7 +16,7 @@ from tileiras.sim import rounding as rnd
 from tileiras.sim.decode import operation
 from tileiras.sim.errors import InvalidInstruction
 from tileiras.sim.floating import extreme2, flush, halves
-from tileiras.sim.loadstore import address_source, resolve, space_of
+from tileiras.sim.loadstore import Ordering, address_source, note_access, resolve, space_of, visit
 from tileiras.sim.types import B128, BITS, STORAGE, VALUE
 
 _OPS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
@@ -153,14 +153,16 @@ def _atomic(decoder, ins):
     target = None if parts[0] == "red" else operands.pop(0)
     address, space = address_source(decoder, operands[0], space)
     if t == B128:
-        return _wide(decoder, op, target, address, space, operands[1:])
+        return _wide(decoder, parts, op, target, address, space, operands[1:])
     if count > 1:
-        return _vector(decoder, op, t, count, target, address, space, operands[1])
+        return _vector(decoder, parts, op, t, count, target, address, space, operands[1])
     needed = 2 if op == "cas" else 1
     gets = [decoder.source(o, t) for o in operands[1:1 + needed]]
     if len(gets) != needed:
         raise InvalidInstruction(f"{ins.opcode} needs {needed} operands")
     size, storage = BITS[t] // 8, STORAGE[t]
+    note_access(decoder, space, size)
+    ordering = Ordering(parts)
     want = target is not None and not isinstance(target, ptx.Sink)
     put = decoder.scatter_target(target, t) if want else None
     functions = {}
@@ -179,7 +181,11 @@ def _atomic(decoder, ins):
         if not len(a):
             return
         out = np.zeros(len(a), storage) if want else None
-        for name, pick, off in resolve(st, space, a, size, True):
+        places = resolve(st, space, a, size, True)
+        if st.order is not None:
+            ordering.write(st, places)
+        for name, pick, off in places:
+            watch_atomic(st, name, off, size, st.lanes if pick is None else st.lanes[pick])
             if name != "global":
                 mem.check_written(st.written_views[name], off, size, 1, name,
                                   st.lanes if pick is None else st.lanes[pick])
@@ -192,12 +198,23 @@ def _atomic(decoder, ins):
                     out = old
                 else:
                     out[pick] = old
+        if st.order is not None:
+            ordering.read(st, places)
         if put is not None and out is not None:
             put(st, out.view(dtype))
     return run
 
 
-def _vector(decoder, op, t, count, target, address, space, given):
+def watch_atomic(st, name: str, off: np.ndarray, size: int, lanes: np.ndarray) -> None:
+    """Tell the shadow of an atomic."""
+    if st.shadow is not None and name != "local":
+        off = np.broadcast_to(off, lanes.shape)
+        if name == "shared" and st.cluster_size > 1:
+            visit(st, off, lanes)
+        st.shadow.atomic(name, off, size, lanes)
+
+
+def _vector(decoder, parts, op, t, count, target, address, space, given):
     """Vector forms are independent atomics on neighbouring elements."""
     size, storage, dtype = BITS[t] // 8, STORAGE[t], VALUE[t]
     gets = [decoder.source(o, t) for o in given.items]
@@ -206,28 +223,36 @@ def _vector(decoder, op, t, count, target, address, space, given):
         puts = [decoder.scatter_target(o, t) for o in target.items]
     f, associative = combine(op, t)
     f = _typed(f, t)
+    note_access(decoder, space, size)
+    ordering = Ordering(parts)
 
     def run(st):
         a = st.gathered(address(st))
         values = [np.ascontiguousarray(st.gathered(g(st))).view(storage) for g in gets]
         if not len(a):
             return
-        for name, pick, off in resolve(st, space, a, size * count, True):
+        places = resolve(st, space, a, size * count, True)
+        ordering.write(st, places)
+        for name, pick, off in places:
+            watch_atomic(st, name, off, size * count, st.lanes if pick is None else st.lanes[pick])
             view = st.views[name].of(size)
             for i in range(count):
                 v = values[i] if pick is None else values[i][pick]
                 old = perform(view, off // size + i, f, [v], associative, puts is not None)
                 if puts is not None and old is not None and pick is None:
                     puts[i](st, old.view(dtype))
+        ordering.read(st, places)
     return run
 
 
-def _wide(decoder, op, target, address, space, operands):
+def _wide(decoder, parts, op, target, address, space, operands):
     """128-bit exch and cas."""
     if op not in ("exch", "cas"):
         raise InvalidInstruction(f"atom.{op}.b128")
     gets = [decoder.source(o, B128) for o in operands[:2 if op == "cas" else 1]]
     put = decoder.scatter_target(target, B128)
+    ordering = Ordering(parts)
+
     def f(old, *given):
         if op == "exch":
             return given[0]
@@ -239,9 +264,13 @@ def _wide(decoder, op, target, address, space, operands):
         values = [v if st.index is not None or st.everything else v[st.lanes] for v in (g(st) for g in gets)]
         if not len(a):
             return
-        for name, pick, off in resolve(st, space, a, 16, True):
+        places = resolve(st, space, a, 16, True)
+        ordering.write(st, places)
+        for name, pick, off in places:
+            watch_atomic(st, name, off, 16, st.lanes if pick is None else st.lanes[pick])
             old = perform(st.views[name].of(8, 2), off // 16, f, values if pick is None else [v[pick] for v in values],
                           False, True)
             if pick is None:
                 put(st, old)
+        ordering.read(st, places)
     return run

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tileiras.sim.clusters import ClusterBarrier, decode_cluster_barrier
 from tileiras.sim.errors import BarrierError, InvalidInstruction
 
 MAX_BARRIERS = 16
@@ -26,6 +27,10 @@ class Barrier:
     source: Callable | None = None
     put: Callable | None = None
 
+    def arrive(self, st, mask: np.ndarray, resume: int) -> list[tuple[int, np.ndarray]]:
+        """Threads of `mask` (the active ones) reach it; returns what runs on: [(block, mask)]."""
+        return arrive(st, self, mask, resume)
+
 
 @dataclass
 class State:
@@ -34,15 +39,16 @@ class State:
     expected: np.ndarray                        # 0: all living threads
     waiting: list = field(default_factory=list)
     values: np.ndarray | None = None
+    gathered: np.ndarray | None = None          # what arrived for `order`
 
 
-def decode_barrier(decoder, ins) -> Barrier | None:
-    """The barrier of a `bar`/`barrier` instruction; None for `bar.warp.sync`; cluster barriers act on one CTA."""
+def decode_barrier(decoder, ins) -> Barrier | ClusterBarrier | None:
+    """The barrier of a `bar`/`barrier` instruction; None for `bar.warp.sync`."""
     parts = [p for p in ins.parts[1:] if p not in ("cta",)]
     if parts and parts[0] == "warp":
         return None
     if parts and parts[0] == "cluster":
-        return _cluster(decoder, parts)
+        return decode_cluster_barrier(ins, parts)
     if not parts:
         raise InvalidInstruction("bar needs a mode")
     mode = parts[0]
@@ -58,24 +64,13 @@ def decode_barrier(decoder, ins) -> Barrier | None:
     if mode not in ("sync", "arrive") or not operands:
         raise InvalidInstruction(f"{ins.opcode}")
     count = decoder.source(operands[1], "u32") if len(operands) > 1 else None
-    if count is not None:
-        decoder.watched = False
     if mode == "arrive" and count is None:
         raise InvalidInstruction("bar.arrive needs a thread count")
     return Barrier(mode, aligned, decoder.source(operands[0], "u32"), count)
 
 
-def _cluster(decoder, parts: list[str]) -> Barrier:
-    """barrier.cluster.arrive/wait with clusters of one CTA: the wait is a barrier of the CTA, the arrive is free."""
-    if parts[1] == "arrive":
-        return Barrier("nop", False, lambda st: np.zeros(1, np.uint32), None)
-    return Barrier("sync", False, lambda st: np.array([MAX_BARRIERS], np.uint32), None)
-
-
 def arrive(st, barrier: Barrier, mask: np.ndarray, resume: int) -> list[tuple[int, np.ndarray]]:
     """Threads of `mask` (the active ones) reach a barrier; returns what runs on: [(block, mask)]."""
-    if barrier.mode == "nop":
-        return [(resume, mask)]
     idents = barrier.ident(st)
     released: list = []
     first = int(idents[0])
@@ -87,7 +82,7 @@ def arrive(st, barrier: Barrier, mask: np.ndarray, resume: int) -> list[tuple[in
     counts = None if barrier.count is None else st.spread(barrier.count(st))
     values = None if barrier.source is None else st.spread(barrier.source(st))
     for ident, members in groups:
-        if ident > MAX_BARRIERS:
+        if ident >= MAX_BARRIERS:
             raise BarrierError(f"barrier {ident} doesn't exist", thread=int(np.argmax(members)))
         released += _arrive_one(st, barrier, ident, members, resume, counts, values)
     return released
@@ -115,6 +110,11 @@ def _arrive_one(st, barrier, ident, mask, resume, counts, values) -> list:
                            thread=int(np.argmax(clash)) * st.padded)
     state.expected[here] = wanted[here]
     state.arrived[here] += per_cta[here]
+    if st.order is not None:
+        state.gathered = st.order.gather(state.gathered, mask.reshape(-1, 32).any(axis=1), st.ctas)
+    if st.tensor is not None:
+        for cta in np.flatnonzero(here).tolist():
+            st.tensor.release(_of_cta(st, mask, cta), ("bar", ident, cta))
     if values is not None:
         if state.values is None:
             state.values = np.zeros(st.size, bool)
@@ -140,8 +140,6 @@ def complete(st, ident: int, state: State) -> list[tuple[int, np.ndarray]]:
         raise BarrierError(f"{int(state.arrived[cta])} threads arrived at barrier {ident} that expects "
                            f"{int(expected[cta])}", thread=cta * st.padded)
     threads = np.repeat(full, st.padded)
-    if st.watch is not None:
-        st.watch.passed(full)
     out, kept, results = [], [], None
     seen = None
     for resume, mask, barrier in state.waiting:
@@ -164,14 +162,26 @@ def complete(st, ident: int, state: State) -> list[tuple[int, np.ndarray]]:
             assert barrier.put is not None
             barrier.put(st, results if st.index is None else results[st.index])
             st.mask, st.index, st._lanes = saved
+        if st.order is not None and state.gathered is not None:
+            st.order.hand_out(state.gathered, go.reshape(-1, 32).any(axis=1))
+        if st.tensor is not None:
+            for cta in np.flatnonzero(full).tolist():
+                st.tensor.acquire(_of_cta(st, go, cta), ("bar", ident, cta))
         out.append((resume, go))
         rest = mask & ~threads
         if rest.any():
             kept.append([resume, rest, barrier])
     state.waiting = kept
     state.arrived[full] = 0
+    if state.gathered is not None:
+        state.gathered[full] = 0
     state.expected[full] = 0
     return out
+
+
+def _of_cta(st, mask: np.ndarray, cta: int) -> np.ndarray:
+    """The threads of a mask that belong to a CTA."""
+    return cta * st.padded + np.flatnonzero(mask[cta * st.padded:(cta + 1) * st.padded])
 
 
 def _reduce(st, state: State, barrier: Barrier, full: np.ndarray) -> np.ndarray:

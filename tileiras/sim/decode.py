@@ -26,7 +26,7 @@ SYNCHRONOUS: dict[str, Callable] = {}    # operation -> (decoder, instruction) -
 BLOCKING: dict[str, Callable] = {}       # operation -> whether an instruction may block: its closure returns who is through
 _loaded: list[bool] = []
 _MODULES = ("integer", "floating", "bitwise", "compare", "convert", "move", "loadstore", "atomics", "warp", "special",
-            "matrix", "matrixcopy", "asynccopy", "mbarrier", "tma", "hints", "packed", "calls", "tcgen05", "wgmma")
+            "matrix", "matrixcopy", "asynccopy", "mbarrier", "tma", "hints", "packed", "calls", "tcgen05", "wgmma", "clusters")
 
 
 def operation(*names: str) -> Callable:
@@ -75,7 +75,9 @@ class Program:
     shared_size: int
     local_size: int
     module: ptx.Module
-    granule: int = 0        # bytes of the smallest access to shared memory; 0: shared memory isn't watched for races
+    granule: int = 0        # bytes of the smallest access to shared memory; 0: there is none
+    global_granule: int = 0  # the same of global memory
+    engines: int = 0        # slots for asynchronous operations in `order`
 
 
 class Instance:
@@ -103,8 +105,9 @@ class Decoder:
         self.shared_addresses: dict[str, int] = {}
         self.instance = Instance(entry, "", None)
         self.line = 0
-        self.granule = 16                # smallest shared access
-        self.watched = True              # whether barriers of the block alone order its shared memory
+        self.granule = 16                # smallest access to shared memory
+        self.global_granule = 16         # and to global memory
+        self.watched = True              # nothing reads it any more
         self.soft = ""                   # what getters made now do about registers without a value: see `note`
 
     # ---- names
@@ -279,6 +282,8 @@ class Decoder:
                 raise InvalidInstruction(f"unknown name {operand.name}")
             found = ("function", function)
         value = np.array([(found[1] + operand.offset) & ((1 << BITS[type_]) - 1)], np.uint64).astype(VALUE[type_])
+        if found[0] == "shared" and self.launch.cluster_size > 1 and BITS[type_] >= 32:
+            return ranked(value)
         return lambda st: value
 
     def raw_source(self, operand, type_: str) -> tuple[Callable, int | None]:
@@ -381,6 +386,18 @@ def note(st, slot: int, soft: str) -> None:
     if st.R[slot] is None:
         wide = st.program.storage[slot]
         st.R[slot] = np.zeros((st.size, 2), wide) if st.program.wide[slot] else np.zeros(1, wide)
+
+
+def ranked(address: np.ndarray) -> Callable:
+    """A getter of a shared variable's address in a cluster of several CTAs: with the executing CTA's rank."""
+    name = "address", int(address[0]), address.dtype.str
+
+    def get(st):
+        found = st.special.get(name)
+        if found is None:
+            found = st.special[name] = address + (st.rank_of << 24).astype(address.dtype)
+        return found if st.index is None else found[st.index]
+    return get
 
 
 def apply(f: Callable, gets: list, put: Callable) -> Run:
@@ -553,7 +570,18 @@ def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
         raise
     wide = [t == B128 for t in decoder.types]
     return Program(entry, blocks, decoder.storage, decoder.names, wide, decoder.shared_size, decoder.local_size, module,
-                   decoder.granule if decoder.watched and decoder.shared_size > mem.SHARED_START else 0)
+                   decoder.granule if decoder.shared_size > mem.SHARED_START else 0, decoder.global_granule,
+                   ENGINES if any(item.ins is not None and asynchronous(item.ins) for item in items) else 0)
+
+
+ENGINES = 32        # slots for asynchronous operations of a cluster
+
+
+def asynchronous(ins: ptx.Instruction) -> bool:
+    """Whether an instruction makes an asynchronous engine do something."""
+    parts = ins.parts
+    return parts[0] in ("wgmma", "tcgen05") or "bulk" in parts or (parts[0] in ("st", "red") and "async" in parts) or \
+        "mbarrier" in parts[1:]
 
 
 def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
@@ -581,7 +609,7 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
         guard = (None if ins.guard is None else decoder.predicate(ins.guard)), ins.guard_negated
         if name in _CONTROL:
             current.end_line = ins.line
-            if name != "ret" and name != "exit" and not ins.operands:
+            if name != "ret" and name != "exit" and not ins.operands and "cluster" not in ins.parts:
                 raise InvalidInstruction(f"{ins.opcode} needs an operand")
             if name == "bra":
                 current.end = ("bra", _label_of(item), *guard)

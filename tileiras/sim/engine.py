@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tileiras.sim import barriers, mbarrier, wgmma
+from tileiras.sim import barriers, clusters, mbarrier, wgmma
 from tileiras.sim.decode import Block, predicate_of
-from tileiras.sim.errors import BudgetExceeded, DataRace, Deadlock, SimulationError
+from tileiras.sim.errors import BudgetExceeded, Deadlock, SimulationError
 from tileiras.sim.state import Batch
 
 POLLS = 4                  # polling rounds of a loop before another fragment runs
@@ -29,7 +29,7 @@ class Engine:
         self.st = st
         self.blocks: list[Block] = st.program.blocks
         self.counters, self.budget = counters, budget
-        st.remark, st.race_found = self.remark, self.race_found
+        st.remark = self.remark
         st.found, st.where = self.found, self.where
         self.block, self.at = self.blocks[0], -1        # what is being executed
         self.ready: dict[int, np.ndarray] = {0: st.live.copy()}
@@ -74,6 +74,8 @@ class Engine:
             wgmma.leftovers(st)
         st.agents.drain()
         mbarrier.leftovers(st)
+        if st.tensor is not None:
+            st.tensor.at_exit()
         st.launch.progress.blocks += st.ctas
 
     def merge(self, block: int, mask: np.ndarray) -> None:
@@ -189,14 +191,6 @@ class Engine:
                 self.report(error, line)
                 findings[line] = error
 
-    def race_found(self, thread: int, message: str) -> None:
-        """Keep a finding, once a line."""
-        line = self.block.lines[self.at]
-        if line not in self.st.launch.findings:
-            error = DataRace(message, thread=thread)
-            self.report(error, line)
-            self.st.launch.findings[line] = error
-
     def where(self) -> int:
         """The PTX line being executed."""
         lines = self.block.lines
@@ -230,7 +224,7 @@ class Engine:
                 self.jump(end[1], end[2], mask)
             else:
                 whole = st.mask is None
-                out = barriers.arrive(st, end[1], mask, at + 1)
+                out = end[1].arrive(st, mask, at + 1)
                 if whole and rest is None and len(out) == 1 and not self.ready and st.mask is None and \
                         out[0][0] == at + 1 and np.count_nonzero(out[0][1]) == self.live_count:
                     return at + 1
@@ -256,13 +250,21 @@ class Engine:
     def leave(self, mask: np.ndarray) -> None:
         """Threads exit. Whoever waited only for them goes on."""
         st = self.st
+        clusters.leave(st, mask, self.block.end_line)
         st.live &= ~mask
         st.all_live = False
+        st.exited = ~st.live.reshape(st.ctas, -1).any(axis=1)
         self.live_count = int(np.count_nonzero(st.live))
+        if st.bulk_groups is not None:
+            st.bulk_groups.left(st)
+        if st.agents:
+            st.agents.left(~st.live.reshape(st.ctas, -1).any(axis=1))
         for ident, state in st.barriers.items():
             if state.waiting:
                 for to, go in barriers.complete(st, ident, state):
                     self.merge(to, go)
+        for to, go in clusters.complete(st):
+            self.merge(to, go)
         for at, waiting in list(self.parked.items()):
             self.merge(at, waiting)
         self.parked.clear()
@@ -334,11 +336,16 @@ class Engine:
                 words.append(f"{int(mask.reshape(st.ctas, st.padded)[cta].sum())} threads wait at barrier {ident} "
                              f"(line {line}), {int(state.arrived[cta])} of "
                              f"{int(state.expected[cta]) or int(st.live.reshape(st.ctas, -1)[cta].sum())} arrived")
+        for said, thread, resume in clusters.describe(st):
+            line = self.blocks[resume - 1].end_line
+            words.append(f"{said} (line {line})")
         for at, mask in sorted(self.parked.items()):
             thread = int(np.argmax(mask))
             line = (self.blocks[at].lines or [self.blocks[at].end_line])[0]
             words.append(f"{int(mask.sum())} threads wait for their {'warpgroup' if self.blocks[at].sync[0] == 'warpgroup' else 'warp'} at line {line}")
         words += mbarrier.describe_waits(st)
+        if st.tensor is not None:
+            words += st.tensor.describe_waits()
         error = mbarrier.blame(st)
         if error is None:
             error = Deadlock("; ".join(words) or "no thread can go on", thread=thread)
@@ -360,7 +367,7 @@ class Engine:
             thread = int(np.argmax(st.active))
         if thread is not None and thread < st.size:
             launch = st.launch
-            ctaid = launch.unflatten(st.first + thread // st.padded, launch.grid)
+            ctaid = launch.ctaid(st.first + thread // st.padded)
             tid = launch.unflatten(thread % st.padded, launch.block)
         text = module.lines[line - 1].strip() if 0 < line <= len(module.lines) else ""
         error.locate(kernel=st.program.entry.name, ctaid=ctaid, tid=tid, line=line, text=text,

@@ -13,7 +13,7 @@ def _nothing(st) -> None:
     return None
 
 
-@operation("prefetch", "prefetchu", "discard", "applypriority", "membar", "griddepcontrol", "setmaxnreg",
+@operation("prefetch", "prefetchu", "discard", "applypriority", "griddepcontrol", "setmaxnreg",
            "pmevent")
 def _hint(decoder, ins):
     return _nothing
@@ -39,6 +39,24 @@ def _fence(decoder, ins):
         if getattr(size, "value", 0) != 128:
             raise InvalidInstruction(f"{ins.opcode} takes 128 bytes")
         return lambda st: tma.fence(st, True, st.gathered(address(st)))
-    if "mbarrier_init" in parts or "proxy" in parts:
+    if "mbarrier_init" in parts:
         return lambda st: mbarrier.fenced(st, st.lanes)
-    return _nothing
+    if "proxy" in parts:
+        return _proxy_fence
+    return _memory_fence
+
+
+@operation("membar")
+def _membar(decoder, ins):
+    return _proxy_fence if "proxy" in ins.parts else _memory_fence
+
+
+def _memory_fence(st) -> None:
+    if st.order is not None:
+        st.order.fence(st.lanes)
+
+
+def _proxy_fence(st) -> None:
+    mbarrier.fenced(st, st.lanes)
+    if st.order is not None:
+        st.order.proxy_fence(st.lanes)

@@ -15,7 +15,7 @@ import numpy as np
 from tileiras.sim import decode
 from tileiras.sim import parser as ptx
 from tileiras.sim.engine import Engine
-from tileiras.sim.errors import LaunchError, SimulationError, UnsupportedInstruction
+from tileiras.sim.errors import LaunchError, SimulationError
 from tileiras.sim.memory import GlobalMemory
 from tileiras.sim.state import Batch
 from tileiras.sim.tensormap import MapArgument
@@ -24,6 +24,7 @@ BATCH_THREADS = 32768             # threads simulated at once, at most
 BATCH_BYTES = 512 << 20           # register and private memory of a batch, at most
 DEFAULT_BUDGET = 100_000_000      # issued instructions (one for all threads of a batch that execute it together)
 MAX_THREADS = 1024
+MAX_CLUSTER = 16
 MAX_GRID = (2**31 - 1, 65535, 65535)
 FUNCTION_BASE = 0x0F00_0000_0000
 
@@ -71,9 +72,11 @@ class Launch:
     """One launch: dimensions, and where arguments and module variables are in memory."""
 
     def __init__(self, module: ptx.Module, entry: ptx.Function, grid, block, args: Sequence, dynamic_shared: int,
-                 undefined: str = "raise", watch_races: bool = True) -> None:
+                 undefined: str = "raise", watch_races: bool = True, cluster=None) -> None:
         self.module, self.entry = module, entry
         self.grid = _dimensions(grid, "grid")
+        self.cluster, self.explicit_cluster = _cluster(entry, self.grid, cluster)
+        self.cluster_size = self.cluster[0] * self.cluster[1] * self.cluster[2]
         self.block = _dimensions(block, "block")
         for n, top in zip(self.grid, MAX_GRID):
             if not 0 < n <= top:
@@ -91,6 +94,11 @@ class Launch:
         self.memory = GlobalMemory()
         self.output: list[str] = []
         self.findings: dict[int, SimulationError] = {}          # by PTX line
+        self.clock = [1]                                        # the time of `order`
+        self.messages: dict = {}                                # what was released through global memory, by offset
+        self.foreign: dict = {}                                 # what clusters know of others
+        self.lenient = False                                    # whether order between clusters can't be followed
+        self.world = None                                       # globalshadow.GlobalWatch
         self.variable_addresses: dict[str, int] = {}
         self.function_variables: dict[tuple[str, str], int] = {}
         self.function_addresses = {n: FUNCTION_BASE + 16 * i for i, n in enumerate(module.functions)}
@@ -104,6 +112,15 @@ class Launch:
             self.param_addresses[name] = base + offset
         self._relocations()
         self.memory.seal()
+
+    def ctaid(self, position):
+        """x, y, z of the CTA at a place in the order of execution (an int or an array): cluster after cluster."""
+        if self.cluster_size == 1:
+            return self.unflatten(position, self.grid)
+        clusters = tuple(g // c for g, c in zip(self.grid, self.cluster))
+        outer = self.unflatten(position // self.cluster_size, clusters)
+        inner = self.unflatten(position % self.cluster_size, self.cluster)
+        return tuple(o * c + i for o, c, i in zip(outer, self.cluster, inner))
 
     @staticmethod
     def unflatten(i: int, dims: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -206,6 +223,31 @@ def _bytes_at(address: int, size: int) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
+def _cluster(entry: ptx.Function, grid: tuple[int, int, int], given) -> tuple[tuple[int, int, int], bool]:
+    """The shape of a cluster, and whether one was asked for at all; raises LaunchError."""
+    directives = entry.directives
+    required = directives.get("reqnctapercluster")
+    fixed = _dimensions(required[:3], "cluster") if required else None
+    asked = _dimensions(given, "cluster") if given is not None else None
+    if fixed is not None and asked is not None and fixed != asked:
+        raise LaunchError(f"a cluster of {asked}, .reqnctapercluster asks for {fixed}")
+    shape = fixed or asked
+    if shape is None:
+        if "explicitcluster" in directives:
+            raise LaunchError(f"kernel {entry.name} is .explicitcluster: give `cluster`")
+        return (1, 1, 1), False
+    size = shape[0] * shape[1] * shape[2]
+    if min(shape) < 1 or size > MAX_CLUSTER:
+        raise LaunchError(f"a cluster of {size} CTAs; at most {MAX_CLUSTER} are allowed")
+    limit = directives.get("maxclusterrank")
+    if limit and size > int(limit[0]):
+        raise LaunchError(f"a cluster of {size} CTAs, .maxclusterrank allows {int(limit[0])}")
+    for axis, g, c in zip("xyz", grid, shape):
+        if g % c:
+            raise LaunchError(f"grid {grid} in CTAs isn't a multiple of the cluster {shape} in {axis}")
+    return shape, True
+
+
 def _dimensions(given, what: str) -> tuple[int, int, int]:
     dims = (given,) if isinstance(given, int | np.integer) else tuple(given)
     if not 1 <= len(dims) <= 3:
@@ -290,13 +332,14 @@ def choose_entry(module: ptx.Module, kernel: str | None) -> ptx.Function:
 
 
 def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Sequence = (), block=None, *,
-             dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
+             cluster=None, dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
              undefined: str = "propagate", races: bool = True, seed: int = 0,
              progress: Progress | None = None) -> Report:
     """Run a PTX kernel on NumPy arrays.
 
     `args`: the launch parameters in order; an array stands for a pointer to its memory (written in place), NumPy and
     Python scalars are converted to the parameter's size. `block` defaults to the kernel's `.reqntid`, or one thread.
+    `cluster`: CTAs of a cluster in x, y, z, where the kernel has no `.reqnctapercluster`; the grid counts CTAs.
     `dynamic_shared`: bytes of `extern .shared`. `max_instructions`: issued instructions before BudgetExceeded.
     `undefined`: "raise" makes any arithmetic on a register without a value a fault; "propagate" lets it pass (the
     result has no value either) until it reaches an address, global memory, an atomic or a matrix product; a branch on
@@ -312,18 +355,13 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     if block is None:
         block = (entry.directives.get("reqntid") or [1])[:3]
     try:
-        launch = Launch(module, entry, grid, block, args, dynamic_shared, undefined, races)
+        launch = Launch(module, entry, grid, block, args, dynamic_shared, undefined, races, cluster)
     except LaunchError as error:
         error.locate(kernel=entry.name)
         raise
     required = entry.directives.get("reqntid")
     if required and int(np.prod(required)) != launch.threads:
         error = LaunchError(f"a block of {launch.threads} threads, .reqntid asks for {int(np.prod(required))}")
-        error.locate(kernel=entry.name)
-        raise error
-    cluster = int(np.prod(entry.directives.get("reqnctapercluster") or [1]))
-    if cluster != 1:
-        error = UnsupportedInstruction(f"clusters of {cluster} blocks")
         error.locate(kernel=entry.name)
         raise error
     report = Report(entry.name)
@@ -358,7 +396,8 @@ def batch_size(program: decode.Program, launch: Launch, batch_threads: int) -> i
     """How many CTAs run together, so that a batch's arrays stay within BATCH_BYTES."""
     per_thread = sum(np.dtype(d).itemsize + 1 for d in program.storage) + 2 * program.local_size
     per_cta = per_thread * launch.padded + 2 * program.shared_size
-    return max(1, min(launch.ctas, batch_threads // launch.padded, BATCH_BYTES // max(per_cta, 1)))
+    count = min(launch.ctas, batch_threads // launch.padded, BATCH_BYTES // max(per_cta, 1))
+    return max(1, count // launch.cluster_size) * launch.cluster_size
 
 
 def _run_all(program: decode.Program, launch: Launch, hits: list[int], budget: list[int], batch_threads: int) -> None:

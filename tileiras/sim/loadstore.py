@@ -5,7 +5,7 @@ import numpy as np
 
 from tileiras.sim import memory as mem
 from tileiras.sim import parser as ptx
-from tileiras.sim.decode import operation
+from tileiras.sim.decode import operation, ranked
 from tileiras.sim.errors import InvalidInstruction, OutOfBounds
 from tileiras.sim.types import B128, BITS, STORAGE, VALUE
 
@@ -17,9 +17,12 @@ _POLLING = {"volatile", "relaxed", "acquire", "mmio"}
 
 
 def space_of(parts) -> str:
-    """The state space named in an opcode: global, shared, local, or "" for generic. const and param are global."""
+    """The state space named in an opcode: global, shared, cluster (shared::cluster), local, or "" for generic. const and
+    param are global."""
     for p in parts[1:]:
         if p in SPACES:
+            if p == "shared::cluster":
+                return "cluster"
             base = p.split("::")[0]
             return "global" if base in ("const", "param") else base
     return ""
@@ -39,7 +42,7 @@ def address_source(decoder, operand, space: str):
                 return get, space
             delta = np.uint64(step & (1 << 64) - 1)
             return (lambda st: get(st) + delta), space
-        if bits != 32 or space not in ("shared", "local", "global"):
+        if bits != 32 or space not in ("shared", "cluster", "local", "global"):
             raise InvalidInstruction("an address needs 64 bits")
         return (lambda st: (get(st).astype(np.int64) + step).view(np.uint64)), space
     if isinstance(base, ptx.Immediate):
@@ -51,9 +54,13 @@ def address_source(decoder, operand, space: str):
     place, address = found
     if space == "" or (space == "global" and place == "local"):     # generic, or a parameter of a call
         space = place
+    elif space == "cluster" and place == "shared":
+        pass
     elif space != place:
         raise InvalidInstruction(f"{base.name} isn't in .{space}")
     value = np.array([(address + operand.offset) & (1 << 64) - 1], np.uint64)
+    if place == "shared" and decoder.launch.cluster_size > 1:
+        return ranked(value), space
     return (lambda st: value), space
 
 
@@ -62,6 +69,8 @@ def resolve(st, space: str, address: np.ndarray, size: int, write: bool):
     lanes = st.lanes
     if space == "global":
         return [("global", None, st.memory.offsets(address, size, lanes, write))]
+    if space == "cluster":
+        return [("shared", None, mem.shared_places(st, address, size, lanes, cluster=True))]
     if space:
         return [(space, None, mem.private_offsets(st, space, address, size, lanes))]
     low = int(address.min())
@@ -85,50 +94,120 @@ def resolve(st, space: str, address: np.ndarray, size: int, write: bool):
 
 
 def _private(st, space, address, size, lanes):
+    if space == "shared":
+        return mem.shared_places(st, address, size, lanes, cluster=True)
     return mem.private_offsets(st, space, address, size, lanes)
 
 
-def fetch(st, space: str, address: np.ndarray, size: int, count: int) -> np.ndarray:
-    """Load [lanes] or [lanes, count] unsigned elements of `size` bytes."""
-    places = resolve(st, space, address, size * count, False)
-    shift = (size * count).bit_length() - 1
-    if len(places) == 1:
-        name, _, off = places[0]
-        if name != "global":
-            st.undefined = mem.check_written(st.written_views[name], off, size, count, name, st.lanes, True)
-            if name == "shared" and st.watch is not None:
-                st.watch.read(st, off, size * count, st.lanes)
-        return st.views[name].of(size, count)[off >> shift]
+def fetch(st, space: str, address: np.ndarray, size: int, count: int, strong: bool = False) -> np.ndarray:
+    """Load [lanes] or [lanes, count] unsigned elements of `size` bytes. `strong`: not by an ordinary load."""
+    width = size * count
+    places = resolve(st, space, address, width, False)
+    shift = width.bit_length() - 1
     n = len(st.lanes)
-    out = np.zeros((n, count) if count > 1 else n, mem.UNSIGNED[size])
+    out = None
     for name, pick, off in places:
+        lanes = st.lanes if pick is None else st.lanes[pick]
+        if st.shadow is not None and name != "local":
+            watch_read(st, name, off, width, lanes, strong)
         if name != "global":
-            mem.check_written(st.written_views[name], off, size, count, name, st.lanes[pick])
-            if name == "shared" and st.watch is not None:
-                st.watch.read(st, off, size * count, st.lanes[pick])
-        out[pick] = st.views[name].of(size, count)[off >> shift]
+            lost = mem.check_written(st.written_views[name], off, size, count, name, lanes, pick is None)
+            if pick is None:
+                st.undefined = lost
+        got = st.views[name].of(size, count)[off >> shift]
+        if pick is None:
+            return got
+        if out is None:
+            out = np.zeros((n, count) if count > 1 else n, mem.UNSIGNED[size])
+        out[pick] = got
+    assert out is not None
     return out
 
 
-def deposit(st, space: str, address: np.ndarray, values: np.ndarray, size: int, count: int) -> None:
-    """Store [lanes] or [lanes, count] unsigned elements of `size` bytes."""
-    shift = (size * count).bit_length() - 1
+def visit(st, off: np.ndarray, lanes: np.ndarray) -> None:
+    """Shared memory is used; where it is another CTA's, that one mustn't exit before."""
+    from tileiras.sim import clusters
+    clusters.visit(st, off, lanes)
+
+
+def _barrier_touched(st, off: np.ndarray, size: int, lanes: np.ndarray, verb: str) -> None:
+    from tileiras.sim import mbarrier
+    if mbarrier.covers(st, off, size):
+        mbarrier.touched(st, off, size, lanes, verb)
+
+
+def watch_read(st, name: str, off: np.ndarray, size: int, lanes: np.ndarray, strong: bool) -> None:
+    """Tell the shadow of a read, and of a use of another CTA's shared memory."""
+    st.shadow.read(name, off, size, lanes, strong)
+    if name == "shared":
+        if st.cluster_size > 1:
+            visit(st, off, lanes)
+        if st.mbarriers is not None:
+            _barrier_touched(st, off, size, lanes, "reads")
+
+
+def deposit(st, space: str, address: np.ndarray, values: np.ndarray, size: int, count: int, strong: bool = False) -> None:
+    """Store [lanes] or [lanes, count] unsigned elements of `size` bytes. `strong`: not by an ordinary store."""
+    width = size * count
+    shift = width.bit_length() - 1
     full = mem.UNSIGNED[size](mem._FULL[size])
-    for name, pick, off in resolve(st, space, address, size * count, True):
+    for name, pick, off in resolve(st, space, address, width, True):
         at = off >> shift
         view = st.views[name].of(size, count)
         given = values if pick is None else values[pick]
-        if name == "shared" and st.watch is not None:
-            changed = view[at] != given
-            view[at] = given
-            lost = view[at] != given
-            if count > 1:
-                changed, lost = changed.any(axis=1), lost.any(axis=1)
-            st.watch.write(st, off, size * count, st.lanes if pick is None else st.lanes[pick], changed, lost)
+        if name != "local" and st.shadow is not None:
+            lanes = st.lanes if pick is None else st.lanes[pick]
+            if name == "shared":
+                if st.cluster_size > 1:
+                    visit(st, off, lanes)
+                if st.mbarriers is not None:
+                    _barrier_touched(st, off, width, lanes, "overwrites")
+
+            def differs(view=view, at=at, given=given):
+                found = view[at] != given
+                return found if count == 1 else found.any(axis=1)
+
+            def store(view=view, at=at, given=given):
+                view[at] = given
+            st.shadow.write(name, off, width, lanes, differs, differs, strong, store)
         else:
             view[at] = given
         if name != "global":
             st.written_views[name].of(size, count)[at] = full
+
+
+def note_access(decoder, space: str, size: int) -> None:
+    """The kernel accesses a space in elements of `size` bytes."""
+    if space in ("shared", "cluster", ""):
+        decoder.granule = min(decoder.granule, size)
+    if space in ("global", ""):
+        decoder.global_granule = min(decoder.global_granule, size)
+
+
+class Ordering:
+    """What an access does to the order of memory, from its qualifiers: `st.order` hears of it."""
+
+    def __init__(self, parts) -> None:
+        words = set(parts)
+        self.strong = bool(words & _POLLING) or "release" in words
+        self.release = "release" in words or "acq_rel" in words
+        self.acquire = "acquire" in words or "acq_rel" in words
+
+    def read(self, st, places) -> None:
+        """A strong load of these places happened."""
+        if st.order is not None:
+            for name, pick, off in places:
+                if name != "local":
+                    lanes = st.lanes if pick is None else st.lanes[pick]
+                    st.order.observe(lanes, name, np.broadcast_to(off, lanes.shape), not self.acquire)
+
+    def write(self, st, places) -> None:
+        """A strong store to these places is about to happen."""
+        if st.order is not None:
+            for name, pick, off in places:
+                if name != "local":
+                    lanes = st.lanes if pick is None else st.lanes[pick]
+                    st.order.publish(lanes, name, np.broadcast_to(off, lanes.shape), not self.release)
 
 
 def _shape(decoder, ins) -> tuple[int, str]:
@@ -136,10 +215,7 @@ def _shape(decoder, ins) -> tuple[int, str]:
     t = ins.parts[-1]
     if t not in BITS or t == "pred":
         raise InvalidInstruction(f"{ins.opcode}: no such type")
-    if space_of(ins.parts) in ("shared", ""):
-        decoder.granule = min(decoder.granule, BITS[t] // 8)
-        if _POLLING & set(ins.parts):
-            decoder.watched = False
+    note_access(decoder, space_of(ins.parts), BITS[t] // 8)
     return count, t
 
 
@@ -185,6 +261,8 @@ def _plain_load(decoder, ins):
     if len(items) != count:
         raise InvalidInstruction(f"{ins.opcode} writes {count} registers, found {len(items)}")
     polling = bool(_POLLING & set(ins.parts))
+    ordering = Ordering(ins.parts)
+    total = BITS[t] // 8 * count
     constant = _parameter(decoder, ins, t, count)
     slots = [decoder.widening(o, t)[1] for o in items]
     if t == B128:
@@ -195,7 +273,9 @@ def _plain_load(decoder, ins):
         def wide(st):
             a = st.gathered(address(st))
             if len(a):
-                put(st, np.ascontiguousarray(fetch(st, space, a, 8, 2)))
+                put(st, np.ascontiguousarray(fetch(st, space, a, 8, 2, polling)))
+                if polling:
+                    ordering.read(st, resolve(st, space, a, 16, False))
                 if st.undefined is not None:
                     _forget_loaded(st, slots)
         return wide
@@ -215,12 +295,14 @@ def _plain_load(decoder, ins):
             if polling:
                 st.yielded = True
             a = address(st)
-            if a.size == 1 and space == "global":
+            if a.size == 1 and space == "global" and not polling and (st.shadow is None or st.shadow.world is None):
                 put(st, st.views["global"].of(size)[st.memory.offsets(a, size, st.lanes, False) // size].view(dtype))
                 return
             a = st.gathered(a)
             if len(a):
-                put(st, fetch(st, space, a, size, 1).view(dtype))
+                put(st, fetch(st, space, a, size, 1, polling).view(dtype))
+                if polling:
+                    ordering.read(st, resolve(st, space, a, total, False))
                 if st.undefined is not None:
                     _forget_loaded(st, slots)
         return single
@@ -231,7 +313,9 @@ def _plain_load(decoder, ins):
         a = st.gathered(address(st))
         if not len(a):
             return
-        values = fetch(st, space, a, size, count)
+        values = fetch(st, space, a, size, count, polling)
+        if polling:
+            ordering.read(st, resolve(st, space, a, total, False))
         for i, p in enumerate(puts):
             p(st, np.ascontiguousarray(values[:, i]).view(dtype))
         if st.undefined is not None:
@@ -271,6 +355,9 @@ def _parameter(decoder, ins, t: str, count: int):
 
 @operation("st")
 def _store(decoder, ins):
+    if "async" in ins.parts:
+        from tileiras.sim.bulk import remote_async
+        return remote_async(decoder, ins)
     count, t = _shape(decoder, ins)
     space = space_of(ins.parts)
     address, space = address_source(decoder, ins.operands[0], space)
@@ -284,6 +371,8 @@ def _store(decoder, ins):
         gets.append(raw)
         if slot is not None:
             slots.append(slot)
+    ordering = Ordering(ins.parts)
+    strong, total = ordering.strong, BITS[t] // 8 * count
     forget = _forgetter(space, address, slots, BITS[t] // 8, items, count) if slots else None
     if t == B128:
         get, = gets
@@ -292,7 +381,9 @@ def _store(decoder, ins):
             a = st.gathered(address(st))
             v = get(st)
             if len(a):
-                deposit(st, space, a, v if st.index is not None or st.everything else v[st.lanes], 8, 2)
+                if strong:
+                    ordering.write(st, resolve(st, space, a, 16, True))
+                deposit(st, space, a, v if st.index is not None or st.everything else v[st.lanes], 8, 2, strong)
                 if forget is not None:
                     forget(st, a)
         return wide
@@ -305,7 +396,9 @@ def _store(decoder, ins):
             a = st.gathered(address(st))
             v = st.gathered(get(st)).view(dtype)
             if len(a):
-                deposit(st, space, a, v, size, 1)
+                if strong:
+                    ordering.write(st, resolve(st, space, a, total, True))
+                deposit(st, space, a, v, size, 1, strong)
                 if forget is not None and st.I[slot0] is not True:
                     forget(st, a)
         return single
@@ -314,7 +407,9 @@ def _store(decoder, ins):
         a = st.gathered(address(st))
         values = [st.gathered(g(st)).view(dtype) for g in gets]
         if len(a):
-            deposit(st, space, a, np.stack(values, axis=-1), size, count)
+            if strong:
+                ordering.write(st, resolve(st, space, a, total, True))
+            deposit(st, space, a, np.stack(values, axis=-1), size, count, strong)
             if forget is not None:
                 forget(st, a)
     return vector
@@ -335,7 +430,7 @@ def _forgetter(space: str, address, slots: list[int], size: int, items: list, co
             if st.is_written(slot):
                 continue
             if space not in ("shared", "local"):
-                st.check(slot)
+                st.check(slot)              # raises
             written = st.I[slot]
             bad = np.ones(len(st.lanes), bool) if written is None else ~written[st.lanes]
             pick = np.flatnonzero(bad)

@@ -35,8 +35,8 @@ def _rows(st, address: np.ndarray, rows: int, write: bool) -> np.ndarray:
     off = mem.private_offsets(st, "shared", chosen, 16, lanes)
     if not write:
         mem.check_written(st.written_views["shared"], off, 8, 2, "shared", lanes)
-    if st.watch is not None:
-        (st.watch.write if write else st.watch.read)(st, off, 16, lanes)
+    if st.shadow is not None:
+        (st.shadow.write if write else st.shadow.read)("shared", off, 16, lanes)
     return (off // 16).reshape(-1, rows)
 
 

@@ -11,7 +11,7 @@ import bisect
 
 import numpy as np
 
-from tileiras.sim.errors import Misaligned, OutOfBounds, UninitializedRead
+from tileiras.sim.errors import Misaligned, OutOfBounds, UninitializedRead, UseAfterExit
 
 GLOBAL_BASE = 0x7F00_0000_0000
 SHARED_WINDOW = 0x0100_0000_0000        # + cta rank << 24 within a cluster
@@ -150,13 +150,23 @@ class GlobalMemory:
 
 
 def private_offsets(batch, space: str, address: np.ndarray, size: int, lanes: np.ndarray) -> np.ndarray:
-    """Byte offsets into the batch's shared or local buffer for addresses in that space's own window."""
+    """Byte offsets into the batch's shared or local buffer for addresses in that space's own window.
+
+    A shared address is of the executing CTA: in a cluster it carries that CTA's rank, as `shared_places` says."""
     program = batch.program
     if space == "shared":
         start, total, base = SHARED_START, program.shared_size, batch.shared_base
+        if batch.cluster_size > 1:
+            return shared_places(batch, address, size, lanes)
     else:
         start, total, base = LOCAL_START, program.local_size, batch.local_base
     off = address.astype(np.int64)
+    _check_private(space, off, address, size, lanes, start, total)
+    return off + base[lanes]
+
+
+def _check_private(space: str, off: np.ndarray, address: np.ndarray, size: int, lanes: np.ndarray, start: int,
+                   total: int) -> None:
     low, high = int(off.min()), int(off.max())
     if low < start or high + size > total:
         bad = (off < start) | (off + size > total)
@@ -165,34 +175,47 @@ def private_offsets(batch, space: str, address: np.ndarray, size: int, lanes: np
                           f"{start:#x} to {total:#x}", thread=_lane(lanes, i))
     if size > 1 and int(np.bitwise_or.reduce(off)) & (size - 1):
         check_aligned(np.broadcast_to(address, off.shape), size, lanes)
-    return off + base[lanes]
 
 
 def shared_places(batch, address: np.ndarray, size: int, lanes: np.ndarray, cluster: bool = False,
                   generic: bool = False) -> np.ndarray:
-    """Byte offsets in the batch's shared memory. Bits 24 and up of a shared address are 0 for the executing CTA's own, else
-    the rank of the CTA in the cluster plus 1 (allowed with `cluster`); `generic` addresses are in the shared window."""
+    """Byte offsets in the batch's shared memory of `size` bytes at each address (uint64), one for each of `lanes`.
+
+    Bits 24 to 31 of a shared address are the rank of its CTA in the cluster; addresses of variables carry the executing
+    CTA's rank, as the hardware's do, so that masking the lowest rank bit gives the even CTA of a pair. Without `cluster`
+    the address must be in the executing CTA. `generic` addresses are those plus SHARED_WINDOW. Raises OutOfBounds,
+    Misaligned, and UseAfterExit when the CTA has exited."""
     if generic:
         outside = (address < np.uint64(SHARED_WINDOW)) | (address >= np.uint64(SHARED_WINDOW + WINDOW_SIZE))
         if outside.any():
             i = int(np.argmax(outside))
             raise OutOfBounds(f"generic address {int(address[i]):#x} isn't in shared memory", thread=_lane(lanes, i))
         address = address - np.uint64(SHARED_WINDOW)
-    high = address >> np.uint64(24)
-    if not high.any():
-        return private_offsets(batch, "shared", address, size, lanes)
-    count = getattr(batch, "cluster_size", 1)
+    program, count = batch.program, batch.cluster_size
+    if count == 1:
+        off = address.astype(np.int64)
+        _check_private("shared", off, address, size, lanes, SHARED_START, program.shared_size)
+        return off + batch.shared_base[lanes]
+    address = np.broadcast_to(address, lanes.shape)
     own = batch.cta_of[lanes]
-    rank = np.where(high == 0, own % count, high.astype(np.int64) - 1)
-    bad = (rank >= count) | (not cluster) & (rank != own % count)
+    rank = (address >> np.uint64(24)).astype(np.int64)
+    other = rank != own % count
+    bad = (rank >= count) | other if not cluster else rank >= count
     if bad.any():
         i = int(np.argmax(bad))
-        raise OutOfBounds(f"shared address {int(address[i]):#x} is in CTA {int(rank[i])}; "
-                          + (f"the cluster has {count}" if cluster else "the instruction reaches its own CTA only"),
-                          thread=_lane(lanes, i))
-    target = (own - own % count + rank) * batch.padded
-    off = private_offsets(batch, "shared", address & np.uint64(0xFFFFFF), size, lanes)
-    return off - batch.shared_base[lanes] + batch.shared_base[target]
+        raise OutOfBounds(f"shared address {int(address[i]):#x} is in CTA {int(rank[i])} of the cluster; "
+                          + (f"the cluster has {count}" if cluster or rank[i] >= count else
+                             "the instruction reaches its own CTA only"), thread=_lane(lanes, i))
+    off = (address & np.uint64(0xFFFFFF)).astype(np.int64)
+    _check_private("shared", off, address, size, lanes, SHARED_START, program.shared_size)
+    target = own - own % count + rank
+    if cluster and other.any() and batch.exited.any():
+        gone = batch.exited[target] & other
+        if gone.any():
+            i = int(np.argmax(gone))
+            raise UseAfterExit(f"shared memory of CTA {int(rank[i])} of the cluster, which has exited",
+                               thread=_lane(lanes, i))
+    return off + (target * batch.shared_stride - SHARED_START)
 
 
 WRITTEN, UNDEFINED = 0xFF, 0x0F

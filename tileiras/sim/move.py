@@ -1,4 +1,4 @@
-"""mov in all its forms: registers, constants, addresses, special registers, packing and unpacking; cvta, isspacep, mapa.
+"""mov in all its forms: registers, constants, addresses, special registers, packing and unpacking; cvta.
 
 A mov of an uninitialised register isn't a fault: the destination is uninitialised too, and whatever uses it faults.
 """
@@ -126,39 +126,6 @@ def _cvta(decoder, ins):
         if found is None:
             raise InvalidInstruction(f"unknown name {ins.operands[1].name}")
     return decoder.simple(ins, ["u64"], "u64", (lambda a: a - base) if back else (lambda a: a + base))
-
-
-@operation("isspacep")
-def _isspacep(decoder, ins):
-    space = ins.parts[1].split("::")[0]
-    base = np.uint64(_WINDOWS.get(space, 0))
-    size = np.uint64(mem.WINDOW_SIZE)
-
-    def f(a):
-        if space == "global":
-            return a >= np.uint64(mem.GLOBAL_BASE)
-        if space in ("const", "param"):
-            return np.zeros(a.shape, bool)
-        return (a >= base) & (a < base + size)
-    return decoder.simple(ins, ["u64"], "pred", f)
-
-
-@operation("mapa")
-def _mapa(decoder, ins):
-    """The address of a shared variable in another CTA of the cluster; clusters have one CTA here."""
-    t = ins.parts[-1]
-    if isinstance(ins.operands[1], ptx.Register) and t == "u64":
-        t = "u64"
-
-    def f(a, rank):
-        if rank.any():
-            from tileiras.sim.errors import OutOfBounds
-            raise OutOfBounds(f"mapa to CTA rank {int(rank.max())} in a cluster of one CTA")
-        return a + t_zero(a, rank)
-
-    def t_zero(a, rank):
-        return np.zeros(np.broadcast_shapes(a.shape, rank.shape), a.dtype)
-    return decoder.simple(ins, [t, "u32"], t, f)
 
 
 __all__ = ["B128"]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tileiras.sim.decode import apply, operation
+from tileiras.sim.decode import operation
 from tileiras.sim.errors import Trap, UnsupportedInstruction
 
 _DIMS = {"x": 0, "y": 1, "z": 2}
@@ -23,13 +23,19 @@ def _compute(st, name: str) -> np.ndarray:
     launch = st.launch
     base, _, axis = name[1:].partition(".")
     thread = st.everyone % st.padded
-    dims = {"ntid": launch.block, "nctaid": launch.grid, "nclusterid": launch.grid}.get(base)
+    clusters = tuple(g // c for g, c in zip(launch.grid, launch.cluster))
+    dims = {"ntid": launch.block, "nctaid": launch.grid, "nclusterid": clusters, "cluster_nctaid": launch.cluster}.get(base)
     if dims is not None:
         return np.array([dims[_DIMS[axis]]])
-    if base in ("ctaid", "clusterid"):
-        linear = st.first + st.cta_of
-        gx, gy, _ = launch.grid
-        return (linear % gx, linear // gx % gy, linear // (gx * gy))[_DIMS[axis]]
+    position = st.first + st.cta_of
+    if base == "ctaid":
+        return launch.ctaid(position)[_DIMS[axis]]
+    if base == "clusterid":
+        return launch.unflatten(position // launch.cluster_size, clusters)[_DIMS[axis]]
+    if base == "cluster_ctaid":
+        return launch.unflatten(st.rank_of, launch.cluster)[_DIMS[axis]] if launch.cluster_size > 1 else np.array([0])
+    if base == "cluster_ctarank":
+        return st.rank_of if launch.cluster_size > 1 else np.array([0])
     if base == "tid":
         bx, by, _ = launch.block
         return (thread % bx, thread // bx % by, thread // (bx * by))[_DIMS[axis]]
@@ -45,16 +51,11 @@ def _compute(st, name: str) -> np.ndarray:
                 "ge": np.uint64(0xFFFFFFFF) & ~(one - np.uint64(1))}[base[9:]]
     if base == "smid":
         return (st.first + st.cta_of) % 132
-    constants = {"nwarpid": st.padded // 32, "nsmid": 132, "gridid": 1, "cluster_ctarank": 0, "cluster_nctarank": 1,
-                 "is_explicit_cluster": 0, "total_smem_size": st.program.shared_size,
+    constants = {"nwarpid": st.padded // 32, "nsmid": 132, "gridid": 1, "cluster_nctarank": launch.cluster_size, "total_smem_size": st.program.shared_size,
                  "dynamic_smem_size": launch.dynamic_shared, "aggr_smem_size": st.program.shared_size,
                  "reserved_smem_offset_begin": 0, "reserved_smem_offset_end": 1024, "reserved_smem_offset_cap": 1024}
     if base in constants:
         return np.array([constants[base]])
-    if base == "cluster_ctaid":
-        return np.array([0])
-    if base == "cluster_nctaid":
-        return np.array([1])
     if base.startswith(("envreg", "pm")):
         return np.array([0])
     raise UnsupportedInstruction(f"special register {name}")
@@ -82,6 +83,9 @@ def special_register(name: str, decoder) -> tuple[Callable, int]:
             st.clock += 1
             return np.array([0 if high else st.clock & 0xFFFFFFFF], dtype)
         return tick, 64 if wide else 32
+    if base == "is_explicit_cluster":
+        flag = np.array([decoder.launch.explicit_cluster])
+        return (lambda st: flag), 1
     if base in _KNOWN or base.startswith(("envreg", "pm")):
         return (lambda st: _per_thread(st, name)), 32
     raise UnsupportedInstruction(f"special register {name}")
@@ -93,13 +97,6 @@ def _trap(decoder, ins):
         if len(st.lanes):
             raise Trap("the kernel executed " + ins.parts[0], thread=int(st.lanes[0]))
     return run
-
-
-@operation("getctarank")
-def _getctarank(decoder, ins):
-    put = decoder.target(ins.operands[0], "u32")
-    get = decoder.source(ins.operands[1], "u64" if ins.parts[-1] == "u64" else "u32")
-    return apply(lambda a: np.zeros(a.shape, np.uint32), [get], put)
 
 
 @operation("nanosleep")

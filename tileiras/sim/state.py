@@ -14,7 +14,8 @@ import numpy as np
 from tileiras.sim.agents import Agents
 from tileiras.sim.errors import UninitializedRead
 from tileiras.sim.memory import LOCAL_START, SHARED_START, Views
-from tileiras.sim.races import Watch
+from tileiras.sim.order import Order
+from tileiras.sim.shadow import Shadow
 
 COMPACT = 4        # below 1/COMPACT active threads, gather instead of masking
 
@@ -27,6 +28,7 @@ class Batch:
         self.launch = launch
         self.memory = launch.memory
         self.first, self.ctas = first, ctas
+        self.cluster_size = launch.cluster_size
         self.threads = launch.threads
         self.padded = launch.padded
         self.size = ctas * self.padded
@@ -42,6 +44,8 @@ class Batch:
         self._lanes: np.ndarray | None = None
         self.everyone = np.arange(self.size, dtype=np.int64)
         self.cta_of = np.repeat(np.arange(ctas, dtype=np.int64), self.padded)
+        self.rank_of = self.cta_of % self.cluster_size          # of each thread's CTA in its cluster
+        self.exited = np.zeros(ctas, bool)                      # CTAs all of whose threads are gone
         self.shared_stride = (program.shared_size - SHARED_START + 127) // 128 * 128
         self.shared = np.zeros(ctas * self.shared_stride, np.uint8)
         self.shared_written = np.zeros(ctas * self.shared_stride, np.uint8)
@@ -59,15 +63,21 @@ class Batch:
         self.undefined = None         # elements of the last load that had no value
         self.copies = None            # asynccopy state, made on first use
         self.barriers: dict = {}
+        self.cluster_barrier = None   # clusters.ClusterState, made on first use
+        self.tensor = None            # tensormemory.TensorMemory, made on first use
         self.wgmma = None             # wgmma.Warpgroups, made on first use
         self.agents = Agents(self, getattr(launch, "seed", 0))
         self.mbarriers = None         # mbarrier.Table, made on first use
+        self.bulk_groups = None       # bulk.Groups, made on first use
         self.found = lambda error, line=0: None
         self.where = lambda: 0
         self.remark = lambda line, slot: None
-        self.race_found = lambda thread, message: None
-        granule = program.granule
-        self.watch = Watch(self, granule) if granule and self.padded > 32 and launch.watch_races else None
+        self.order: Order | None = None         # both None when races aren't watched
+        self.shadow: Shadow | None = None
+        if launch.watch_races:
+            self.order = Order(self)
+            self.shadow = Shadow(self)
+            self.visits = np.zeros((ctas, self.order.agents), np.int32)     # last use of a CTA's shared memory by others
         self.clock = 0
 
     # ---- masks
