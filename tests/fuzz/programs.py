@@ -90,13 +90,15 @@ def failure(bytecode: bytes, grid: Sequence[int], arguments: Sequence[Any], want
             stage = "simulate"
             got = copies(arguments)
             with np.errstate(all="ignore"):
-                simulate(compiled.ptx, kernel="kernel", grid=grid, args=got)
+                report = simulate(compiled.ptx, kernel="kernel", grid=grid, args=got)
     except KeyboardInterrupt:
         raise
     except Exception as error:          # whatever goes wrong is a finding
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         return f"{stage}: {text} ({pathlib.Path(where.filename).name}:{where.lineno})"
+    if report.findings:
+        return f"finding: {report.findings[0]}".splitlines()[0]
     found = difference(got, want, loose)
     return f"mismatch: {found}" if found else ""
 
