@@ -86,7 +86,7 @@ def issue(st, lane: int, name: str, shared: list[np.ndarray], reads: list[Places
     for places in writes:
         tensor.written[places.cta, places.lanes, places.columns] = True
     last = tensor.pipelines.get(lane)
-    op = Operation(name, lane, reads=[("shared", places) for places in shared], after=[last[0]] if last else (),
+    op = Operation(name, lane, reads=[("shared", places.reshape(-1)) for places in shared], after=[last[0]] if last else (),
                    perform=perform)
     tensor.pipelines[lane] = op, count
     st.agents.issue(op)

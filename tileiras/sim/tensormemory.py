@@ -303,6 +303,11 @@ class TensorMemory:
         self.allocations[cta].remove(allocation)
         self.owner[cta, columns] = False
 
+    def describe_waits(self) -> list[str]:
+        """Who waits for columns, for the message of a deadlock."""
+        return [f"warp {warp % (self.st.padded // 32)} waits for {r.count} columns of tensor memory (line {r.line}), "
+                f"{int((~self.owner[cta]).sum())} are free" for (cta, warp), r in self.requests.items()]
+
     def at_exit(self) -> None:
         """The kernel is over: every allocation that is left is a finding, and every load that nobody waited for."""
         for (cluster, agent), (lane, line) in self.lines.items():
