@@ -14,7 +14,17 @@ import tileiras
 from tileiras.bytecode import read, write
 from tileiras.codegen import toolchain
 from tileiras.codegen.location_table import Frame, LocationTable, Place, complete, quote, read_table, table_lines, without_text
-from tileiras.dialects.cuda_tile.debug import CallSiteLocAttr, DICompileUnitAttr, DIFileAttr, DILocAttr, DISubprogramAttr
+from tileiras.dialects.cuda_tile.debug import (
+    CallSiteLocAttr,
+    DICompileUnitAttr,
+    DIFileAttr,
+    DILocAttr,
+    DISubprogramAttr,
+    source_position,
+)
+from tileiras.driver.options import CompileOptions
+from tileiras.driver.targets import find_target
+from tileiras.pipeline import run
 from tileiras.tools.tileirdisasm import disassemble
 
 
@@ -208,3 +218,20 @@ def test_an_older_ptxas_gets_no_text(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_text_is_left_out() -> None:
     ptx = ".version 9.4\n\t.loc\t1 2 3\n\t.loc_intermediate\t2 1 2\n\tret;\n.nv_intermediate_source_section {\nx\n}\n"
     assert without_text(ptx, "9.2") == ".version 9.2\n\t.loc\t1 2 3\n\tret;\n"
+
+
+@pytest.mark.parametrize("name", ["matmul_float16_float16", "reduce_softmax_ragged", "mxfp8_e4m3_batched", "shape_transpose"])
+def test_no_op_loses_its_place(name: str, kernel_bytecode: Callable[..., bytes]) -> None:
+    """After every pass, each op that becomes instructions says where it comes from."""
+    silent = {"builtin.module", "nv_tileaa.return", "nv_tileas.return", "llvm.mlir.constant", "llvm.mlir.poison",
+              "llvm.mlir.addressof", "llvm.mlir.global"}
+    lost: dict[tuple[str, str], int] = {}
+
+    def after(passed: str, module: Any) -> None:
+        for op in module.walk():
+            if source_position(op.location) is None and op.name not in silent:
+                lost[passed, op.name] = lost.get((passed, op.name), 0) + 1
+
+    options = CompileOptions(find_target("sm_90"))
+    run(read(kernel_bytecode(name)), options.target, options, after=after)
+    assert not lost

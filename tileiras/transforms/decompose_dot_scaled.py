@@ -36,7 +36,6 @@ def decompose(op: Operation) -> None:
     x = _scaled(block, op, lhs, lhs_scale, len(_shape(lhs)) - 1)
     y = _scaled(block, op, rhs, rhs_scale, len(_shape(rhs)) - 2)
     dot = _insert(block, op, nv_tileaa.Dot.make([x, y, acc], [op.results[0].type]))
-    dot.location = op.location
     op.results[0].replace_all_uses_with(dot.results[0])
     block.erase_op(op)
 
@@ -47,6 +46,7 @@ def _shape(v: SSAValue) -> tuple[int, ...]:
 
 
 def _insert(block: Block, before: Operation, op: Operation) -> Operation:
+    op.location = before.location
     block.insert_op_before(op, before)
     return op
 

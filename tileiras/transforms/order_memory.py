@@ -89,7 +89,7 @@ class _Ordering:
         if before.write > self.last_barrier or (writes and before.read > self.last_barrier):
             block = op.parent
             assert block is not None
-            block.insert_op_before(nv_tileas.Barrier.create(), op)
+            block.insert_op_before(nv_tileas.Barrier.create(location=op.location), op)
             self.now += 1
             self.last_barrier = self.now
         self.now += 1

@@ -13,10 +13,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
+from tileiras.conversion.entry_hints import worker_warps
 from tileiras.conversion.entry_hints import worker_warps
 from tileiras.conversion.tileaa_to_tileas import classes as cl
 from tileiras.conversion.tileaa_to_tileas.classes import collect, default_layout, propagate, shape_of
@@ -110,6 +111,7 @@ class Converter:
         self.values: dict[SSAValue, SSAValue] = {}
         self.converted: dict[tuple[SSAValue, LinearLayout], tuple[Block, SSAValue]] = {}
         self.block = Block()
+        self.location = func.location
 
     def convert(self) -> Operation:
         self.decide()
@@ -206,10 +208,13 @@ class Converter:
     def fill(self, old: Block, new: Block) -> None:
         outer, self.block = self.block, new
         for op in old.ops:
+            self.location = op.location
             self.visit(op)
         self.block = outer
 
     def add(self, op: Operation) -> Operation:
+        if isinstance(op.location, UnknownLoc):
+            op.location = self.location
         self.block.add_op(op)
         return op
 

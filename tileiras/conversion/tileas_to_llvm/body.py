@@ -95,7 +95,7 @@ class Body:
         block = Block(arg_types=[wide(v.type) for v in [*self.block.args, *captured]])
         values: dict[SSAValue, SSAValue] = dict(zip([*self.block.args, *captured], block.args))
         for o in self.ops:
-            new: Any = type(o).create(operands=[values[v] for v in o.operands], properties=dict(o.properties),
+            new: Any = type(o).create(operands=[values[v] for v in o.operands], properties=dict(o.properties), location=o.location,
                                       result_types=[wide(r.type) for r in o.results])
             block.add_op(new)
             values.update(zip(o.results, new.results))

@@ -36,6 +36,7 @@ from xdsl.dialects.builtin import (
     FloatTF32Type,
     IntegerType,
     TensorType,
+    UnknownLoc,
     VectorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -295,7 +296,9 @@ class Lowering:
         handler = HANDLERS.get(op.name)
         if handler is None:
             raise CompileError(f"'{op.name}' has no lowering", location_text(op))
-        outer, self.b.location = self.b.location, op.location
+        outer = self.b.location
+        if not isinstance(op.location, UnknownLoc):
+            self.b.location = op.location
         try:
             handler(self, op)
         except CompileError as error:

@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, 
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.conversion.entry_hints import register_limit
+from tileiras.conversion.entry_hints import register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
@@ -40,6 +41,7 @@ def lower_function(func: Operation, target: Any, options: Any) -> list[Operation
     entry = Block(arg_types=[storage_type(a.type) for a in old.args])
     region = Region(entry)
     builder = Builder(entry)
+    builder.location = func.location
     low = Lowering(builder, target, num_warps, name)
     globals_: list[Operation] = []
     plan: SharedPlan = plan_shared_memory(func, target)
