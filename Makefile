@@ -3,6 +3,7 @@
 #   make demo       three real kernels: compiled for four SMs, run in the simulator, compared with NumPy
 #   make test       all that guards a commit (under 20 minutes on two cores)
 #   make test-all   the same and the slow tests
+#   make public PUBLIC=/path/to/cuda-tile  the public definition's own tests, from a checkout; writes docs/public-tests.md
 #   make coverage   the whole kernel suite at -O0 and -O3 on every SM; writes docs/coverage.md (an hour or more)
 #   make tables     every op x type x rounding x flag, compiled, run and compared; writes docs/numerics.md (five minutes)
 #   make fuzz N=1000    random programs at -O0 to -O3 on all SMs, and ten times as many damaged files (docs/fuzzing.md)
@@ -22,7 +23,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 # The frontend looks for `tileiras` on PATH.
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test test-all lint coverage tables fuzz bench bench-suite hardware gpu clean
+.PHONY: demo test test-all lint public coverage tables fuzz bench bench-suite hardware gpu clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.demo
@@ -39,6 +40,10 @@ test-all: lint
 lint: $(VENV)/.test
 	@$(BIN)/ruff check -q .
 	@$(BIN)/pyright --level error --pythonpath $(BIN)/python
+
+public: $(VENV)/.test
+	@test -n "$(PUBLIC)" || { echo "which checkout? make public PUBLIC=/path/to/cuda-tile"; exit 1; }
+	@$(BIN)/python -m tests.public.run_public $(PUBLIC) --write docs/public-tests.md $(ARGS)
 
 coverage: $(VENV)/.test
 	@$(BIN)/python -m tests.kernels.coverage --jobs $(JOBS) --write docs/coverage.md $(ARGS)

@@ -18,6 +18,7 @@ import tempfile
 from typing import NamedTuple
 
 from tests.public import shell
+from tests.public.known import KNOWN
 from tests.public.testing_ops import EXTRA_OPS
 from tileiras.dialects.cuda_tile import edition
 from tileiras.tools.diagnostics import compare
@@ -78,26 +79,71 @@ def run(checkout: pathlib.Path, only: str = "") -> list[FileResult]:
                 if only in str(path) and shell.run_lines(path)]
 
 
+def totals(results: list[FileResult]) -> str:
+    lines = [line for result in results for line in result.lines]
+    announced = sum(r.announced for r in results)
+    return (f"{len(results)} files, {sum(not line.failure for line in lines)} of {len(lines)} RUN lines pass; of "
+            f"{announced} announced errors and warnings {sum(r.at_line for r in results)} come at their line, "
+            f"{sum(r.equal for r in results)} with equal text")
+
+
+def unexpected(results: list[FileResult]) -> list[str]:
+    """What fails without being known, and what is known and passes."""
+    out = []
+    for result in results:
+        failing = any(line.failure for line in result.lines) or bool(result.missed)
+        if failing != (result.name in KNOWN):
+            out.append(f"{result.name} {'fails' if failing else 'passes, though tests/public/known.py names it'}")
+    return out
+
+
+def as_markdown(results: list[FileResult]) -> str:
+    """The page `docs/public-tests.md`."""
+    out = ["# The public definition's own tests",
+           "Written by `make public PUBLIC=/path/to/cuda-tile` from a checkout of NVIDIA/cuda-tile, of which nothing is kept "
+           "here. Every `.mlir` file under `test` runs by its own RUN lines: `cuda-tile-opt` is `tileiras-opt`, "
+           "`cuda-tile-translate` is `tileiras-translate`, FileCheck the `filecheck` package. Both tools run with "
+           f"`--language={shell.LANGUAGE[0]}.{shell.LANGUAGE[1]}`, the edition that the tests were written for: the newest "
+           "one has more types to name in its diagnostics, more roundings, and calls `pow` `fpowf`.",
+           f"**{totals(results)}.**",
+           "| file | RUN lines passed | errors and warnings announced | at their line | with equal text |\n"
+           "|---|---|---|---|---|\n" + "\n".join(
+               f"| {r.name} | {sum(not line.failure for line in r.lines)} of {len(r.lines)} | {r.announced or ''} | "
+               f"{r.at_line if r.announced else ''} | {r.equal if r.announced else ''} |" for r in results),
+           "## What doesn't pass, and why",
+           "\n".join(f"- `{r.name}`, {sum(bool(line.failure) for line in r.lines)} of {len(r.lines)} lines: "
+                     f"{KNOWN.get(r.name, 'not looked at yet')}." for r in results if any(line.failure for line in r.lines)),
+           "Notes and remarks that the tests announce beside errors aren't compared: this project's errors have none. "
+           "Python and C tests of the checkout are about bindings and don't apply."]
+    return "\n\n".join(out) + "\n"
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="the public Tile IR tests, run with this project's tools")
     parser.add_argument("checkout", type=pathlib.Path)
     parser.add_argument("-v", "--verbose", action="store_true", help="say why lines fail")
     parser.add_argument("-k", dest="only", default="", help="only files whose path contains this")
+    parser.add_argument("--write", type=pathlib.Path, metavar="FILE", help="write the page about it")
     given = parser.parse_args(arguments)
-    results = run(given.checkout, given.only)
+    try:
+        results = run(given.checkout, given.only)
+    except FileNotFoundError as error:
+        parser.error(str(error))
     for result in results:
         passed = sum(not line.failure for line in result.lines)
-        print(f"{result.name:62} RUN {passed}/{len(result.lines)}  errors {result.at_line:3}/{result.announced:3} at "
-              f"their line, {result.equal:3} equal")
-        if given.verbose:
-            for line in result.lines:
-                if line.failure:
-                    print(f"    {line.command}\n        " + line.failure[:1500].replace("\n", "\n        "))
-    lines = [line for result in results for line in result.lines]
-    print(f"{len(results)} files, {sum(not line.failure for line in lines)} of {len(lines)} RUN lines pass; of "
-          f"{sum(r.announced for r in results)} announced errors and warnings {sum(r.at_line for r in results)} come at "
-          f"their line, {sum(r.equal for r in results)} with equal text")
-    return 0
+        print(f"{result.name:62} RUN {passed}/{len(result.lines)}  announced {result.announced:3}, at their line "
+              f"{result.at_line:3}, equal {result.equal:3}")
+        for line in result.lines if given.verbose else ():
+            if line.failure:
+                print(f"    {line.command}\n        " + line.failure[:1500].replace("\n", "\n        "))
+        for missed in result.missed if given.verbose else ():
+            print(f"    missed: {missed}")
+    print(totals(results))
+    if given.write is not None:
+        given.write.write_text(as_markdown(results))
+    wrong = unexpected(results)
+    print("".join(f"unexpected: {text}\n" for text in wrong), end="")
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

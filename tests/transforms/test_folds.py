@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from xdsl.ir import Operation
 
 import tileiras
 from tests.fuzz.programs import difference, reference
@@ -32,8 +33,8 @@ ARRAYS: dict[str, Any] = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64"
                           "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
 
 
-def simplified(text: str) -> Any:
-    module = convert(parse_module(text), TARGET, OPTIONS)
+def simplified(text: str | Operation) -> Any:
+    module = convert(parse_module(text) if isinstance(text, str) else text, TARGET, OPTIONS)
     simplify.run(module)
     dce.run(module)
     return module
@@ -92,11 +93,12 @@ def stored(module: Any) -> list[Any]:
     return [op.operands[1] for op in module.walk() if isinstance(op, aa.Store)]
 
 
-@pytest.mark.parametrize("width", (8, 32, 64))
+@pytest.mark.parametrize("width", (8, 64))
 def test_integer_constants_fold_to_what_the_interpreter_says(width: int) -> None:
     text, count = constant_program(width, True)
-    (want,) = reference(write(parse_module(text)), (1,), [np.zeros(count, ARRAYS[f"i{width}"])])
-    folded = [constant_attr(value) for value in stored(simplified(text))]
+    module = parse_module(text)
+    (want,) = reference(write(module), (1,), [np.zeros(count, ARRAYS[f"i{width}"])])
+    folded = [constant_attr(value) for value in stored(simplified(module))]
     assert [attr.value.data for attr in folded] == want.tolist()  # type: ignore[union-attr]
 
 
