@@ -107,7 +107,7 @@ def _other_type(type_: types.TileType, rng: random.Random) -> Attribute:
         shape = [rng.choice((1, 2, 8, 32)) for _ in range(rng.randrange(5))]
     else:
         from tests.interp.build import ELEMENTS
-        return types.TileType(shape, rng.choice(list(ELEMENTS.values())))
+        return types.TileType(shape, rng.choice([*ELEMENTS.values(), types.Float8E5M3FNUType()]))
     return types.TileType(shape, type_.element_type)
 
 
