@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.codegen import programs
-from tileiras.codegen import client, compile_llvm, compile_llvm_to_ptx
+from tileiras.codegen import client, compile_llvm, compile_llvm_to_ptx, ptxas
 from tileiras.driver.targets import TARGETS, Target, find_target
 from tileiras.errors import CompileError
 
@@ -87,9 +87,28 @@ attributes #0 = {{ "nvvm.reqntid"="128" }}
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_static_shared_memory_ends_where_the_table_says(target: Target) -> None:
-    assert compile_llvm(ptx_source_with_shared(target.max_static_smem), target).cubin
+    result = compile_llvm(ptx_source_with_shared(target.most_static_smem), target)
+    assert result.entries[0].shared_bytes == target.most_static_smem
     with pytest.raises(CompileError, match=r"smem|shared"):
-        compile_llvm(ptx_source_with_shared(target.max_static_smem + 1), target)
+        compile_llvm(ptx_source_with_shared(target.most_static_smem + 1), target)
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS if t.extended_static_smem], ids=str)
+def test_more_than_every_launch_may_have_is_asked_for(target: Target) -> None:
+    """ptxas refuses it unasked."""
+    source = ptx_source_with_shared(target.max_static_smem + 1)
+    with pytest.raises(CompileError, match="too much shared data"):
+        ptxas.assemble(compile_llvm_to_ptx(source, target), ptxas.arguments(target.ptx, 3))
+    assert compile_llvm(source, target).cubin
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("level", [0, 3])
+def test_memcheck_instruments_every_access(target: Target, level: int) -> None:
+    """ptxas puts a call of its checker before each access: the code grows."""
+    source = programs.vector_op(target)
+    plain, checked = (len(compile_llvm(source, target, level, sanitize=tool).cubin) for tool in (None, "memcheck"))
+    assert checked > 1.2 * plain
 
 
 def many_parameters(count: int) -> str:

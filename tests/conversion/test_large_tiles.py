@@ -5,15 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.ir import SSAValue
 
 import tileiras
-from tests.interp.build import ARRAYS, TOKEN, Kernel, pointer, tile
+from tests.interp.build import ARRAYS, TOKEN, WEAK, Kernel, pointer, tile
 from tileiras.bytecode import write
 from tileiras.dialects.cuda_tile import ops
 from tileiras.driver.targets import find_target
 from tileiras.sim import simulate
 
+WEAKLY = {"memory_ordering_semantics": WEAK}
 SLICES = [("f64", (128, 64), (64, 64)), ("f32", (256, 64), (256, 32)), ("i16", (256, 128), (128, 128)),
           ("i8", (2, 256, 128), (1, 256, 128))]
 
@@ -95,3 +97,25 @@ def test_every_sm_has_room(gpu: str) -> None:
         assert compiled(extracting(element, whole, part), gpu, 3).cubin
         assert compiled(inserting(element, whole, part), gpu, 3).cubin
     assert compiled(printing("f64", (256, 128), "%f %i %d"), gpu, 3).cubin
+
+
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_80", "sm_86", "sm_90"])
+def test_memory_of_the_block_beyond_48_kilobytes(gpu: str) -> None:
+    """60 KiB go in at an allocated place and come out in reverse."""
+    n = 60 * 1024 // 8
+    k = Kernel(pointer("i64"), pointer("i64"))
+    space = k.add(ops.Alloca.make([], [pointer("i64")], {"num_elem": IntegerAttr(n, 64), "alignment": IntegerAttr(16, 64)}))
+    for part in range(0, n, 512):       # 7680 = 15 * 512
+        def places(base: SSAValue, first: int) -> SSAValue:
+            start = k.add(ops.Offset.make([base, k.constant("i32", first)], [pointer("i64")]))
+            return k.pointers(start, "i64", 512)
+        x = k.add(ops.LoadPtrTko.make([places(k.args[0], part), None, None, None], [tile("i64", 512), TOKEN], WEAKLY))[0]
+        token = k.add(ops.StorePtrTko.make([places(space, part), x, None, None], [TOKEN], WEAKLY))
+        y = k.add(ops.LoadPtrTko.make([places(space, part), None, None, token], [tile("i64", 512), TOKEN], WEAKLY))[0]
+        k.add(ops.StorePtrTko.make([places(k.args[1], n - 512 - part), y, None, None], [TOKEN], WEAKLY))
+    module: Any = k.module()
+    c = tileiras.compile(write(module, "13.4"), gpu_name=gpu)
+    assert c.entries[0].shared_bytes >= 60 * 1024
+    given, out = np.arange(n, dtype=np.int64), np.zeros(n, np.int64)
+    simulate(c.ptx, args=[given, out])
+    assert np.array_equal(out.reshape(-1, 512)[::-1].reshape(-1), given)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tileiras.codegen import client, gate
 from tileiras.codegen.location_table import StandIns, complete, read_table, restore_names, without_text
 from tileiras.codegen.ptx_fixup import PTX_VERSION, empty_ptx, fix_ptx
-from tileiras.codegen.resources import Entry, entries_of_ptx, with_resources
+from tileiras.codegen.resources import Entry, entries_of_ptx, static_shared_bytes, with_resources
 from tileiras.driver.targets import MAX_PARAMETER_BYTES, Target, find_target
 from tileiras.errors import CompileError
 
@@ -75,7 +75,8 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
     target = find_target(target)
     ptx, optimized, stand_ins = _to_ptx(llvm_ir, target, opt_level, verify, keep_llvm, timing)
     flags = ptxas.arguments(target.ptx, opt_level, lineinfo=lineinfo, device_debug=device_debug,
-                            sanitize=sanitize, extra=ptxas_flags)
+                            sanitize=sanitize, extended_smem=static_shared_bytes(ptx) > target.max_static_smem,
+                            extra=ptxas_flags)
     start = time.perf_counter()
     try:
         assembled = ptxas.assemble(ptx, flags)

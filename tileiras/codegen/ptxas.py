@@ -31,8 +31,9 @@ class Assembled:
 
 
 def arguments(ptx_target: str, opt_level: int, *, lineinfo: bool = False, device_debug: bool = False,
-              sanitize: str | None = None, extra: tuple[str, ...] = ()) -> list[str]:
-    """ptxas' options for a compilation, without its input and output."""
+              sanitize: str | None = None, extended_smem: bool = False, extra: tuple[str, ...] = ()) -> list[str]:
+    """ptxas' options for a compilation, without its input and output. `extended_smem`: static shared memory beyond the
+    48 KiB that every launch may have, up to what the SM has."""
     flags = [f"-arch={ptx_target}", f"-O{opt_level}", "-v"]
     if device_debug:
         flags.append("-g")
@@ -40,6 +41,8 @@ def arguments(ptx_target: str, opt_level: int, *, lineinfo: bool = False, device
         flags.append("-lineinfo")
     if sanitize:
         flags += _SANITIZER_FLAGS[sanitize]
+    if extended_smem:
+        flags.append("--enable-extended-smem=true")
     flags += extra
     return flags
 

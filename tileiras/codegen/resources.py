@@ -13,6 +13,7 @@ _COMPILING = re.compile(r"Compiling entry function '([\w$]+)'")
 _USED = re.compile(r"Used (\d+) registers")
 _BARRIERS = re.compile(r"used (\d+) barriers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+_SHARED_ARRAY = re.compile(r"^[ \t]*(?:\.\w+[ \t]+)*\.shared[ \t]+\.align[ \t]+\d+[ \t]+\.b8[ \t]+[\w$]+\[(\d+)\]", re.MULTILINE)
 _TYPE_BYTES = re.compile(r"\.[bsuf](\d+)\b")
 
 
@@ -81,6 +82,11 @@ def entries_of_ptx(ptx: str) -> list[Entry]:
             for extent in match.group(1).split(","):
                 threads *= int(extent)
     return entries
+
+
+def static_shared_bytes(ptx: str) -> int:
+    """The largest shared array of a PTX text; a kernel has one."""
+    return max((int(size) for size in _SHARED_ARRAY.findall(ptx)), default=0)
 
 
 def with_resources(entries: list[Entry], report: str) -> tuple[Entry, ...]:

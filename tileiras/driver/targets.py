@@ -38,8 +38,9 @@ class Target:
 
     `name` is the command-line name ("sm_90"), `cc` the compute capability times ten (90), `ptx` the target
     that PTX and LLVM are given ("sm_90a": architecture-specific from 9.0 on, since a cubin is bound to its SM
-    anyway). Sizes are bytes. `max_static_smem` is what one CTA may declare in `.shared`; `smem_per_sm` and
-    `max_threads_per_sm` bound occupancy.
+    anyway). Sizes are bytes. `max_static_smem` is what one CTA may declare in `.shared`, and what lowerings plan with;
+    `extended_static_smem` what ptxas grants beyond that when asked (`--enable-extended-smem`, 0: nothing), for a kernel
+    that can't do with less. `smem_per_sm` and `max_threads_per_sm` bound occupancy.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Target:
     max_static_smem: int
     smem_per_sm: int
     max_threads_per_sm: int
+
+    extended_static_smem: int = 0
 
     # --- registers: the same on all of these SMs
     registers_per_sm: int = REGISTERS_PER_SM
@@ -107,6 +110,11 @@ class Target:
     has_atom_b128: bool = False            # atom.cas/exch.b128
 
     @property
+    def most_static_smem(self) -> int:
+        """What one CTA may declare in `.shared` at all."""
+        return max(self.max_static_smem, self.extended_static_smem)
+
+    @property
     def llvm_cpu(self) -> str:
         """The `cpu` of LLVM's NVPTX target machine."""
         return self.ptx
@@ -161,14 +169,16 @@ _KIB = 1024
 _STATIC_SMEM_LEGACY = 48 * _KIB
 _STATIC_SMEM_DATACENTER = 227 * _KIB
 _STATIC_SMEM_GEFORCE = 99 * _KIB
+_EXTENDED_SMEM_TURING = 64 * _KIB
+_EXTENDED_SMEM_AMPERE = 163 * _KIB
 
 TARGETS: tuple[Target, ...] = (
-    Target("sm_75", 75, "sm_75", _STATIC_SMEM_LEGACY, 64 * _KIB, 1024),
-    Target("sm_80", 80, "sm_80", _STATIC_SMEM_LEGACY, 164 * _KIB, 2048, **_AMPERE),
-    Target("sm_86", 86, "sm_86", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, **_AMPERE),
-    Target("sm_87", 87, "sm_87", _STATIC_SMEM_LEGACY, 164 * _KIB, 1536, **_AMPERE),
-    Target("sm_88", 88, "sm_88", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, **_AMPERE),
-    Target("sm_89", 89, "sm_89", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, **_ADA),
+    Target("sm_75", 75, "sm_75", _STATIC_SMEM_LEGACY, 64 * _KIB, 1024, _EXTENDED_SMEM_TURING),
+    Target("sm_80", 80, "sm_80", _STATIC_SMEM_LEGACY, 164 * _KIB, 2048, _EXTENDED_SMEM_AMPERE, **_AMPERE),
+    Target("sm_86", 86, "sm_86", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_AMPERE),
+    Target("sm_87", 87, "sm_87", _STATIC_SMEM_LEGACY, 164 * _KIB, 1536, _EXTENDED_SMEM_AMPERE, **_AMPERE),
+    Target("sm_88", 88, "sm_88", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_AMPERE),
+    Target("sm_89", 89, "sm_89", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_ADA),
     Target("sm_90", 90, "sm_90a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_HOPPER, has_wgmma=True),
     Target("sm_100", 100, "sm_100a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True),
     Target("sm_103", 103, "sm_103a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True),

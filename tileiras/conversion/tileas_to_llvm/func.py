@@ -7,7 +7,6 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, 
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.conversion.entry_hints import register_limit
-from tileiras.conversion.entry_hints import register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
@@ -45,8 +44,8 @@ def lower_function(func: Operation, target: Any, options: Any) -> list[Operation
     low = Lowering(builder, target, num_warps, name)
     globals_: list[Operation] = []
     plan: SharedPlan = plan_shared_memory(func, target)
-    if plan.size > target.max_static_smem:
-        raise CompileError(f"entry '{name}' needs {plan.size} bytes of shared memory, {target.name} has {target.max_static_smem}")
+    if plan.size > target.most_static_smem:
+        raise CompileError(f"entry '{name}' needs {plan.size} bytes of shared memory, {target.name} has {target.most_static_smem}")
     low.offsets = plan.offsets
     if plan.size:
         symbol = f"global_smem_{name}"
