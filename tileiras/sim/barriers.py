@@ -101,7 +101,8 @@ def _arrive_one(st, barrier, ident, mask, resume, counts, values) -> list:
             cta = int(np.argmax(bad))
             raise BarrierError(f"thread count {int(wanted[cta])} of barrier {ident} isn't a multiple of 32 within the CTA",
                                thread=cta * st.padded)
-        clash = here & (state.arrived > 0) & (state.expected != wanted)
+        fewest = np.where(mask, counts, 1 << 20).reshape(st.ctas, st.padded).min(axis=1).astype(np.int64)
+        clash = here & ((state.arrived > 0) & (state.expected != wanted) | (fewest != wanted))
     else:
         wanted = np.zeros(st.ctas, np.int64)
         clash = here & (state.arrived > 0) & (state.expected != 0)

@@ -83,7 +83,6 @@ def groups_of(st) -> Groups:
 def decode_bulk(decoder, ins) -> Callable:
     """cp.async.bulk..., cp.reduce.async.bulk...: everything behind `cp` with `.bulk`."""
     parts = ins.parts
-    decoder.watched = False
     if "commit_group" in parts:
         def commit(st):
             for lane in st.lanes:
@@ -280,16 +279,17 @@ def _store(decoder, ins) -> Callable:
                 chosen = np.tile(np.array([int(masks[i]) >> k & 1 for k in range(16)], bool), size // 16)
             bulk_store(st, lane, [("shared", source, size)], [("global", start, size)],
                        lambda st, source=source, size=size: st.shared[source:source + size].copy(),
-                       lambda st, data, start=start, chosen=chosen: _put(st, start, data, chosen, reduce))
+                       lambda st, data, start=start, chosen=chosen: _put(st, start, data, chosen, reduce), reduce is not None)
     return store
 
 
-def bulk_store(st, lane: int, reads: list, writes: list, take: Callable, give: Callable) -> None:
+def bulk_store(st, lane: int, reads: list, writes: list, take: Callable, give: Callable, atomic: bool = False) -> None:
     """Issue the two operations of a store: `take(st)` reads the source, `give(st, data)` writes it."""
     box: list = []
     reading = Operation("cp.async.bulk", lane, reads=reads, perform=lambda st: box.append(take(st)))
     st.agents.issue(reading)
     writing = Operation("cp.async.bulk", lane, writes=writes, after=[reading], perform=lambda st: give(st, box.pop()))
+    writing.atomic = atomic
     st.agents.issue(writing)
     groups_of(st).add(lane, reading, writing)
 
@@ -336,6 +336,7 @@ class Across(Operation):
     def __init__(self, lane: int, source: int, target: int, size: int, bar: int, reduce) -> None:
         super().__init__("cp.async.bulk", lane, reads=[("shared", source, size)], writes=[("shared", target, size)])
         self.source, self.target, self.size, self.bar, self.reduce = source, target, size, bar, reduce
+        self.atomic = reduce is not None
 
     def begin(self, st) -> None:
         """The destination of a copy has no value until it lands."""
@@ -386,7 +387,6 @@ def remote_async(decoder, ins) -> Callable:
     reduce = reducer(ins) if parts[0] == "red" else None
     target, _ = address_source(decoder, operands[0], "shared")
     locate = mbarrier.locator(decoder, operands[2], ("shared",), True)
-    decoder.watched = False
 
     def send(st):
         lanes = st.lanes
@@ -410,6 +410,7 @@ class Word(Operation):
     def __init__(self, name: str, lane: int, target: int, data: np.ndarray, bar: int, reduce) -> None:
         super().__init__(f"{name}.async", lane, writes=[("shared", target, len(data))])
         self.target, self.data, self.bar, self.reduce = target, data, bar, reduce
+        self.atomic = reduce is not None
 
     def begin(self, st) -> None:
         """The destination of a store has no value until it lands."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from tileiras.sim import memory as mem
 from tileiras.sim import parser as ptx
+from tileiras.sim.clusters import visit
 from tileiras.sim.decode import operation
 from tileiras.sim.errors import (
     BarrierError,
@@ -176,7 +177,7 @@ def fenced(st, lanes: np.ndarray) -> None:
 
 
 def acquire_init(st, off: int, b: Barrier, lanes: np.ndarray) -> None:
-    """Threads use an mbarrier: its initialisation by another warp must happen before."""
+    """Threads use an mbarrier: its initialisation by another warp must have happened before."""
     shadow = getattr(st, "shadow", None)
     if shadow is not None:
         shadow.check_barrier(off, lanes)
@@ -223,6 +224,22 @@ def locator(decoder, operand, parts, cluster: bool = False) -> Callable:
     return locate
 
 
+def covers(st, off: np.ndarray, size: int) -> bool:
+    """Whether ordinary accesses of `size` bytes at these offsets touch a live mbarrier."""
+    words = st.mbarriers.words
+    return bool(words[off // 8].any() or (size > 8 and words[(off + size - 1) // 8].any()))
+
+
+def touched(st, off: np.ndarray, size: int, lanes: np.ndarray, verb: str) -> None:
+    """Ordinary accesses of shared memory in a batch with mbarriers: one over a live mbarrier is a finding."""
+    if covers(st, off, size):
+        words = st.mbarriers.words
+        hit = words[off // 8] | words[(off + size - 1) // 8]
+        i = int(np.argmax(hit))
+        finding(st, BarrierError(f"an ordinary access {verb} the live mbarrier at {name(st, int(off[i]) // 8 * 8)}"),
+                int(lanes[i]))
+
+
 def groups(off: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Offsets that occur, with the positions of each."""
     if len(off) and (off == off[0]).all():
@@ -238,7 +255,6 @@ def _own(st, off: np.ndarray, lanes: np.ndarray) -> np.ndarray:
 def _mbarrier(decoder, ins):
     kind = ins.parts[1]
     operands = list(ins.operands)
-    decoder.watched = False
     if kind == "init":
         return _init(decoder, ins)
     if kind == "inval":
@@ -308,6 +324,7 @@ def _check_use(st, off: np.ndarray, lanes: np.ndarray) -> None:
     for o, picks in groups(off):
         b = t.get(st, o, int(lanes[picks[0]]))
         if not own[picks].all():
+            visit(st, off[picks], lanes[picks])
             used_from_outside(st, o, b, int(lanes[picks[0]]), "another CTA")
         acquire_init(st, o, b, lanes[picks])
 

@@ -199,12 +199,9 @@ def _rows(st, m: Map, mode: str, rank: int, coords: np.ndarray, info: np.ndarray
         raise DescriptorError(error.detail, thread=lane) from None
 
 
-def _touched(rows: box.Rows, base: int) -> tuple[str, np.ndarray]:
-    """The global bytes of a box as a place for the watch: offsets of its 16 bytes."""
-    if not rows.count:
-        return "global", np.zeros(0, np.int64)
-    starts = base + rows.starts[rows.inside]
-    return "global", (starts[:, None] + np.arange(0, rows.count, 16)).reshape(-1)
+def _touched(rows: box.Rows, base: int) -> tuple[str, np.ndarray, int]:
+    """The global bytes of a box as a place for the watch: where its rows start, and their size."""
+    return "global", base + rows.starts[rows.inside], rows.count
 
 
 # ---- loads
@@ -372,7 +369,7 @@ def _store(decoder, ins, operands: list, rank: int, mode: str) -> Callable:
             _check_units(st, units, unit, lane)
             bulk_store(st, lane, [("shared", _sixteens(units, unit))], [_touched(rows, base)],
                        lambda st, units=units, unit=unit: _view(st.shared, unit)[units].copy(),
-                       lambda st, data, m=m, rows=rows, base=base, kind=kind: _put(st, m, rows, base, data, op, kind))
+                       lambda st, data, m=m, rows=rows, base=base, kind=kind: _put(st, m, rows, base, data, op, kind), bool(op))
     return store
 
 
