@@ -18,7 +18,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.conversion.entry_hints import worker_warps
-from tileiras.conversion.entry_hints import worker_warps
 from tileiras.conversion.tileaa_to_tileas import classes as cl
 from tileiras.conversion.tileaa_to_tileas.classes import collect, default_layout, propagate, shape_of
 from tileiras.conversion.tileaa_to_tileas.dots import DotPlan, plan_dot

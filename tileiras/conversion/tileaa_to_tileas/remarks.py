@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from tileiras.conversion.entry_hints import hint, register_limit, worker_warps
 from tileiras.conversion.tileaa_to_tileas.facts import MAX_ACCESS_BYTES, ViewFacts
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
@@ -66,20 +67,17 @@ class Reporter:
 
     def kernel(self) -> None:
         func = self.conv.func
-        given = func.properties.get("hints")
-        hints: dict[str, Any] = {} if given is None else dict(given.data)  # type: ignore[attr-defined]
         warps = self.conv.num_warps
-        why = "the hint num_worker_warps_per_cta" if "num_worker_warps_per_cta" in hints else "the largest tile decides"
+        why = "the largest tile decides" if worker_warps(func) is None else "the hint num_worker_warps_per_cta"
         self.say(func, ANALYSIS, RESOURCES, "KernelWarps", f"{warps} warps run a tile block", {"Warps": warps}, [why])
-        clusters = hints.get("num_cta_in_cga")
-        if clusters is not None and clusters.value.data > 1:
-            self.say(func, MISSED, HINTS, "HintIgnored", f"Hint num_cta_in_cga = {clusters.value.data} has no effect",
+        clusters, occupancy = hint(func, "num_cta_in_cga"), hint(func, "occupancy")
+        if clusters is not None and clusters > 1:
+            self.say(func, MISSED, HINTS, "HintIgnored", f"Hint num_cta_in_cga = {clusters} has no effect",
                      reasons=["one CTA runs a tile block; clusters aren't used"])
-        if "occupancy" in hints:
-            from tileiras.conversion.tileas_to_llvm.func import register_limit
-            limit = register_limit(func, self.conv.target, THREADS * warps)
-            self.say(func, PASSED, HINTS, "HintApplied", f"Hint occupancy = {hints['occupancy'].value.data} limits registers",
-                     {"Registers": limit or 0}, ["if registers are spilled, a lower occupancy is faster"])
+        limit = register_limit(func, self.conv.target, THREADS * warps)
+        if limit is not None:
+            self.say(func, PASSED, HINTS, "HintApplied", f"Hint occupancy = {occupancy} limits registers", {"Registers": limit},
+                     ["if registers are spilled, a lower occupancy is faster"])
 
     def access_hints(self, op: Operation) -> None:
         latency, tma = op.properties.get("latency"), op.properties.get("allow_tma")
