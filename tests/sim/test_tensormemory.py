@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.sim import tcgen05kit as kit
+from tests.sim.faults import tcgen05_faults
 from tileiras.sim import Deadlock, simulate
 from tileiras.sim.errors import SimulationError, TensorMemoryError
 
@@ -135,3 +136,9 @@ def test_half_a_pair_waits_for_ever():
     body = "mov.u32 %a1, %cluster_ctarank;\nsetp.ne.u32 %p1, %a1, 0;\n@%p1 bra L9;\n" + only(0, alloc(128, 0, 2), "L0") + "\nL9:"
     with pytest.raises(Deadlock):
         run(body, 2)
+
+
+@pytest.mark.parametrize("name", ["pipeline", "plain", "pair", "scaled"])
+def test_the_kernels_that_faults_are_planted_in_assemble(name):
+    complaint = kit.assembled(getattr(tcgen05_faults, name).ptx, "sm_100a")
+    assert not complaint, complaint

@@ -7,7 +7,7 @@ from tests.sim import tcgen05kit as kit
 from tests.sim.faults.harness import fault, program
 from tests.sim.test_tcgen05_mma import k_major
 from tileiras.sim import BarrierError, DataRace, Deadlock, UninitializedRead
-from tileiras.sim.errors import DescriptorError, InFlight, MissingProxyFence, TensorMemoryError
+from tileiras.sim.errors import DescriptorError, InFlight, InvalidInstruction, MissingProxyFence, TensorMemoryError
 
 # ---- a pipeline: warp 0 copies tiles of A and B into two stages, warp 1 multiplies, warps 4 to 7 write the result
 
@@ -210,12 +210,11 @@ fault(pipeline, "another warp's quarter is loaded", ("sub.u32 %r7, %t, 128;", "x
 fault(pipeline, "all of the warp issues products", ("@%p3 bra FINISH;\nsetp.eq.u32 %p4, %w, 1;\n@%p4 bra MULTIPLY;",
                                                      "setp.eq.u32 %p4, %w, 1;\n@%p4 bra MULTIPLY;\n@%p3 bra FINISH;"),
       BarrierError)
-fault(pipeline, "a reserved bit of the instruction descriptor", (f"mov.b32 %r5, {kit.instruction(M, N)};",
-                                                                 f"mov.b32 %r5, {kit.instruction(M, N) | 1 << 23};"), DescriptorError)
-fault(pipeline, "the sparsity bit without metadata", (f"mov.b32 %r5, {kit.instruction(M, N)};",
-                                                      f"mov.b32 %r5, {kit.instruction(M, N) | 4};"), DescriptorError)
-fault(pipeline, "M that doesn't exist", (f"mov.b32 %r5, {kit.instruction(M, N)};", f"mov.b32 %r5, {kit.instruction(96, N)};"),
-      DescriptorError)
+IDESC = kit.instruction(M, N)
+SET = f"mov.b32 %r5, {IDESC};"
+fault(pipeline, "a reserved bit of the instruction descriptor", (SET, f"mov.b32 %r5, {IDESC | 1 << 23};"), DescriptorError)
+fault(pipeline, "the sparsity bit without metadata", (SET, f"mov.b32 %r5, {IDESC | 4};"), DescriptorError)
+fault(pipeline, "M that doesn't exist", (SET, f"mov.b32 %r5, {kit.instruction(96, N)};"), DescriptorError)
 fault(pipeline, "the matrix descriptor's version", (f"or.b64 %d2, %d2, {DESC};", f"or.b64 %d2, %d2, {DESC ^ 1 << 46};"),
       DescriptorError)
 fault(pipeline, "a swizzling bit", (f"or.b64 %d2, %d2, {DESC};", f"or.b64 %d2, %d2, {DESC | 1 << 61};"), DescriptorError)
@@ -259,5 +258,76 @@ fault(plain, "an operand is overwritten in flight",
       ("issued:\n", "issued:\n@!%one st.shared.b32 [image+16], %v0;\n"), InFlight, DataRace)
 fault(plain, "the accumulator is overwritten in flight",
       ("issued:\n", "issued:\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%mine], {%v0};\n"), InFlight)
-fault(plain, "part of B was never written", (("image[24576];", "image[28672];"), ("add.u32 %t0, %image, 16384;", "add.u32 %t0, %image, 20480;")),
+fault(plain, "part of B was never written",
+      (("image[24576];", "image[28672];"), ("add.u32 %t0, %image, 16384;", "add.u32 %t0, %image, 20480;")),
       UninitializedRead)
+
+# ---- a pair of blocks: each has half of A's rows and half of B's columns; the even one issues
+
+PAIR = kit.kernel(f"""{kit.matrix_at("%d0", 0, kit.descriptor(16, 1024, 2))}
+{kit.matrix_at("%d1", M * 128, kit.descriptor(16, 1024, 2))}
+mov.b32 %t5, {kit.instruction(2 * M, 2 * N)};
+tcgen05.mma.cta_group::2.kind::f16 [%tm], %d0, %d1, %t5, %go;""", columns=2 * N, image=STAGE, group=2)
+BOTH = np.random.default_rng(13).integers(-5, 6, (2, M, 2 * N)).astype(np.float32)
+
+
+def two_tiles(args):
+    images = [IMAGE[:STAGE], IMAGE[STAGE:2 * STAGE]]
+    b = np.concatenate([k_major_values(i[M * 128:], N) for i in images])[:, :16]
+    for r, image in enumerate(images):
+        np.testing.assert_array_equal(args[0][r].view(np.float32), BOTH[r] + k_major_values(image[:M * 128], M)[:, :16] @ b.T)
+
+
+pair = program("product of a pair", PAIR, lambda: [BOTH.view(np.uint32).copy(), IMAGE[:2 * STAGE].copy()], check=two_tiles, grid=2)
+SYNC = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;"
+fault(pair, "the commit reaches one block only", ("mov.b16 %both, 3;", "mov.b16 %both, 1;"), Deadlock)
+fault(pair, "the commit goes to a block that isn't there", ("mov.b16 %both, 3;", "mov.b16 %both, 7;"), InvalidInstruction)
+fault(pair, "the other block's cells aren't waited for",
+      (f"tcgen05.fence::before_thread_sync;\n{SYNC}\ntcgen05.fence::after_thread_sync;", "bar.sync 0;"), InFlight, DataRace,
+      MissingProxyFence)
+fault(pair, "no fence before the cluster's barrier", ("tcgen05.fence::before_thread_sync;", ""), InFlight)
+fault(pair, "no proxy fence in either block", ("fence.proxy.async.shared::cta;", ""), MissingProxyFence)
+fault(pair, "the blocks allocate different sizes",
+      ("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%slot], 128;",
+       "mov.u32 %t6, %cluster_ctarank;\nsetp.eq.u32 %p5, %t6, 0;\nselp.b32 %t6, 128, 256, %p5;\n"
+       "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%slot], %t6;"), TensorMemoryError)
+fault(pair, "the other block exits without freeing",
+      ("tcgen05.dealloc.cta_group::2", "mov.u32 %t6, %cluster_ctarank;\nsetp.ne.u32 %p5, %t6, 0;\n@%p5 bra freed;\n"
+       "tcgen05.dealloc.cta_group::2"), TensorMemoryError)
+fault(pair, "one instruction for a single block", ("tcgen05.relinquish_alloc_permit.cta_group::2",
+                                                   "tcgen05.relinquish_alloc_permit.cta_group::1"), InvalidInstruction)
+fault(pair, "the wait is missing", ("@!%p2 bra waiting;", ""), InFlight)
+
+# ---- scale factors that come by copies
+
+SCALES = kit.descriptor(16, 128)
+SCALED = kit.kernel(f"""{kit.matrix_at("%d0", 0, kit.descriptor(16, 256, 6))}
+{kit.matrix_at("%d2", 4096, SCALES)}
+{kit.matrix_at("%d3", 4608, SCALES)}
+mov.b32 %t5, {kit.scaled_instruction(128, 128, a=1, b=1, scale=0)};
+tcgen05.cp.cta_group::1.32x128b.warpx4 [%tm+128], %d2;
+tcgen05.cp.cta_group::1.32x128b.warpx4 [%tm+132], %d3;
+tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16 [%tm], %d0, %d0, %t5, [%tm+128], [%tm+132], %no;""",
+                    columns=128, image=5120).replace("[%slot], 128;", "[%slot], 256;").replace("b32 %tm, 128;", "b32 %tm, 256;")
+scaled = program("scaled product", SCALED, lambda: [np.zeros((128, 128), np.uint32), np.full(5120, 0x22, np.uint8)],
+                 check=lambda args: np.testing.assert_array_equal(args[0].view(np.float32),
+                                                                  64 * np.float32(scale_value()) ** 2))
+
+
+def scale_value() -> float:
+    """The factor with the code 0x22 (ue4m3); the elements with the code 2 are 1."""
+    return (1 + 2 / 8) * 2.0 ** (4 - 7)
+
+
+COPY = "tcgen05.cp.cta_group::1.32x128b.warpx4"
+fault(scaled, "scale factors of A are missing", (f"{COPY} [%tm+128], %d2;", ""), TensorMemoryError)
+fault(scaled, "scale factors of B go elsewhere", (f"{COPY} [%tm+132], %d3;", f"{COPY} [%tm+136], %d3;"), TensorMemoryError)
+fault(scaled, "scale factors are copied after the product",
+      ((f"{COPY} [%tm+132], %d3;", ""), ("[%tm+132], %no;", f"[%tm+132], %no;\n{COPY} [%tm+132], %d3;")), TensorMemoryError)
+fault(scaled, "a scale factor id that doesn't exist",
+      (str(kit.scaled_instruction(128, 128, a=1, b=1, scale=0)),
+       str(kit.scaled_instruction(128, 128, a=1, b=1, scale=0, a_id=1))), DescriptorError)
+fault(scaled, "scale factors of a type that doesn't fit", (".block_scale.block16", ".block_scale.block32"), DescriptorError)
+fault(scaled, "copied over the accumulator by somebody else",
+      ("issued:\n", f"issued:\n@%one bra over;\nsetp.ne.u32 %p5, %me, 64;\n@%p5 bra over;\n{kit.matrix_at('%d3', 4608, SCALES)}\n"
+       f"{COPY} [%tm+8], %d3;\nover:\n"), InFlight)
