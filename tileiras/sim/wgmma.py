@@ -40,7 +40,7 @@ NEVER = -1
 # ---- which registers products use, and who touches them
 
 class Chain:
-    """The accumulator of a warpgroup while products into it are in flight: `value` [64, n]."""
+    """The accumulator of a warpgroup while products into it are in flight: `value` [64, n]. `form`: n, type, k."""
 
     def __init__(self, slots: tuple[int, ...], form: tuple, value: np.ndarray | None) -> None:
         self.slots, self.form, self.value = slots, form, value
@@ -147,6 +147,8 @@ class Warpgroups:
             group = self.all[g]
             for op in ops:
                 self.busy -= 1
+                for thread in op.threads[::32].tolist():
+                    st.order.waited(thread, op)
                 for slot in op.slots:
                     self.flying[slot][g].remove(op)
                 op.chain.pending -= 1
@@ -156,7 +158,7 @@ class Warpgroups:
         for (slots, form), found in ready.items():
             threads = np.concatenate([t for t, _ in found])
             values = np.stack([v for _, v in found])                        # [groups, 64, n]
-            for slot, column in zip(slots, to_registers(values, *form)):
+            for slot, column in zip(slots, to_registers(values, *form[:2])):
                 deposit(st, slot, threads, column)
 
 
@@ -457,7 +459,7 @@ def _mma(decoder, ins):
         desc_a = decoder.source(a, "b64")
     desc_b = decoder.source(b, "b64")
     slots = tuple(dict.fromkeys(slots_d + slots_a))
-    form = (n, td)
+    form = (n, td, k)
     name, line = "wgmma.mma_async", ins.line
     registers = f"{ins.opcode} "
 
@@ -518,7 +520,7 @@ def _mma(decoder, ins):
             compute = _computation(tile_a, tile_b, at_a, at_b, None if held is None else held[i],
                                    None if meta is None else meta[i], bool(add[i]), sign, td, integer, saturate)
             op = Product(name, line, lanes[i], chain, slots,
-                         [("shared", (at.reshape(-1, 1) + np.arange(descriptors.CHUNK)).reshape(-1)) for at in reads],
+                         [("shared", at.reshape(-1)) for at in reads],
                          [group.latest] if group.latest is not None else [], compute)
             chain.pending += 1
             chain.latest = group.latest = op
