@@ -76,7 +76,7 @@ def test_the_assembled_file_is_good_without_the_damage() -> None:
     (lambda data: data[:7], "input does not correspond to Tile IR bytecode"),
     (lambda data: b"ML\xefR" + data[4:],
      "input does not correspond to Tile IR bytecode (it looks like MLIR bytecode instead)"),
-    (lambda data: data[:8] + b"\x0d\x63" + data[10:], "unsupported Tile version 13.99.0, this reader supports versions [13.1 - 13.4]"),
+    (lambda data: data[:8] + b"\x0d\x63" + data[10:], "Tile version 13.99.0, this reader supports versions [13.1 - 13.4]"),
     (lambda data: data[:8] + b"\x0d\x01\x05\x00" + data[12:], "unsupported Tile version 13.1.5, this reader supports"),
     (lambda data: data + b"\x00", "end section is not the last section"),
     (lambda data: data[:40], "exceeds remaining"),

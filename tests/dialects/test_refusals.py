@@ -40,7 +40,7 @@ def locate(module: Module) -> None:
         for inner in op.walk():
             position = source_position(inner.location)
             assert position is not None
-            inner.location = debug.DILocAttr("kernel.py", position[1], position[2], scope)
+            inner.location = debug.DILocAttr("kernel.py", position[1], position[2], scope)  # type: ignore[assignment]
 
 
 def bytecode_of(module: Module) -> bytes:

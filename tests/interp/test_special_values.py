@@ -15,9 +15,9 @@ from tests.interp.build import apply
 from tileiras.dialects.cuda_tile import attrs, ops
 
 SIGNED, UNSIGNED = attrs.SignednessAttr("signed"), attrs.SignednessAttr("unsigned")
-NEAREST = {"rounding_mode": attrs.RoundingAttr("nearest_even")}
-FULL = {"rounding_mode": attrs.RoundingAttr("full")}
-WRAPS = {"overflow": attrs.OverflowAttr("none")}
+NEAREST: dict[str, Any] = {"rounding_mode": attrs.RoundingAttr("nearest_even")}
+FULL: dict[str, Any] = {"rounding_mode": attrs.RoundingAttr("full")}
+WRAPS: dict[str, Any] = {"overflow": attrs.OverflowAttr("none")}
 
 TYPES = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
 

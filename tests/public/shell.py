@@ -136,8 +136,8 @@ def _round_trip(arguments: list[str]) -> int:
 def _diff(arguments: list[str]) -> int:
     import difflib
 
-    texts = [[line for line in pathlib.Path(name).read_text().splitlines() if line.strip()] for name in arguments]
-    difference = list(difflib.unified_diff(*texts, lineterm="", n=0))
+    first, second = ([line for line in pathlib.Path(name).read_text().splitlines() if line.strip()] for name in arguments)
+    difference = list(difflib.unified_diff(first, second, lineterm="", n=0))
     print("\n".join(difference))
     return int(bool(difference))
 
@@ -172,8 +172,8 @@ def settings_of(command: str, extra_ops: dict) -> Settings:
     then: Callable[[list[Operation]], None] | None = None
     renaming = next((word.partition("=")[2] for word in words if testing_passes.NAME in word), None)
     if renaming is not None:
-        def then(ops: list[Operation]) -> None:
-            testing_passes.update_symbol_name(renaming)(ops[0])
+        rename = testing_passes.update_symbol_name(renaming)
+        then = lambda ops: rename(ops[0])  # noqa: E731
     if "cuda-tile-translate" in words:
         version = next((word.partition("=")[2] for word in words if "bytecode-version" in word), None)
         then = tileiras_translate.writer(version)

@@ -82,11 +82,12 @@ def read_ir(data: bytes, file_name: str, extra_ops: Mapping[str, Any] | None = N
 
 def _parse_cuda_tile(text: str, file_name: str, extra_ops: Mapping[str, Any] | None) -> Any:
     from tileiras.dialects.cuda_tile.asm_parse import parse_ops
+    from tileiras.dialects.cuda_tile.debug import render_location
     from tileiras.tools.diagnostics import invalid_ops
 
     ops = parse_ops(text, file_name, extra_ops=extra_ops)
     for error in invalid_ops(ops):
-        raise BytecodeError(error.message, error.op.source_location if hasattr(error.op, "source_location") else None)
+        raise BytecodeError(error.message, render_location(error.op.location))
     return _program(ops)
 
 

@@ -93,6 +93,13 @@ class Converter:
 
     def run(self) -> None:
         """Walk everything queued. Raises CompileError with the op's location."""
+        try:
+            self._walk()
+        except CompileError as error:
+            error.loc = error.loc or location_text(self.source)
+            raise
+
+    def _walk(self) -> None:
         queue = self._queue
         while queue:
             ops, block, terminator = queue[-1]

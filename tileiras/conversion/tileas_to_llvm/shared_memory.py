@@ -14,6 +14,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+from tileiras.dialects.cuda_tile.debug import render_location
 from tileiras.dialects.element import element_bytes
 from tileiras.errors import CompileError
 
@@ -90,7 +91,8 @@ def plan_shared_memory(func: Operation, target: Any) -> SharedPlan:
 def _alloca(op: Operation, end: int) -> _Piece:
     """An alloca's memory is the function's: accesses through its pointers aren't among those that barriers for scratch know."""
     if "global" in op.properties:
-        raise CompileError("alloca with 'global' is not supported: its memory would have to outlive the tile block")
+        raise CompileError("alloca with 'global' is not supported: its memory would have to outlive the tile block",
+                           render_location(op.location))
     pointee: Any = op.results[0].type
     properties: dict[str, Any] = op.properties
     size = element_bytes(pointee.pointee) * properties["num_elem"].value.data

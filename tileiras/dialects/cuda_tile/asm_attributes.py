@@ -340,7 +340,7 @@ class AttributeScanner(TypeScanner):
         if self.accept("("):  # a name around a location
             inner = self.nested(self.location)
             self.expect(")")
-            return inner if isinstance(inner, debug.DebugAttr) else NameLocAttr(inner, 0, 0)
+            return inner if isinstance(inner, debug.DebugAttr) else NameLocAttr(inner)
         return UnknownLoc()
 
     def _fused(self) -> Attribute:
@@ -351,7 +351,7 @@ class AttributeScanner(TypeScanner):
         self.expect("[")
         parts = self.comma_separated(lambda: self.nested(self.location), "]")
         scoped = [part for part in parts if isinstance(part, debug.DILocAttr)]
-        return scoped[0] if scoped else FusedLocAttr(parts[0], 0, 0) if parts else UnknownLoc()
+        return scoped[0] if scoped else FusedLocAttr(parts[0]) if parts else UnknownLoc()
 
 
 def enum_attribute(scanner: Scanner, enum: type[attrs.EnumAttr], word: str, position: int) -> attrs.EnumAttr:

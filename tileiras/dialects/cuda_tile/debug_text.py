@@ -18,6 +18,9 @@ class OtherLocAttr(TextLocAttr):
     name = "cuda_tile.other_loc"
     LOCATION_NAME: ClassVar[str] = ""
 
+    def __init__(self, location: Attribute) -> None:
+        super().__init__(location, 0, 0)
+
     @property
     def location(self) -> Attribute:
         return self.data[0]

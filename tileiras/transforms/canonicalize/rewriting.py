@@ -1,7 +1,7 @@
 """What rules of `canonicalize` share: making, moving and erasing ops; constants that are true, zero or one."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerType
@@ -14,7 +14,7 @@ from tileiras.dialects.cuda_tile.types import TileType
 
 
 def make(before: Operation, cls: type[CudaTileOp], operands: Sequence[Any], result_types: Sequence[Attribute],
-         attrs: dict[str, Attribute] | None = None, regions: Sequence[Any] = ()) -> Any:
+         attrs: Mapping[str, Attribute] | None = None, regions: Sequence[Any] = ()) -> Any:
     """A new op before another one, at its location. `operands`: one entry a group of the declaration, or all flat."""
     op = cls.create(operands=operands, result_types=result_types, properties=attrs or {}, regions=regions,
                     location=before.location)
