@@ -90,6 +90,13 @@ def test_nothing_is_held_unasked(kernel_bytecode: Callable[..., bytes]) -> None:
     assert not [name for name in held if "debug" in name and name not in (".debug_frame", ".rela.debug_frame")]
 
 
+@pytest.mark.parametrize("name", ["mish_f32", "matmul_float16_float16"])
+def test_lines_cost_no_instruction(name: str, kernel_bytecode: Callable[..., bytes]) -> None:
+    code = f".text.{name}"
+    plain, lines = (sections(tileiras.compile(kernel_bytecode(name), "sm_90", lineinfo=on).cubin) for on in (False, True))
+    assert plain[code] == lines[code]
+
+
 def test_places_in_the_program(kernel_bytecode: Callable[..., bytes]) -> None:
     """Each directive points to a line of the text that holds an op written on the source line named before it."""
     bytecode = kernel_bytecode("mish_f32")
