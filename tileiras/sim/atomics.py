@@ -182,8 +182,6 @@ def _atomic(decoder, ins):
             return
         out = np.zeros(len(a), storage) if want else None
         places = resolve(st, space, a, size, True)
-        if st.order is not None:
-            ordering.write(st, places)
         for name, pick, off in places:
             watch_atomic(st, name, off, size, st.lanes if pick is None else st.lanes[pick])
             if name != "global":
@@ -198,8 +196,7 @@ def _atomic(decoder, ins):
                     out = old
                 else:
                     out[pick] = old
-        if st.order is not None:
-            ordering.read(st, places)
+        ordering.note(st, places, True, True)
         if put is not None and out is not None:
             put(st, out.view(dtype))
     return run
@@ -232,7 +229,6 @@ def _vector(decoder, parts, op, t, count, target, address, space, given):
         if not len(a):
             return
         places = resolve(st, space, a, size * count, True)
-        ordering.write(st, places)
         for name, pick, off in places:
             watch_atomic(st, name, off, size * count, st.lanes if pick is None else st.lanes[pick])
             view = st.views[name].of(size)
@@ -241,7 +237,7 @@ def _vector(decoder, parts, op, t, count, target, address, space, given):
                 old = perform(view, off // size + i, f, [v], associative, puts is not None)
                 if puts is not None and old is not None and pick is None:
                     puts[i](st, old.view(dtype))
-        ordering.read(st, places)
+        ordering.note(st, places, True, True)
     return run
 
 
@@ -265,12 +261,11 @@ def _wide(decoder, parts, op, target, address, space, operands):
         if not len(a):
             return
         places = resolve(st, space, a, 16, True)
-        ordering.write(st, places)
         for name, pick, off in places:
             watch_atomic(st, name, off, 16, st.lanes if pick is None else st.lanes[pick])
             old = perform(st.views[name].of(8, 2), off // 16, f, values if pick is None else [v[pick] for v in values],
                           False, True)
             if pick is None:
                 put(st, old)
-        ordering.read(st, places)
+        ordering.note(st, places, True, True)
     return run

@@ -15,6 +15,7 @@ import numpy as np
 
 from tileiras.sim import memory as mem
 from tileiras.sim import parser as ptx
+from tileiras.sim import targets
 from tileiras.sim.errors import InvalidInstruction, UninitializedRead, UnsupportedInstruction
 from tileiras.sim.types import B128, BITS, SIGNED, STORAGE, VALUE
 
@@ -605,6 +606,7 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
         assert ins is not None
         decoder.instance = item.instance
         decoder.line = ins.line
+        targets.check(decoder.module.target, ins)
         name = ins.parts[0]
         guard = (None if ins.guard is None else decoder.predicate(ins.guard)), ins.guard_negated
         if name in _CONTROL:

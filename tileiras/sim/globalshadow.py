@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tileiras.sim.errors import DataRace, InFlight
-from tileiras.sim.order import HAPPENED
+from tileiras.sim.errors import DataRace, InFlight, MissingProxyFence
+from tileiras.sim.order import HAPPENED, PROXY_GLOBAL
 
 LIMIT = 256 << 20           # bytes of global memory that are watched at most
 SEVERAL = 2**31 - 1         # as a writer: several that wrote the same value; as a reader: several clusters
@@ -112,7 +112,7 @@ class GlobalWatch:
             if place[2] <= 0 or not len(place[1]):
                 return
             first, last = place[1] // g, (place[1] + place[2] - 1) // g
-            at = np.unique(np.minimum(first[:, None] + np.arange(int((last - first).max()) + 1), last[:, None]))
+            at = np.minimum(first[:, None] + np.arange(int((last - first).max()) + 1), last[:, None]).reshape(-1)
         elif len(place) == 3:
             if place[2] <= 0:
                 return
@@ -137,6 +137,15 @@ class GlobalWatch:
                 self._check(st, self.reader[at], self.rtime[at], me, at, 1, lanes, "writes", "read", False, None, op)
         finally:
             known[:] = saved
+        number = self.writer[at] - 1
+        mine = order.first + row // order.warps
+        if order.agents and not atomic:
+            agent = number % self.agents
+            own = (number >= 0) & (number < SEVERAL - 1) & (number // self.agents == mine) & (agent < order.warps)
+            late = own & (self.wtime[at] > order.know[PROXY_GLOBAL, row, np.where(own, agent, 0)])
+            if late.any():
+                self._found(st, MissingProxyFence, late, at, 1, lanes, "writes" if writing else "reads", self.writer[at],
+                            "wrote", op)
         if writing:
             self.writer[at], self.wtime[at] = -me if atomic else me, time
         else:
@@ -203,7 +212,8 @@ class GlobalWatch:
         place = f"byte {byte - memory.starts[k]} of {memory.names[k]}" if k >= 0 else f"global byte {byte}"
         doer = op.name if op is not None else f"warp {lane % st.padded // 32}"
         text = f"{doer} {verb} {place}, which {self.who(st, who)} {did}, "
-        text += "and nothing waited for that" if kind is InFlight else "and nothing orders the two"
+        text += {InFlight: "and nothing waited for that", MissingProxyFence: "with no fence.proxy.async between"}.get(
+            kind, "and nothing orders the two")
         st.found(kind(text, thread=lane), op.line if op is not None else 0)
 
     def who(self, st, number: int) -> str:

@@ -42,21 +42,26 @@ def _fence(decoder, ins):
     if "mbarrier_init" in parts:
         return lambda st: mbarrier.fenced(st, st.lanes)
     if "proxy" in parts:
-        return _proxy_fence
-    return _memory_fence
+        return _proxy_fence(next((p.split("::")[0] for p in parts if p.startswith(("global", "shared"))), ""))
+    return _memory_fence("cta" if "cta" in parts else "gpu")
 
 
 @operation("membar")
 def _membar(decoder, ins):
-    return _proxy_fence if "proxy" in ins.parts else _memory_fence
+    return _proxy_fence("") if "proxy" in ins.parts else _memory_fence("cta" if "cta" in ins.parts else "gpu")
 
 
-def _memory_fence(st) -> None:
-    if st.order is not None:
-        st.order.fence(st.lanes)
+def _memory_fence(scope: str):
+    def fence(st) -> None:
+        if st.order is not None:
+            st.order.fence(st.lanes, scope)
+    return fence
 
 
-def _proxy_fence(st) -> None:
-    mbarrier.fenced(st, st.lanes)
-    if st.order is not None:
-        st.order.proxy_fence(st.lanes)
+def _proxy_fence(space: str):
+    def fence(st) -> None:
+        if space != "global":
+            mbarrier.fenced(st, st.lanes)
+        if st.order is not None:
+            st.order.proxy_fence(st.lanes, space)
+    return fence

@@ -189,25 +189,18 @@ class Ordering:
 
     def __init__(self, parts) -> None:
         words = set(parts)
+        scope = next((p for p in parts if p in ("cta", "cluster", "gpu", "sys")), "gpu")
         self.strong = bool(words & _POLLING) or "release" in words
-        self.release = "release" in words or "acq_rel" in words
-        self.acquire = "acquire" in words or "acq_rel" in words
+        self.release = scope if words & {"release", "acq_rel"} else ""
+        self.acquire = scope if words & {"acquire", "acq_rel"} else ""
 
-    def read(self, st, places) -> None:
-        """A strong load of these places happened."""
+    def note(self, st, places, write: bool, read: bool) -> None:
+        """Strong accesses to these places: a store is about to happen, a load or atomic has."""
         if st.order is not None:
             for name, pick, off in places:
                 if name != "local":
                     lanes = st.lanes if pick is None else st.lanes[pick]
-                    st.order.observe(lanes, name, np.broadcast_to(off, lanes.shape), not self.acquire)
-
-    def write(self, st, places) -> None:
-        """A strong store to these places is about to happen."""
-        if st.order is not None:
-            for name, pick, off in places:
-                if name != "local":
-                    lanes = st.lanes if pick is None else st.lanes[pick]
-                    st.order.publish(lanes, name, np.broadcast_to(off, lanes.shape), not self.release)
+                    st.order.through(lanes, name, np.broadcast_to(off, lanes.shape), write, read, self.release, self.acquire)
 
 
 def _shape(decoder, ins) -> tuple[int, str]:
@@ -275,7 +268,7 @@ def _plain_load(decoder, ins):
             if len(a):
                 put(st, np.ascontiguousarray(fetch(st, space, a, 8, 2, polling)))
                 if polling:
-                    ordering.read(st, resolve(st, space, a, 16, False))
+                    ordering.note(st, resolve(st, space, a, 16, False), False, True)
                 if st.undefined is not None:
                     _forget_loaded(st, slots)
         return wide
@@ -302,7 +295,7 @@ def _plain_load(decoder, ins):
             if len(a):
                 put(st, fetch(st, space, a, size, 1, polling).view(dtype))
                 if polling:
-                    ordering.read(st, resolve(st, space, a, total, False))
+                    ordering.note(st, resolve(st, space, a, total, False), False, True)
                 if st.undefined is not None:
                     _forget_loaded(st, slots)
         return single
@@ -315,7 +308,7 @@ def _plain_load(decoder, ins):
             return
         values = fetch(st, space, a, size, count, polling)
         if polling:
-            ordering.read(st, resolve(st, space, a, total, False))
+            ordering.note(st, resolve(st, space, a, total, False), False, True)
         for i, p in enumerate(puts):
             p(st, np.ascontiguousarray(values[:, i]).view(dtype))
         if st.undefined is not None:
@@ -382,7 +375,7 @@ def _store(decoder, ins):
             v = get(st)
             if len(a):
                 if strong:
-                    ordering.write(st, resolve(st, space, a, 16, True))
+                    ordering.note(st, resolve(st, space, a, 16, True), True, False)
                 deposit(st, space, a, v if st.index is not None or st.everything else v[st.lanes], 8, 2, strong)
                 if forget is not None:
                     forget(st, a)
@@ -397,7 +390,7 @@ def _store(decoder, ins):
             v = st.gathered(get(st)).view(dtype)
             if len(a):
                 if strong:
-                    ordering.write(st, resolve(st, space, a, total, True))
+                    ordering.note(st, resolve(st, space, a, total, True), True, False)
                 deposit(st, space, a, v, size, 1, strong)
                 if forget is not None and st.I[slot0] is not True:
                     forget(st, a)
@@ -408,7 +401,7 @@ def _store(decoder, ins):
         values = [st.gathered(g(st)).view(dtype) for g in gets]
         if len(a):
             if strong:
-                ordering.write(st, resolve(st, space, a, total, True))
+                ordering.note(st, resolve(st, space, a, total, True), True, False)
             deposit(st, space, a, np.stack(values, axis=-1), size, count, strong)
             if forget is not None:
                 forget(st, a)

@@ -167,14 +167,14 @@ def private_offsets(batch, space: str, address: np.ndarray, size: int, lanes: np
 
 def _check_private(space: str, off: np.ndarray, address: np.ndarray, size: int, lanes: np.ndarray, start: int,
                    total: int) -> None:
+    if size > 1 and int(np.bitwise_or.reduce(off)) & (size - 1):
+        check_aligned(np.broadcast_to(address, off.shape), size, lanes)
     low, high = int(off.min()), int(off.max())
     if low < start or high + size > total:
         bad = (off < start) | (off + size > total)
         i = int(np.argmax(bad))
         raise OutOfBounds(f"{size} bytes at {space} address {int(address[i]):#x}; the {space} variables take "
                           f"{start:#x} to {total:#x}", thread=_lane(lanes, i))
-    if size > 1 and int(np.bitwise_or.reduce(off)) & (size - 1):
-        check_aligned(np.broadcast_to(address, off.shape), size, lanes)
 
 
 def shared_places(batch, address: np.ndarray, size: int, lanes: np.ndarray, cluster: bool = False,

@@ -2,7 +2,7 @@
 
 `know[HAPPENED, warp, agent]` is the time up to which a warp knows that an agent's accesses have happened. Agents of a
 cluster are its warps, and `engines` slots that its asynchronous operations take in turn (operations of one pipeline share
-one). `know[PROXY]` is the part that a proxy fence has made visible to asynchronous operations as well, `know[FENCED]`
+one). `know[PROXY]` is the part that a proxy fence has made visible to asynchronous operations as well, in shared memory (`PROXY_GLOBAL`: in global memory), `know[FENCED]`
 what the warp had at its last memory fence, which is what a relaxed store or atomic releases (`FENCED_CTA`: fences of
 the block's scope too). Times are one count for
 the whole launch, which every release advances: an access carries the time at which it was made, so a warp whose least
@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import numpy as np
 
-HAPPENED, PROXY, FENCED, FENCED_CTA = range(4)
-LEVELS = 4
+HAPPENED, PROXY, PROXY_GLOBAL, FENCED, FENCED_CTA = range(5)
+LEVELS = 5
 OWN = 2**31 - 1                     # what a warp knows of itself
 MANY = 2048                         # releases through different addresses in one instruction: too many to follow
 CLUSTERS = 4096                     # clusters whose mutual order is followed
@@ -30,7 +30,8 @@ CLUSTERS = 4096                     # clusters whose mutual order is followed
 def _tell(found: np.ndarray, known: np.ndarray, warps: int) -> None:
     """Add to [LEVELS, agents] what an operation's completion tells; engines' writes are visible to engines anyway."""
     np.maximum(found[HAPPENED], known, out=found[HAPPENED])
-    np.maximum(found[PROXY, warps:], known[warps:], out=found[PROXY, warps:])
+    for level in (PROXY, PROXY_GLOBAL):
+        np.maximum(found[level, warps:], known[warps:], out=found[level, warps:])
 
 
 class Order:
@@ -170,10 +171,13 @@ class Order:
         for level in (FENCED_CTA,) if scope == "cta" else (FENCED, FENCED_CTA):
             self.know[level, rows] = np.maximum(self.know[level, rows], known)
 
-    def proxy_fence(self, lanes: np.ndarray) -> None:
-        """fence.proxy.async: what the warps know counts for asynchronous operations too."""
+    def proxy_fence(self, lanes: np.ndarray, space: str = "") -> None:
+        """fence.proxy.async: what the warps know counts for asynchronous operations too (`space`: shared, global, or both)."""
         rows = self.rows_of(lanes)
-        self.know[PROXY, rows] = np.maximum(self.know[PROXY, rows], self._what(rows, self.tick())[HAPPENED])
+        known = self._what(rows, self.tick())[HAPPENED]
+        for level, of in ((PROXY, "shared"), (PROXY_GLOBAL, "global")):
+            if space in ("", of):
+                self.know[level, rows] = np.maximum(self.know[level, rows], known)
 
     # ---- asynchronous operations
     def begin(self, op) -> tuple[int, int]:
