@@ -85,6 +85,7 @@ class TensorMemory:
         self.marks = {use: _Marks(np.full(groups, -1, np.int32)) for use in ("written", "loaded", "read")}
         agents = AGENTS * self.warps
         self.knowledge = np.zeros((st.ctas // self.cluster, self.warps, 4, agents), np.int64)
+        self.flat = self.knowledge.reshape(-1, 4, agents)            # the same by the batch's warps
         self.counts = np.zeros((st.ctas // self.cluster, agents), np.int64)
         self.pipelines: dict = {}                                    # thread -> (its last operation, the agent's count of it)
         self.lines: dict[tuple[int, int], tuple[int, int]] = {}      # (cluster, agent) -> thread and line of its last access
@@ -100,20 +101,26 @@ class TensorMemory:
     # ---- order
     def release(self, lanes: np.ndarray, key) -> None:
         """The threads' warps make what they know available at a barrier."""
-        for cluster, warp in self._warps(lanes):
-            know = self.knowledge[cluster, warp]
-            know[:2, AGENTS * warp + ISSUED] = self.counts[cluster, AGENTS * warp + ENGINE]
-            awaited = np.maximum(know[FENCED], know[AWAITED])
-            known = np.maximum(know[KNOWN], awaited) if key[0] == "mbar" and not self.strict else np.zeros_like(awaited)
-            self._carry(cluster, key, know[HAPPENED], known, awaited)
+        for cluster, rows in self._rows(lanes):
+            agents = AGENTS * (rows % self.warps)
+            know = self.flat[rows]
+            at = np.arange(len(rows))
+            issued = self.counts[cluster, agents + ENGINE]
+            for level in (HAPPENED, KNOWN):
+                know[at, level, agents + ISSUED] = issued
+            self.flat[rows] = know
+            awaited = np.maximum(know[:, FENCED], know[:, AWAITED]).max(axis=0)
+            known = np.zeros_like(awaited)
+            if key[0] == "mbar" and not self.strict:
+                known = np.maximum(know[:, KNOWN].max(axis=0), awaited)
+            self._carry(cluster, key, know[:, HAPPENED].max(axis=0), known, awaited)
 
     def acquire(self, lanes: np.ndarray, key) -> None:
         """The threads' warps take over what was made available at a barrier."""
-        for cluster, warp in self._warps(lanes):
+        for cluster, rows in self._rows(lanes):
             found = self.carried.get((cluster, key))
             if found is not None:
-                know = self.knowledge[cluster, warp]
-                np.maximum(know[:3], found, out=know[:3])
+                self.flat[rows, :3] = np.maximum(self.flat[rows, :3], found)
 
     def complete(self, cluster: int, key, agent: int, count: int) -> None:
         """An agent's accesses up to `count` are finished, which a barrier makes available."""
@@ -131,24 +138,32 @@ class TensorMemory:
             if key[0] == "mbar":                          # nobody can wait for phases that old
                 self.carried.pop((cluster, ("mbar", key[1], key[2] - 3)), None)
 
-    def _warps(self, lanes: np.ndarray) -> list[tuple[int, int]]:
-        return [self.warp_of(int(32 * w)) for w in np.unique(np.asarray(lanes) // 32)]
+    def _rows(self, lanes: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """(cluster, warps of the batch) of some threads, cluster by cluster."""
+        rows = np.unique(np.asarray(lanes) // 32)
+        clusters = rows // self.warps
+        if not len(rows) or clusters[0] == clusters[-1]:
+            return [(int(clusters[0]), rows)] if len(rows) else []
+        return [(int(c), rows[clusters == c]) for c in np.unique(clusters)]
 
     def fence(self, lanes: np.ndarray, before: bool) -> None:
         """tcgen05.fence::before_thread_sync or after_thread_sync."""
-        for cluster, warp in self._warps(lanes):
-            know = self.knowledge[cluster, warp]
-            if before:
-                know[KNOWN, AGENTS * warp + ISSUED] = self.counts[cluster, AGENTS * warp + ENGINE]
-                np.maximum(know[FENCED], know[KNOWN], out=know[FENCED])
-            else:
-                np.maximum(know[KNOWN], know[AWAITED], out=know[KNOWN])
+        rows = np.unique(lanes // 32)
+        know = self.flat[rows]
+        if before:
+            agents = AGENTS * (rows % self.warps)
+            know[np.arange(len(rows)), KNOWN, agents + ISSUED] = self.counts[rows // self.warps, agents + ENGINE]
+            know[:, FENCED] = np.maximum(know[:, FENCED], know[:, KNOWN])
+        else:
+            know[:, KNOWN] = np.maximum(know[:, KNOWN], know[:, AWAITED])
+        self.flat[rows] = know
 
     def wait(self, lanes: np.ndarray, kind: int) -> None:
         """tcgen05.wait::ld or wait::st: the warp's own loads or stores are finished."""
-        for cluster, warp in self._warps(lanes):
-            agent = AGENTS * warp + kind
-            self.knowledge[cluster, warp, :2, agent] = self.counts[cluster, agent]
+        rows = np.unique(lanes // 32)
+        agents = AGENTS * (rows % self.warps) + kind
+        for level in (HAPPENED, KNOWN):
+            self.flat[rows, level, agents] = self.counts[rows // self.warps, agents]
 
     def use(self, lane: int, kind: int, reads: list[Places], writes: list[Places], what: str, level: int = KNOWN) -> int:
         """An access by a thread's warp: check that it is ordered behind those before it, and remember it.
