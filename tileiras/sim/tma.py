@@ -350,8 +350,14 @@ def _store(decoder, ins, operands: list, rank: int, mode: str) -> Callable:
             return
         address, coords, at = st.gathered(where(st)), _vectors(st, coordinates), st.gathered(source(st))
         stride = max(st.shared_stride, 1)
+        seen = set()
         for i in range(len(lanes)):
             lane = int(lanes[i])
+            # threads of a warp that store one box to one place do so once: compilers leave out the election there
+            key = lane >> 5, int(address[i]), int(at[i]), coords[i].tobytes()
+            if key in seen and not op:
+                continue
+            seen.add(key)
             m = _fetch_map(st, int(address[i]), lane)
             columns = coords[i][:1] if mode == "tile::scatter4" else coords[i]
             if (columns < 0).any():
