@@ -64,6 +64,7 @@ REFUSED: list[tuple[str, list[str]]] = [
     ("ok -O=2", ["for the --opt-level option: '=2' value invalid for integer argument!"]),
     ("ok -Ox", ["for the --opt-level option: 'x' value invalid for integer argument!"]),
     ("ok -O", ["for the -O option: requires a value!"]),
+    ("ok -O -o out", ["for the -O option: requires a value!"]),
     ("ok --lineinfo=maybe", ["for the --lineinfo option: 'maybe' is invalid value for boolean argument! Try 0 or 1"]),
     ("ok --gpu-name sm_90a", [BAD_CHOICE.format("gpu-name", "sm_90a")]),
     ("ok --gpu-name sm_999", [BAD_CHOICE.format("gpu-name", "sm_999")]),

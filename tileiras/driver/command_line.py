@@ -37,7 +37,7 @@ def _gpu_choices() -> tuple[tuple[str, str], ...]:
 
 def _remark_option(kind: str) -> Option:
     suffix, word = (f"-{kind}", f"{kind} ") if kind else ("", "")
-    choices = tuple((name, text.format(word)) for name, text in _REMARK_CATEGORIES)
+    choices = tuple((name, text.format(word or ("all " if name == "none" else ""))) for name, text in _REMARK_CATEGORIES)
     text = f"Category for {kind} optimization remarks" if kind else (
         "Enable all remark types (passed, missed, failed, analysis) for the specified category")
     return Option(f"remarks{suffix}", CHOICE, text, choices=choices, section="TileIR Assembler Remark Options")
@@ -183,7 +183,7 @@ def parse(arguments: list[str], program: str) -> CommandLine:
         if value is None:
             if option.kind == FLAG:
                 value = ""
-            elif index == len(arguments):
+            elif index == len(arguments) or (known.kind == INTEGER and arguments[index][:1] == "-" and option.prefix):
                 line.errors.append(f"for the {_dashes(option.name)}{option.name} option: requires a value!")
                 continue
             else:
@@ -208,6 +208,7 @@ def _unknown(argument: str, name: str, program: str, errors: list[str]) -> None:
 
 
 _COLUMN = 33
+_SECTION_NOTES = {"TileIR Assembler Remark Options": ("Filter remarks by category.",)}
 
 
 def help_text() -> str:
@@ -218,7 +219,7 @@ def help_text() -> str:
     for option in OPTIONS:
         if option.section != section:
             section = option.section
-            out += ["", f"{section}:", ""]
+            out += ["", f"{section}:", *_SECTION_NOTES.get(section, ()), ""]
         head = f"  {_dashes(option.name)}{option.name}"
         if option.kind in (VALUE, INTEGER, CHOICE) and not option.alias:
             head += f"=<{option.placeholder}>"
