@@ -90,7 +90,7 @@ class Launch:
         self.undefined = undefined
         self.watch_races = watch_races
         self.progress = Progress()
-        self.seed = 0
+        self.seed, self.strict = 0, False
         self.memory = GlobalMemory()
         self.output: list[str] = []
         self.findings: dict[int, SimulationError] = {}          # by PTX line
@@ -334,7 +334,7 @@ def choose_entry(module: ptx.Module, kernel: str | None) -> ptx.Function:
 def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Sequence = (), block=None, *,
              cluster=None, dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
              undefined: str = "propagate", races: bool = True, seed: int = 0,
-             progress: Progress | None = None) -> Report:
+             strict: bool = False, progress: Progress | None = None) -> Report:
     """Run a PTX kernel on NumPy arrays.
 
     `args`: the launch parameters in order; an array stands for a pointer to its memory (written in place), NumPy and
@@ -346,6 +346,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     such a value becomes a finding of the report.
     `races`: watch shared memory for accesses of different warps that no barrier orders; they become findings.
     `seed`: in which order and how late asynchronous operations happen; 0 is as late as may be.
+    `strict`: also find what the ISA forbids and compilers rely on: mbarriers between accesses to tensor memory without
+    tcgen05.fence, and registers of tcgen05.ld used before tcgen05.wait::ld.
     `progress`: is kept up to date, for others to read.
     Raises a SimulationError for every fault. Returns a Report."""
     if undefined not in ("raise", "propagate"):
@@ -371,7 +373,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
         report.shared_bytes, report.local_bytes = program.shared_size, program.local_size
         hits = [0] * len(program.blocks)
         budget = [max_instructions, max_instructions]
-        launch.seed = seed
+        launch.seed, launch.strict = seed, strict
         launch.progress = progress or Progress()
         launch.progress.total, launch.progress.budget = launch.ctas, budget
         try:

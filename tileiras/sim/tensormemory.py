@@ -89,7 +89,7 @@ class TensorMemory:
         self.counts = np.zeros((st.ctas // self.cluster, agents), np.int64)
         self.pipelines: dict = {}                                    # thread -> (its last operation, the agent's count of it)
         self.lines: dict[tuple[int, int], tuple[int, int]] = {}      # (cluster, agent) -> thread and line of its last access
-        self.strict = bool(getattr(st.launch, "strict", False))
+        self.strict = st.launch.strict
         self.carried: dict = {}                                      # key of a barrier -> (HAPPENED, KNOWN, AWAITED) rows
 
     # ---- who is who
@@ -126,7 +126,7 @@ class TensorMemory:
         """An agent's accesses up to `count` are finished, which a barrier makes available."""
         row = np.zeros(AGENTS * self.warps, np.int64)
         row[agent] = count
-        self._carry(cluster, key, row, row, row)
+        self._carry(cluster, key, row, np.zeros_like(row) if self.strict else row, row)
 
     def _carry(self, cluster: int, key, happened, known, awaited) -> None:
         rows = np.stack([happened, known, awaited])

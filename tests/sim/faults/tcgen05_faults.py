@@ -331,3 +331,15 @@ fault(scaled, "scale factors of a type that doesn't fit", (".block_scale.block16
 fault(scaled, "copied over the accumulator by somebody else",
       ("issued:\n", f"issued:\n@%one bra over;\nsetp.ne.u32 %p5, %me, 64;\n@%p5 bra over;\n{kit.matrix_at('%d3', 4608, SCALES)}\n"
        f"{COPY} [%tm+8], %d3;\nover:\n"), InFlight)
+
+
+# ---- what a strict launch finds besides: the ISA's rules that compilers don't keep
+
+strict = program("strict tensor pipeline", PIPELINE, lambda: [np.zeros((M, N), np.float32), IMAGE.copy()], check=equal,
+                 strict=True)
+WAIT = "tcgen05.wait::ld.sync.aligned;"
+NEXT = "add.u32 %r8, %r8, 8;"
+fault(strict, "no fence behind the wait for the commit",
+      ("@!%p5 bra DONE;\ntcgen05.fence::after_thread_sync;", "@!%p5 bra DONE;"), InFlight)
+fault(strict, "registers are used before the wait", ((WAIT, ""), (NEXT, f"{WAIT}\n{NEXT}")), InFlight)
+fault(strict, "registers are overwritten before the wait", (WAIT, f"mov.b32 %v3, 0;\n{WAIT}"), InFlight)
