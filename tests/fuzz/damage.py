@@ -38,6 +38,8 @@ SECONDS = 10
 MEMORY = 12 << 30
 SMS = ("sm_90", "sm_80", "sm_100", "sm_75", "sm_120", "sm_89")
 LEVELS = (3, 0, 1, 2)
+EXTRAS: tuple[tuple[str, ...], ...] = ((), ("--lineinfo",), (), ("--remarks=all",), (), ("--sanitize=memcheck",), ())
+"""More options; `-g` goes with -O0."""
 BATCH = 20
 """How many damaged copies of one file."""
 
@@ -55,7 +57,8 @@ class Answers:
     count: int = 0
 
 
-def answer(data: bytes, folder: pathlib.Path, gpu: str, level: int, seconds: int = SECONDS) -> tuple[int, str]:
+def answer(data: bytes, folder: pathlib.Path, gpu: str, level: int, extra: Sequence[str] = (),
+           seconds: int = SECONDS) -> tuple[int, str]:
     """(exit code, what is wrong with the answer) of one file."""
     from tileiras.driver.main import main
     source, out = folder / "damaged.tileirbc", folder / "out.cubin"
@@ -69,8 +72,8 @@ def answer(data: bytes, folder: pathlib.Path, gpu: str, level: int, seconds: int
     before = signal.signal(signal.SIGALRM, expired)
     signal.alarm(seconds)
     try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-            code = main([str(source), "-o", str(out), f"--gpu-name={gpu}", f"-O{level}"])
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")):
+            code = main([str(source), "-o", str(out), f"--gpu-name={gpu}", f"-O{level}", *extra])
     except TooSlow:
         return -1, f"more than {seconds} s"
     except SystemExit as exit_:
@@ -191,11 +194,13 @@ def campaign(count: int, seed: int, keep: pathlib.Path | None = None, limit: flo
                 if answers.count >= count or (limit and time.perf_counter() - start > limit):
                     return answers
                 gpu, level = SMS[answers.count % len(SMS)], LEVELS[answers.count // len(SMS) % len(LEVELS)]
-                code, wrong = answer(damaged, folder, gpu, level)
+                extra = EXTRAS[answers.count % len(EXTRAS)] or (("-g",) if level == 0 and answers.count % 2 else ())
+                code, wrong = answer(damaged, folder, gpu, level, extra)
                 answers.codes[code] += 1
                 answers.count += 1
                 if wrong:
-                    answers.trouble.append(f"{origin} {way.__name__} seed {seed + number} copy {copy} {gpu} -O{level}: {wrong}")
+                    answers.trouble.append(f"{origin} {way.__name__} seed {seed + number} copy {copy} {gpu} -O{level} "
+                                           f"{' '.join(extra)}: {wrong}")
                     if progress:
                         print(answers.trouble[-1], flush=True)
                     if keep is not None:
