@@ -10,9 +10,7 @@ KNOWN: dict[str, str] = {
     "Bytecode/versioning/test_version_errors.mlir": TESTING_BUILD,
     "Bytecode/invalid/invalid_structure.mlir": "of the file invalid_attribute_name.bc, whose table of strings is out of order "
                                                "as well, that is said first: all tables are checked before use",
-    "Transforms/fuse-fma.mlir": "a pass of the public optimizer; here LLVM's selection and the lowering of products decide",
-    "Transforms/loop_split.mlir": "a pass of the public optimizer, which this compiler doesn't have",
-    "Transforms/synthesize-debuginfo-scopes.mlir": "a pass of the public optimizer; entries without scopes get theirs where "
-                                                   "LLVM's metadata is made",
+    "Transforms/loop_split.mlir": "a pass of the public optimizer that this project doesn't have; the file is read, "
+                                  "verified and printed",
 }
 """By the test's path under `test`."""

@@ -116,3 +116,59 @@ def test_verify_diagnostics(text_file: Callable[[str], str], capsys: pytest.Capt
     assert tileiras_opt.main([text_file(expected), "-verify-diagnostics"]) == 0
     assert tileiras_opt.main([text_file(INVALID), "-verify-diagnostics"]) == 1
     assert "unexpected error" in capsys.readouterr().err
+
+
+HINTS = VALID.replace("{\n    return", "optimization_hints=<sm_100={num_cta_in_cga=7}, sm_1={}> {\n    return", 1)
+
+
+@pytest.mark.parametrize("options, code, said", [
+    ([], 0, []), (["-Wunsupported-hints"], 0, ["warning: expected power-of-two ≤ 16 for sm_100.num_cta_in_cga",
+                                               "warning: unknown hint key sm_1"]),
+    (["-Wunsupported-hints", "-Werr-hints"], 3, ["error: 'cuda_tile.entry' op Optimization hints verification failed"]),
+])
+def test_hints_without_effect_are_said_on_request(options: list[str], code: int, said: list[str],
+                                                  text_file: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+                                                  ) -> None:
+    path = text_file(HINTS)
+    assert tileiras_opt.main([path, *options]) == code
+    err = capsys.readouterr().err
+    assert all(f'loc("{path}":2:3): {line}' in err for line in said)
+    assert said or not err
+
+
+def test_an_older_edition_has_fewer_types_and_other_names(text_file: Callable[[str], str],
+                                                          capfd: pytest.CaptureFixture[str]) -> None:
+    power = text_file(VALID.replace("return", "%1 = constant <f32: 2.0> : tile<f32>\n%2 = pow %1, %1 : tile<f32>\nreturn"))
+    assert tileiras_opt.main([power]) == 0 and " fpowf " in capfd.readouterr().out
+    assert tileiras_opt.main([power, "--language=13.3"]) == 0 and " pow " in capfd.readouterr().out
+    assert tileiras_opt.main([power]) == 0 and " fpowf " in capfd.readouterr().out
+    scale = text_file(VALID.replace("i64", "fnv8E5M3FNU"))
+    assert tileiras_opt.main([scale]) == 0
+    assert tileiras_opt.main([scale, "--language=13.3"]) == 3
+    assert "f4E2M1FN or i1" in capfd.readouterr().err
+    with pytest.raises(SystemExit):
+        tileiras_opt.main([power, "--language=12.0"])
+
+
+def test_versions_are_listed(capfd: pytest.CaptureFixture[str]) -> None:
+    assert tileiras_translate.main(["--list-versions"]) == 0
+    assert capfd.readouterr().out == "13.1\n13.2\n13.3\n13.4\n"
+
+
+def test_several_programs_in_a_text(text_file: Callable[[str], str], capfd: pytest.CaptureFixture[str]) -> None:
+    path = text_file(VALID + VALID.replace("@m", "@n"))
+    assert tileiras_opt.main([path]) == 0
+    out = capfd.readouterr().out
+    assert out.startswith("module {\n  cuda_tile.module @m {\n") and "  cuda_tile.module @n {\n" in out
+    again = text_file(out)
+    assert tileiras_opt.main([again]) == 0 and capfd.readouterr().out == out
+    assert tileiras_opt.main([again, "--to=nv_tileaa"]) != 0
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_locations_that_bytecode_cannot_hold_are_named(text_file: Callable[[str], str],
+                                                       capfd: pytest.CaptureFixture[str]) -> None:
+    for written, kind in (('fused["a":1:1, "b":2:2]', "FusedLoc"), ('"name"("a":1:1)', "NameLoc")):
+        path = text_file(VALID.replace("return", f"return loc({written})"))
+        assert tileiras_translate.main(["--mlir-to-cudatilebc", path]) == 3
+        assert f"unsupported location, got {kind}, expected DILocAttr or CallSiteLoc" in capfd.readouterr().err

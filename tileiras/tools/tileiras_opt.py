@@ -23,7 +23,9 @@ from tileiras.errors import BytecodeError, CompileError, InputError, UsageError
 from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, add_language, read_bytes, report, write_text
 
 _LOWER_LEVEL = re.compile(r'"nv_tilea[as]\.|^ *builtin\.module|"arith\.|"scf\.', re.MULTILINE)
-CUDA_TILE_PASSES: dict[str, str | Callable[[Any], None]] = {"canonicalize": "tileiras.transforms.canonicalize:run"}
+CUDA_TILE_PASSES: dict[str, str | Callable[[Any], None]] = {
+    "canonicalize": "tileiras.transforms.canonicalize:run", "fuse-fma": "tileiras.transforms.fuse_fma:run",
+    "synthesize-debug-info-scopes": "tileiras.transforms.synthesize_debug_info_scopes:run"}
 """Passes on cuda_tile that the pipeline doesn't run: a function that is called with the top op, or its "module:name"."""
 
 
