@@ -134,7 +134,7 @@ def test_the_instruction_writes_the_same_fields():
         which = f"{ordinal}, " if field in ("box_dim", "global_dim", "global_stride", "element_stride") else ""
         wide = field in ("global_address", "global_stride")
         body += f"tensormap.replace.tile.{field}.global.b1024.b{64 if wide else 32} [%g0], {which}{value};\n"
-    out = np.zeros(160, np.uint8)
+    out = np.zeros(256, np.uint8)
     aligned = out[-out.ctypes.data % 64:][:128]
     run(body, [aligned])
     assert aligned.tobytes() == m.encode()
@@ -147,6 +147,18 @@ def test_the_instruction_writes_the_same_fields():
 def test_replacements_that_dont_exist(text):
     with pytest.raises(InvalidInstruction):
         run(f"mov.u32 %r1, 0; tensormap.replace.{text};", [np.zeros(128, np.uint8)])
+
+
+def test_a_map_of_an_array():
+    array = np.zeros((4, 10, 64), np.float16)[:, :8]
+    d = sim.decode(sim.tensor_map(array, (1, 8, 32), swizzle=64).encode(256))
+    assert (d.address, d.element, d.sizes, d.strides, d.box) == (256, "f16", (64, 8, 4), (128, 1280), (32, 8, 1))
+    with pytest.raises(DescriptorError, match="contiguous"):
+        sim.tensor_map(array[:, :, ::2], (1, 1, 8))
+    with pytest.raises(DescriptorError, match="no elements"):
+        sim.tensor_map(np.zeros((4, 4), np.complex64), (4, 4))
+    with pytest.raises(DescriptorError, match="multiple of 16"):
+        sim.tensor_map(array, (1, 1, 7))
 
 
 def test_the_drivers_types_are_all_there():

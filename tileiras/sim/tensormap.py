@@ -5,7 +5,7 @@ are known only by guess). A map with an impossible field is a DescriptorError.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -68,6 +68,36 @@ class MapArgument:
     the array's memory begins."""
     array: np.ndarray
     encode: Callable[[int], bytes]
+
+
+_ELEMENTS = {"uint8": "u8", "int8": "u8", "uint16": "u16", "int16": "u16", "uint32": "u32", "int32": "s32", "uint64": "u64",
+             "int64": "s64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16", "bool": "u8"}
+
+
+def tensor_map(array: np.ndarray, box: Sequence[int], *, element: str | None = None, **options) -> MapArgument:
+    """A launch argument: the tiled tensor map of a NumPy array.
+
+    `box`: elements in each dimension of a box, in the order of the array's axes (innermost last). `element`: the map's
+    element type; by default that of the array's dtype (8-bit floats as u8). `options`: swizzle, interleave, steps
+    (innermost first), nan_fill, ... of `tileiras.layout.tensormap.TensorMap`. Raises DescriptorError for what
+    cuTensorMapEncodeTiled refuses."""
+    from tileiras.layout.tensormap import TensorMap, TensorMapError
+    name = array.dtype.name
+    kind = element or _ELEMENTS.get(name) or ("u8" if array.itemsize == 1 else None)
+    if kind is None:
+        raise DescriptorError(f"tensor maps have no elements of type {name}")
+    if array.ndim and array.size and array.strides[-1] != array.itemsize:
+        raise DescriptorError("the array's last axis must be contiguous")
+    strides = tuple(int(s) for s in array.strides[-2::-1])
+
+    def encode(address: int) -> bytes:
+        made = TensorMap(address, kind, tuple(array.shape[::-1]), strides, tuple(box)[::-1], **options)
+        try:
+            return made.encode()
+        except TensorMapError as error:
+            raise DescriptorError(str(error)) from error
+    encode(0)
+    return MapArgument(array, encode)
 
 
 def _get(value: int, at: int, bits: int) -> int:
