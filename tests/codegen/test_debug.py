@@ -49,6 +49,12 @@ def source_lines(cubin: bytes, folder: pathlib.Path, *options: str) -> list[tupl
                                               and sum(re.findall(r'"([^"]*)", line (\d+)', line), ()))]
 
 
+def op_of(line: str) -> str:
+    """The op on a line of a program's text."""
+    found = re.match(r"\s*(?:%[^=]* = )?(\w+)", line)
+    return found[1] if found else ""
+
+
 def line_of(text: str, name: str = "k_activation.py") -> str:
     """The number of the first line of a file of the suite that holds a text."""
     lines = (pathlib.Path(__file__).parents[1] / "kernels" / name).read_text().split("\n")
@@ -103,7 +109,7 @@ def test_places_in_the_program(kernel_bytecode: Callable[..., bytes]) -> None:
     text = disassemble(bytecode).split("\n")
     ptx = tileiras.compile(bytecode, "sm_90", lineinfo=True).ptx
     pairs = re.findall(r"\.loc\t\d+ (\d+) \d+(?:, [^\n]*)?\n\t\.loc_intermediate\t\d+ (\d+) (\d+)\n", ptx)
-    shown = {(line, text[int(row) - 1].split(" = ")[-1].split()[0]) for line, row, _ in pairs}
+    shown = {(line, op_of(text[int(row) - 1])) for line, row, _ in pairs}
     assert {(line_of("x * ct.tanh(softplus_tile(x))"), "tanh"), (line_of("ct.log(1.0 + ct.exp("), "log")} <= shown
     assert {column for _, _, column in pairs} <= {"2", "4"}  # the entry, and what is directly in it
 
@@ -242,3 +248,78 @@ def test_no_op_loses_its_place(name: str, kernel_bytecode: Callable[..., bytes])
     options = CompileOptions(find_target("sm_90"))
     run(read(kernel_bytecode(name)), options.target, options, after=after)
     assert not lost
+
+
+def line_rows(section: bytes) -> tuple[list[str], list[tuple[int, int]]]:
+    """The names of files, and (file number, line) of every row of a DWARF 2 or 3 line table (DWARF 3, section 6.2)."""
+    def leb(at: int, signed: bool = False) -> tuple[int, int]:
+        value = shift = 0
+        while True:
+            byte = section[at]
+            at, value, shift = at + 1, value | (byte & 0x7F) << shift, shift + 7
+            if not byte & 0x80:
+                return (value - (1 << shift) if signed and byte & 0x40 else value), at
+
+    length, version, header = struct.unpack_from("<IHI", section)
+    assert version in (2, 3) and section[10] == 1
+    line_base, line_range, opcode_base = struct.unpack_from("<bBB", section, 12)
+    lengths = section[15:14 + opcode_base]
+    at = section.index(b"\0\0", 14 + opcode_base) + 2
+    names = [""]
+    while section[at]:
+        names.append(section[at:section.index(b"\0", at)].decode())
+        at = section.index(b"\0", at) + 1
+        for _ in range(3):
+            _, at = leb(at)
+    at, end, file, line = 10 + header, 4 + length, 1, 1
+    rows = []
+    while at < end:
+        opcode, at = section[at], at + 1
+        if opcode >= opcode_base:
+            line += line_base + (opcode - opcode_base) % line_range
+            rows.append((file, line))
+        elif opcode == 0:
+            size, at = leb(at)
+            if section[at] == 1:
+                file, line = 1, 1
+            at += size
+        elif opcode == 1:
+            rows.append((file, line))
+        elif opcode == 3:
+            change, at = leb(at, signed=True)
+            line += change
+        elif opcode == 4:
+            file, at = leb(at)
+        elif opcode == 9:
+            at += 2
+        else:
+            for _ in range(lengths[opcode - 1]):
+                _, at = leb(at)
+    return names, rows
+
+
+@pytest.mark.parametrize("gpu_name, opt_level", [("sm_80", 0), ("sm_90", 3), ("sm_120", 3)])
+def test_machine_code_has_its_line_of_the_program(gpu_name: str, opt_level: int, kernel_bytecode: Callable[..., bytes]) -> None:
+    bytecode = kernel_bytecode("mish_f32")
+    held = sections(tileiras.compile(bytecode, gpu_name, opt_level, lineinfo=True).cubin)
+    names, rows = line_rows(held[".nv.tileir.debug_line"])
+    text = disassemble(bytecode).split("\n")
+    shown = {op_of(text[line - 1]) for file, line in rows if names[file].startswith(".nv.tileir.")}
+    assert {"tanh", "log", "exp", "load_view_tko", "store_view_tko"} <= shown
+    names, rows = line_rows(held[".debug_line"])
+    assert line_of("x * ct.tanh(softplus_tile(x))") in {str(line) for file, line in rows if names[file] == "k_activation.py"}
+
+
+def test_several_kernels_share_the_text(kernel_bytecode: Callable[..., bytes]) -> None:
+    first, second = (read(kernel_bytecode(name)) for name in ("mish_f32", "softmax_16x256_f16"))
+    entry = second.body.block.first_op
+    assert entry is not None
+    entry.detach()
+    first.body.block.add_op(entry)
+    bytecode = write(first)
+    for options in ({"lineinfo": True}, {"opt_level": 0, "device_debug": True}):
+        held = sections(tileiras.compile(bytecode, "sm_90", **options).cubin)  # type: ignore[arg-type]
+        [name] = [name for name in held if name.startswith(".nv.tileir.debug_txt.")]
+        assert held[name].decode() + "\n" == disassemble(bytecode)
+        names = line_rows(held[".debug_line"])[0]
+        assert {"k_activation.py", "k_norm.py"} <= set(names)
