@@ -90,6 +90,8 @@ class TensorMemory:
         self.pipelines: dict = {}                                    # thread -> (its last operation, the agent's count of it)
         self.lines: dict[tuple[int, int], tuple[int, int]] = {}      # (cluster, agent) -> thread and line of its last access
         self.strict = st.launch.strict
+        self.changes = 0                                             # of knowledge, to see whether a release is news
+        self.told: tuple | None = None                               # the last release of a single thread
         self.carried: dict = {}                                      # key of a barrier -> (HAPPENED, KNOWN, AWAITED) rows
 
     # ---- who is who
@@ -101,6 +103,11 @@ class TensorMemory:
     # ---- order
     def release(self, lanes: np.ndarray, key) -> None:
         """The threads' warps make what they know available at a barrier."""
+        if len(lanes) == 1:                                          # the threads of a warp one by one: once is enough
+            told = key, int(lanes[0]) // 32, self.changes
+            if told == self.told:
+                return
+            self.told = told
         for cluster, rows in self._rows(lanes):
             agents = AGENTS * (rows % self.warps)
             know = self.flat[rows]
@@ -120,6 +127,7 @@ class TensorMemory:
         for cluster, rows in self._rows(lanes):
             found = self.carried.get((cluster, key))
             if found is not None:
+                self.changes += 1
                 self.flat[rows, :3] = np.maximum(self.flat[rows, :3], found)
 
     def complete(self, cluster: int, key, agent: int, count: int) -> None:
@@ -150,6 +158,7 @@ class TensorMemory:
         """tcgen05.fence::before_thread_sync or after_thread_sync."""
         rows = np.unique(lanes // 32)
         know = self.flat[rows]
+        self.changes += 1
         if before:
             agents = AGENTS * (rows % self.warps)
             know[np.arange(len(rows)), KNOWN, agents + ISSUED] = self.counts[rows // self.warps, agents + ENGINE]
@@ -162,6 +171,7 @@ class TensorMemory:
         """tcgen05.wait::ld or wait::st: the warp's own loads or stores are finished."""
         rows = np.unique(lanes // 32)
         agents = AGENTS * (rows % self.warps) + kind
+        self.changes += 1
         for level in (HAPPENED, KNOWN):
             self.flat[rows, level, agents] = self.counts[rows // self.warps, agents]
 
@@ -171,6 +181,7 @@ class TensorMemory:
         `level`: what of the warp's knowledge counts. Returns the agent's count of it. Use out of order is a finding."""
         cluster, warp = self.warp_of(lane)
         agent = AGENTS * warp + kind
+        self.changes += 1
         self.counts[cluster, agent] += 1
         count = int(self.counts[cluster, agent])
         self.lines[cluster, agent] = lane, self.st.where()
