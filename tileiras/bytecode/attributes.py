@@ -61,7 +61,7 @@ ENUMS: dict[str, type[EnumAttr]] = {
     "rounding": attrs.RoundingAttr, "overflow": attrs.OverflowAttr, "signedness": attrs.SignednessAttr,
     "predicate": attrs.ComparisonPredicateAttr, "ordering": attrs.ComparisonOrderingAttr,
     "memory_ordering": attrs.MemoryOrderingSemanticsAttr, "memory_scope": attrs.MemoryScopeAttr,
-    "rmw_mode": attrs.AtomicRMWModeAttr, "visibility": attrs.SymbolVisibilityAttr,
+    "rmw_mode": attrs.AtomicRMWModeAttr, "multimem": attrs.MultimemReductionAttr, "visibility": attrs.SymbolVisibilityAttr,
 }
 UNIT = UnitAttr()
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
-from tileiras.bytecode.version import SUPPORTED_VERSIONS, Version, supported_range
+from tileiras.bytecode.version import DEVELOPMENT_VERSIONS, SUPPORTED_VERSIONS, Version, supported_range
 from tileiras.bytecode.wire import align, append_varint, malformed, pad_to, read_count, read_varint
 from tileiras.errors import BytecodeError
 
@@ -28,14 +28,14 @@ _OFFSET_FORMATS = {4: "I", 8: "Q"}
 
 
 def read_header(data: bytes) -> Version:
-    """The version; raises BytecodeError where this isn't Tile IR bytecode or of a version not in SUPPORTED_VERSIONS."""
+    """The version; raises BytecodeError where this isn't Tile IR bytecode or of a version that isn't known."""
     if data[:len(MAGIC)] != MAGIC:
         hint = " (it looks like MLIR bytecode instead)" if data[:len(MLIR_MAGIC)] == MLIR_MAGIC else ""
         raise BytecodeError(f"input does not correspond to Tile IR bytecode{hint}: {_wrong_magic(data)}")
     if len(data) < HEADER_BYTES:
         raise malformed(len(data), "unexpected end of data while reading the version")
     version = Version(*struct.unpack_from("<BBH", data, len(MAGIC)))
-    if version not in SUPPORTED_VERSIONS:
+    if version not in SUPPORTED_VERSIONS and version not in DEVELOPMENT_VERSIONS:
         raise BytecodeError(f"unsupported Tile version {'.'.join(map(str, version))}, this reader supports versions "
                             f"{supported_range()}")
     return version

@@ -15,7 +15,7 @@ reads `name:kind`; `?` is announced by a flag, as is every `unit` attribute, whi
 count optional attributes, then optional operands, in order. `@13.3` is the version a field came with; `=full` is what
 it means in older files. The flags stand in a version only if some flagged field exists in it.
 
-Sources: public `BytecodeOpcodes.td` and `Ops.td` (13.1 to 13.3), cuTile Python `_bytecode/encodings.py` (13.4).
+Sources: public `BytecodeOpcodes.td` and `Ops.td` (13.1 to 13.3), cuTile Python `_bytecode/encodings.py` (13.4, 13.5).
 """
 from __future__ import annotations
 
@@ -129,11 +129,17 @@ _TABLE = """
 0x73 MakeGatherScatterView 13.3
 0x74 MakeStridedView 13.3
 0x75 AtomicRedViewTko 13.3 memory_ordering_semantics:memory_ordering memory_scope:memory_scope mode:rmw_mode
+    inbounds:bools@13.5
 0x76 Insert 13.4
 0x77 GdcLaunchDependentsTko 13.4
 0x78 GdcWaitTko 13.4
 0x79 FPowI 13.4
 0x7A MemoryFenceAliasTko 13.4
+0x7B MultimemLoadReduceViewTko 13.5 memory_ordering_semantics:memory_ordering memory_scope?:memory_scope
+    reduction:multimem inbounds:bools
+0x7C MultimemReduceViewTko 13.5 memory_ordering_semantics:memory_ordering memory_scope:memory_scope
+    reduction:multimem inbounds:bools
+0x7D MultimemStoreViewTko 13.5 memory_ordering_semantics:memory_ordering memory_scope?:memory_scope inbounds:bools
 """
 
 _LATER_VALUES = {("PrintTko", "token"): Version(13, 2), ("PrintTko", "result_token"): Version(13, 2)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, FunctionType, StringAttr, i32
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, FunctionType, StringAttr, i32
 from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue, SSAValues, Use
 
 from tileiras.bytecode import container
@@ -18,7 +18,7 @@ from tileiras.bytecode.container import read_header, read_sections, read_table
 from tileiras.bytecode.debug import UNKNOWN, DebugReader
 from tileiras.bytecode.plan import COUNTED, UNIT, Plan, plans
 from tileiras.bytecode.types import TypeReader
-from tileiras.bytecode.version import V13_3, Version
+from tileiras.bytecode.version import V13_3, V13_5, Version
 from tileiras.bytecode.wire import malformed, read_count, read_varint
 from tileiras.dialects.base import OPERAND_SEGMENTS
 from tileiras.dialects.cuda_tile.attrs import OptimizationHintsAttr
@@ -32,6 +32,8 @@ MAX_REGION_DEPTH = 64
 MODULE_NAME = "kernels"
 
 _PRIVATE, _KERNEL, _HAS_HINTS = 1, 2, 4
+_EXTERNAL = _HAS_HINTS
+"""What the bit means since 13.5."""
 
 
 class BytecodeInfo:
@@ -127,10 +129,19 @@ class ModuleReader:
         debug_index, pos = read_varint(data, pos + 1)
         name = self.attributes.string(name_index)
         hints = None
-        if flags & _KERNEL and flags & _HAS_HINTS:
+        if self.version >= V13_5 and flags & _KERNEL and flags & _EXTERNAL:
+            raise malformed(offset + pos, f"function '{name}' cannot be both kernel and external")
+        always = self.version >= V13_5      # from then on hints stand in every kernel, and attributes of arguments behind
+        if flags & _KERNEL and (always or flags & _HAS_HINTS):
             hints, pos = self.attributes.read_tagged(data, pos)
             if not isinstance(hints, OptimizationHintsAttr):
                 raise malformed(offset + pos, f"invalid optimization hints attribute for function '{name}'")
+            if always and not hints.value.data:
+                hints = None
+        if always:
+            given, pos = self.attributes.read_tagged(data, pos)
+            if not isinstance(given, ArrayAttr) or any(not isinstance(a, DictionaryAttr) or a.data for a in given):
+                raise malformed(offset + pos, f"attributes of arguments of function '{name}' are not supported")
         length, pos = read_varint(data, pos)
         if length > len(data) - pos:
             raise malformed(offset + pos, f"function body length {length} exceeds remaining bytecode data "

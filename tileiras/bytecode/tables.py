@@ -173,10 +173,12 @@ class TypeTable:
 
 
 class DebugTable:
-    """Debug attributes by index; 0 is the unknown location."""
+    """Debug attributes by index; 0 is the unknown location. `subprogram_flags`: subprograms end in a word of flags, since 13.5
+    and zero so far."""
 
-    def __init__(self, strings: BytesTable, original: DebugReader | None = None) -> None:
+    def __init__(self, strings: BytesTable, original: DebugReader | None = None, subprogram_flags: bool = False) -> None:
         self._strings = strings
+        self._subprogram_end = (0,) if subprogram_flags else ()
         self.items: list[bytes] = []
         self._index: dict[Attribute, int] = {}
         self._seen: dict[int, tuple[Attribute, int]] = {}
@@ -209,7 +211,7 @@ class DebugTable:
         if isinstance(attr, DICompileUnitAttr):
             return self._record(debug.COMPILE_UNIT, attr.file)
         if isinstance(attr, DISubprogramAttr):
-            return self._record(debug.SUBPROGRAM, *attr.data)
+            return self._record(debug.SUBPROGRAM, *attr.data, *self._subprogram_end)
         if isinstance(attr, DILexicalBlockAttr):
             return self._record(debug.LEXICAL_BLOCK, *attr.data)
         if isinstance(attr, DILocAttr):

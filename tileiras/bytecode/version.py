@@ -26,8 +26,11 @@ V13_1 = Version(13, 1)
 V13_2 = Version(13, 2)
 V13_3 = Version(13, 3)
 V13_4 = Version(13, 4)
+V13_5 = Version(13, 5)
 
 SUPPORTED_VERSIONS: tuple[Version, ...] = (V13_1, V13_2, V13_3, V13_4)
+DEVELOPMENT_VERSIONS: tuple[Version, ...] = (V13_5,)
+"""What the frontend's development version writes: read and written as far as the frontend shows it, and not announced."""
 TESTING_MAJOR = 250
 """Versions from here on aren't of the language: tests add them."""
 

@@ -27,7 +27,15 @@ from tileiras.bytecode.attributes import float_to_bits
 from tileiras.bytecode.container import append_header, append_table, section
 from tileiras.bytecode.optable import OpRow, WireAttr, rows_by_name
 from tileiras.bytecode.tables import BytesTable, DebugTable, TypeTable
-from tileiras.bytecode.version import CURRENT_VERSION, SUPPORTED_VERSIONS, V13_3, Version, supported_range
+from tileiras.bytecode.version import (
+    CURRENT_VERSION,
+    DEVELOPMENT_VERSIONS,
+    SUPPORTED_VERSIONS,
+    V13_3,
+    V13_5,
+    Version,
+    supported_range,
+)
 from tileiras.bytecode.wire import append_int_list, append_signed_varint, append_varint, pad_to
 from tileiras.dialects.base import OPERAND_SEGMENTS
 from tileiras.dialects.cuda_tile.attrs import (
@@ -64,7 +72,7 @@ def write(module: Module, version: Version | str | None = None, keep_tables: boo
             raise BytecodeError(f"unsupported Tile version {version}, this writer supports versions "
                                 f"{supported_range()}") from None
     target = version or (info.version if info else CURRENT_VERSION)
-    if target not in SUPPORTED_VERSIONS:
+    if target not in SUPPORTED_VERSIONS and target not in DEVELOPMENT_VERSIONS:
         raise BytecodeError(f"unsupported Tile version {target}, this writer supports versions {supported_range()}")
     return ModuleWriter(target, info if keep_tables and info and info.version == target else None).write(module)
 
@@ -77,7 +85,7 @@ class ModuleWriter:
         self.strings = BytesTable(original.strings if original else ())
         self.types = TypeTable(version, original.types if original else None)
         self.constants = BytesTable(original.constants if original else ())
-        self.debug = DebugTable(self.strings, original.debug if original else None)
+        self.debug = DebugTable(self.strings, original.debug if original else None, version >= V13_5)
         self.debug_runs: list[list[int]] = []
         self.rows = rows_by_name()
         self._at: Attribute | None = None
@@ -133,10 +141,16 @@ class ModuleWriter:
             raise BytecodeError("'cuda_tile.entry' op requires attribute 'function_type'")
         append_varint(out, self.types.add(signature))
         hints = op.properties.get("optimization_hints")
-        out.append(_KERNEL | (0 if hints is None else _HAS_HINTS))
-        append_varint(out, len(self.debug_runs))
-        if hints is not None:
-            self.tagged(out, hints)
+        if self.version >= V13_5:       # hints and attributes of arguments always stand there
+            out.append(_KERNEL)
+            append_varint(out, len(self.debug_runs))
+            self.tagged(out, OptimizationHintsAttr(DictionaryAttr({})) if hints is None else hints)
+            self.tagged(out, ArrayAttr([]))
+        else:
+            out.append(_KERNEL | (0 if hints is None else _HAS_HINTS))
+            append_varint(out, len(self.debug_runs))
+            if hints is not None:
+                self.tagged(out, hints)
         body = bytearray()
         block = op.body.block
         values = {arg: i for i, arg in enumerate(block.args)}

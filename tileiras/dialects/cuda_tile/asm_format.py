@@ -99,7 +99,7 @@ _TABLE: dict[str, str] = {
                       "attr-dict : T(pointers) , T(val) { , T(mask) }? -> T(result) , T(result_token)",
     "atomic_rmw_tko": f"%memory_ordering_semantics %memory_scope $pointers , %mode , $arg {{ , $mask }}? {_TOKEN} "
                       "attr-dict : T(pointers) , T(arg) { , T(mask) }? -> T(result) , T(result_token)",
-    "atomic_red_view_tko": f"ordering(red) $view [ $index ] , %mode , $value {_SPACED_TOKEN} attributes-dict : "
+    "atomic_red_view_tko": f"ordering(red) $view [ $index ] , %mode , $value {_SPACED_TOKEN} {_BOUNDS} attributes-dict : "
                            "T(value) , T(view) index_types -> T(result_token)",
     "gdc_launch_dependents_tko": f"{_SPACED_TOKEN} attr-dict -> T(result_token)",
     "gdc_wait_tko": f"{_SPACED_TOKEN} attr-dict -> T(result_token)",

@@ -89,6 +89,14 @@ class AtomicRMWModeAttr(EnumAttr):
 
 
 @irdl_attr_definition
+class MultimemReductionAttr(EnumAttr):
+    """How a multimem op reduces (13.5)."""
+
+    name = "cuda_tile.multimem_reduction"
+    CASES = ("add", "min", "max", "and", "or", "xor", "umin", "umax")
+
+
+@irdl_attr_definition
 class MemoryScopeAttr(EnumAttr):
     name = "cuda_tile.memory_scope"
     CASES = ("tl_blk", "device", "sys")

@@ -27,12 +27,12 @@ class AtomicRMWTko(CudaTileOp):
 
 
 class AtomicRedViewTko(CudaTileOp):
-    """Since 13.3."""
+    """Since 13.3; `inbounds`, since 13.5, as in LoadViewTko."""
 
     name = "cuda_tile.atomic_red_view_tko"
     OPERANDS = "view index* value token?"
     RESULTS = "result_token"
-    ATTRS = "memory_ordering_semantics memory_scope mode"
+    ATTRS = "memory_ordering_semantics memory_scope mode inbounds?"
 
 
 class GdcLaunchDependentsTko(CudaTileOp):
@@ -148,6 +148,33 @@ class MemoryFenceAliasTko(CudaTileOp):
     RESULTS = "result_token"
 
 
+class MultimemLoadReduceViewTko(CudaTileOp):
+    """Since 13.5; `inbounds` as in LoadViewTko."""
+
+    name = "cuda_tile.multimem_load_reduce_view_tko"
+    OPERANDS = "view index* token?"
+    RESULTS = "reduced_values result_token"
+    ATTRS = "memory_ordering_semantics memory_scope? reduction inbounds?"
+
+
+class MultimemReduceViewTko(CudaTileOp):
+    """Since 13.5; `inbounds` as in LoadViewTko."""
+
+    name = "cuda_tile.multimem_reduce_view_tko"
+    OPERANDS = "view tile index* token?"
+    RESULTS = "result_token"
+    ATTRS = "memory_ordering_semantics memory_scope reduction inbounds?"
+
+
+class MultimemStoreViewTko(CudaTileOp):
+    """Since 13.5; `inbounds` as in LoadViewTko."""
+
+    name = "cuda_tile.multimem_store_view_tko"
+    OPERANDS = "view tile index* token?"
+    RESULTS = "result_token"
+    ATTRS = "memory_ordering_semantics memory_scope? inbounds?"
+
+
 class Offset(CudaTileOp):
     name = "cuda_tile.offset"
     OPERANDS = "ptr offset"
@@ -176,3 +203,6 @@ OPS: tuple[type[CudaTileOp], ...] = (
     GetIndexSpaceShape, GetTensorShape, JoinTokens, LoadPtrTko, LoadViewTko, MakeGatherScatterView, MakePartitionView,
     MakeStridedView, MakeTensorView, MakeToken, MemoryFenceAliasTko, Offset, StorePtrTko, StoreViewTko,
 )
+
+DEVELOPMENT_OPS: tuple[type[CudaTileOp], ...] = (MultimemLoadReduceViewTko, MultimemReduceViewTko, MultimemStoreViewTko)
+"""Read and written, but without a text form: no program with them is valid."""

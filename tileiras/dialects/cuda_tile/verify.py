@@ -97,6 +97,9 @@ _TABLE: dict[str, str] = {
     "make_strided_view": "tensor_view:tview -> result:sview",
     "make_tensor_view": "base:ptr0 dynamicShape*:int0 dynamicStrides*:int0 -> result:tview",
     "make_token": "-> result:token",
+    "multimem_load_reduce_view_tko": "view:view index*:int token?:token -> reduced_values:tile result_token:token",
+    "multimem_reduce_view_tko": "view:view tile:tile index*:int token?:token -> result_token:token",
+    "multimem_store_view_tko": "view:view tile:tile index*:int token?:token -> result_token:token",
     "offset": "ptr:ptr offset:int -> result:ptr ; types result ptr ; all_shapes ptr offset result",
     "store_ptr_tko": "destination:ptr value:tile mask?:i1 token?:token -> result_token:token ; "
                      "store_types destination value ; store_mask destination mask",

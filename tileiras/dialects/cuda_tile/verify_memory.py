@@ -165,6 +165,11 @@ def _atomic_red_view(op: Any) -> None:
     _atomic_indices(op, tile.rank)
 
 
+def _multimem(op: Any) -> None:
+    """No view has the pointers that these ops ask for: how they are written isn't public (docs/deviations.md)."""
+    raise InvalidOp(op, "expected a multicast pointer, but got none")
+
+
 def _atomic_indices(op: Any, rank: int) -> None:
     if len(op.index) != rank:
         raise InvalidOp(op, f"expected {rank} index operand(s) for view with tile rank {rank}, got {len(op.index)}")
@@ -270,6 +275,7 @@ ATTRIBUTE_RULES: dict[str, Rule] = {"alloca": _nonnegative}
 OP_RULES: dict[str, Rule] = {
     "load_ptr_tko": _load_ptr, "store_ptr_tko": _store_ptr, "load_view_tko": _load_view, "store_view_tko": _store_view,
     "atomic_rmw_tko": _atomic_rmw, "atomic_cas_tko": _atomic_cas, "atomic_red_view_tko": _atomic_red_view,
+    "multimem_load_reduce_view_tko": _multimem, "multimem_reduce_view_tko": _multimem, "multimem_store_view_tko": _multimem,
     "get_index_space_shape": _index_space, "get_tensor_shape": _tensor_shape, "make_tensor_view": _tensor_view,
     "make_partition_view": _tile_view, "make_strided_view": _tile_view, "make_gather_scatter_view": _tile_view,
     "alloca": _alloca, "join_tokens": _join_tokens, "print_tko": _print,
