@@ -49,9 +49,16 @@ def copies(st) -> Copies:
 def land(st, copy: Copy, chosen) -> None:
     """Write copied bytes to shared memory (`chosen`: index of the copy's threads, or a full slice)."""
     at = copy.off[chosen] // (copy.size * copy.count)
-    st.views["shared"].of(copy.size, copy.count)[at] = copy.data[chosen]
-    if st.shadow is not None:
-        st.shadow.write("shared", copy.off[chosen], copy.size * copy.count, copy.lanes[chosen])
+    view, data = st.views["shared"].of(copy.size, copy.count), copy.data[chosen]
+    if st.shadow is None:
+        view[at] = data
+    else:
+        def differs() -> np.ndarray:
+            return (view[at] != data).reshape(len(at), -1).any(axis=1)
+
+        def put() -> None:
+            view[at] = data
+        st.shadow.write("shared", copy.off[chosen], copy.size * copy.count, copy.lanes[chosen], differs, differs, store=put)
     st.written_views["shared"].of(copy.size, copy.count)[at] = mem.UNSIGNED[copy.size](mem._FULL[copy.size])
 
 
