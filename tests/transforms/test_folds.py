@@ -141,6 +141,12 @@ INTEGER_IDENTITIES: list[tuple[str, str]] = [
     ("select", "%q = cmpi less_than %x, %y, unsigned : {t} -> tile<{n}xi1>\n%u = constant <i1: true> : tile<{n}xi1>\n"
                "%v = constant <i1: false> : tile<{n}xi1>\n%s = select %q, %u, %v : tile<{n}xi1>, tile<{n}xi1>\n"
                "%r = exti %s unsigned : tile<{n}xi1> -> {t}"),
+    ("select", "%q = cmpi equal %x, %y, signed : {t} -> tile<{n}xi1>\n%r = select %q, %x, %y : tile<{n}xi1>, {t}"),
+    ("select", "%q = cmpi not_equal %y, %x, unsigned : {t} -> tile<{n}xi1>\n%r = select %q, %x, %y : tile<{n}xi1>, {t}"),
+    ("xori", "%q = cmpi less_than %x, %y, signed : {t} -> tile<{n}xi1>\n%u = constant <i1: true> : tile<{n}xi1>\n"
+             "%v = xori %q, %u : tile<{n}xi1>\n%r = select %v, %x, %y : tile<{n}xi1>, {t}"),
+    ("nothing", "%q = cmpi less_than %x, %y, signed : {t} -> tile<{n}xi1>\n%s = select %q, %x, %y : tile<{n}xi1>, {t}\n"
+                "%r = select %q, %y, %s : tile<{n}xi1>, {t}"),
     ("nothing", const("-7") + const("5", "%d") + "%m = addi %x, %c : {t}\n%r = addi %m, %d : {t}"),
     ("nothing", const("-7") + const("5", "%d") + "%m = muli %x, %c : {t}\n%r = muli %m, %d : {t}"),
     ("nothing", const("3") + const("6", "%d") + "%m = xori %x, %c : {t}\n%r = xori %m, %d : {t}"),

@@ -21,7 +21,8 @@ from tileiras.transforms.rules import (  # noqa: F401  (each fills the table)
     integers,
     shapes,
 )
-from tileiras.transforms.rules.control import forward_if_results, forward_loop_invariants, inline_constant_if
+from tileiras.transforms.rules.choice import forward_if_results
+from tileiras.transforms.rules.control import WORDS, forward_loop_invariants, inline_constant_if
 
 shapes.install()
 
@@ -39,7 +40,7 @@ def run(top: Operation, options: Any = None) -> None:
                 if inlined is not None:
                     op = inlined
                     continue
-                forward_if_results(op)
+                forward_if_results(op, WORDS)
             elif isinstance(op, (arith.For, aa.Loop)):
                 forward_loop_invariants(op)
             if op.regions:

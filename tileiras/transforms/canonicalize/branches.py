@@ -26,7 +26,8 @@ from tileiras.dialects.cuda_tile.ops import (
     Yield,
 )
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.transforms.canonicalize.rewriting import boolean, erase, erase_from, make, negate, negated, replace
+from tileiras.transforms.canonicalize.rewriting import WORDS, boolean, erase, make, negate, negated, replace
+from tileiras.transforms.rules.choice import forward_if_results, inline_branch
 
 _ENDS: dict[type[Operation], tuple[type[Operation], ...]] = {
     For: (Continue,), Loop: (Continue, Break), Entry: (Return,), If: (Yield, Return, Continue, Break),
@@ -61,24 +62,8 @@ def _may_end_here(op: Operation, end: Operation) -> bool:
     return isinstance(end, allowed)
 
 
-def _inline(op: Any, region: Region) -> bool:
-    """Put a branch in the place of the `if`."""
-    end = _end(region)
-    assert end is not None
-    if not isinstance(end, Yield) and not _may_end_here(op, end):
-        return False
-    block = op.parent
-    for inner in list(region.block.ops):
-        inner.detach()
-        if inner is not end or not isinstance(end, Yield):
-            block.insert_op_before(inner, op)
-    if isinstance(end, Yield):
-        values = tuple(end.operands)
-        end.erase()
-        replace(op, values)
-    else:
-        erase_from(op)
-    return True
+def _inline(op: Any, index: int) -> bool:
+    return inline_branch(op, index, WORDS, lambda end: _may_end_here(op, end))
 
 
 def _select(before: Operation, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
@@ -137,32 +122,27 @@ def drop_unused_results(op: Any) -> bool:
 
 
 def forward_yielded(op: Any) -> bool:
-    """A result that both branches yield alike is that value; true and false are the condition, or its negation."""
+    """A result that every branch yields alike, where it comes back, is that value (`rules/choice.py`)."""
+    return forward_if_results(op, WORDS)
+
+
+def booleans_to_condition(op: Any) -> bool:
+    """A result of true and false is the condition, or its negation."""
     if not op.results or not all(isinstance(_end(region), Yield) for region in op.regions):
         return False
     changed = False
     for result, yes, no in zip(op.results, _yielded(op.thenRegion), _yielded(op.elseRegion)):
-        if result.first_use is None:
-            continue
-        value = yes if yes is no else None
         sides = boolean(yes), boolean(no)
-        if value is None and result.type == op.operands[0].type and sides in ((True, False), (False, True)):
-            value = op.operands[0] if sides[0] else negate(op, op.operands[0])
-        if value is not None:
-            result.replace_all_uses_with(value)
-            changed = True
+        if result.first_use is None or result.type != op.operands[0].type or sides not in ((True, False), (False, True)):
+            continue
+        result.replace_all_uses_with(op.operands[0] if sides[0] else negate(op, op.operands[0]))
+        changed = True
     return changed
 
 
 def take_known_branch(op: Any) -> bool:
     condition = boolean(op.operands[0])
-    if condition is None:
-        return False
-    region = op.regions[0 if condition else 1]
-    if not region.blocks:
-        erase(op)
-        return True
-    return _inline(op, region)
+    return condition is not None and _inline(op, 0 if condition else 1)
 
 
 def results_to_selects(op: Any) -> bool:
@@ -309,10 +289,10 @@ def move_else_behind(op: Any) -> bool:
         return False
     new = make(op, If, (op.operands[0],), (), regions=[Region(), Region()])
     op.thenRegion.move_blocks(new.thenRegion)
-    return _inline(op, op.elseRegion)
+    return _inline(op, 1)
 
 
 BRANCH_RULES: tuple[Callable[[Any], bool], ...] = (
-    swap_negated, drop_unused_results, forward_yielded, take_known_branch, results_to_selects, drop_empty_else,
-    merge_with_previous, merge_nested, move_else_behind,
+    swap_negated, drop_unused_results, forward_yielded, booleans_to_condition, take_known_branch, results_to_selects,
+    drop_empty_else, merge_with_previous, merge_nested, move_else_behind,
 )

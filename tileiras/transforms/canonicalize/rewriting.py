@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr
 from tileiras.dialects.cuda_tile.op import CudaTileOp
-from tileiras.dialects.cuda_tile.ops import Constant, XOrI
+from tileiras.dialects.cuda_tile.ops import CmpI, Constant, Select, XOrI, Yield
 from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.transforms.rules.choice import Words
 
 
 def make(before: Operation, cls: type[CudaTileOp], operands: Sequence[Any], result_types: Sequence[Attribute],
@@ -30,37 +31,11 @@ def erase(op: Operation) -> None:
     op.erase()
 
 
-def erase_from(op: Operation) -> None:
-    """Remove an op and everything after it in its block: code that is never reached."""
-    block = op.parent
-    assert block is not None
-    rest: list[Operation] = []
-    following: Operation | None = op
-    while following is not None:
-        rest.append(following)
-        following = following.next_op
-    for dead in reversed(rest):
-        dead.detach()
-        dead.erase(safe_erase=False)
-
-
 def replace(op: Operation, values: Sequence[SSAValue]) -> None:
     """Let values stand for an op's results, and remove it."""
     for result, value in zip(op.results, values):
         result.replace_all_uses_with(value)
     erase(op)
-
-
-def move_before(source: Block, op: Operation, keep_last: bool = True) -> None:
-    """Move the ops of a block before an op of another one; without the last, which is removed, unless `keep_last`."""
-    target = op.parent
-    assert target is not None
-    for inner in list(source.ops):
-        inner.detach()
-        if inner.next_op is None and not keep_last and not source.ops:
-            inner.erase()
-        else:
-            target.insert_op_before(inner, op)
 
 
 def constant_of(value: SSAValue) -> DenseElementsAttr | None:
@@ -100,3 +75,12 @@ def negate(before: Operation, value: SSAValue) -> SSAValue:
     assert isinstance(type_, TileType)
     true = make(before, Constant, (), (type_,), {"value": DenseElementsAttr(type_, b"\xff")})
     return make(before, XOrI, (value, true.results[0]), (type_,)).results[0]
+
+
+def _equality(value: SSAValue) -> tuple[bool, tuple[SSAValue, ...]] | None:
+    owner: Any = value.owner
+    predicate = owner.comparison_predicate.value if isinstance(owner, CmpI) else ""
+    return (predicate == "equal", tuple(owner.operands)) if predicate in ("equal", "not_equal") else None
+
+
+WORDS = Words(boolean, negated, _equality, Select, Yield)

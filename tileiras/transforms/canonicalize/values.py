@@ -12,50 +12,22 @@ from xdsl.dialects.builtin import IntegerType
 
 from tileiras.dialects.cuda_tile.attrs import SignednessAttr
 from tileiras.dialects.cuda_tile.dense import packed
-from tileiras.dialects.cuda_tile.ops import Assume, CmpI, Constant, ExtI, MulF, Select
-from tileiras.transforms.canonicalize.rewriting import (
-    boolean,
-    constant_of,
-    make,
-    negate,
-    negated,
-    replace,
-    splat_integer,
-)
+from tileiras.dialects.cuda_tile.ops import Assume, Constant, ExtI, MulF
+from tileiras.transforms.canonicalize.rewriting import WORDS, constant_of, make, negate, replace, splat_integer
+from tileiras.transforms.rules.choice import reduce_select, select_value
 
 
-def select_value(op: Any) -> bool:
-    """A select that is one of its operands."""
-    condition, yes, no = op.operands
-    known = boolean(condition)
-    if yes is no or known is True:
-        replace(op, [yes])
-    elif known is False:
-        replace(op, [no])
-    elif boolean(yes) is True and boolean(no) is False:
-        replace(op, [condition])
-    elif isinstance(condition.owner, CmpI) and {*condition.owner.operands} == {yes, no}:
-        predicate = condition.owner.comparison_predicate.value
-        if predicate not in ("equal", "not_equal"):
-            return False
-        replace(op, [yes if predicate == "not_equal" else no])
-    else:
-        return False
-    return True
+def decided_select(op: Any) -> bool:
+    """A select that is one of its operands (`rules/choice.py`)."""
+    value = select_value(op, WORDS)
+    if value is not None:
+        replace(op, [value])
+    return value is not None
 
 
-def select_operands(op: Any) -> bool:
-    """select(not c, a, b) -> select(c, b, a); a nested select on the same condition gives the side that it takes."""
-    condition, yes, no = op.operands
-    inner = negated(condition)
-    if inner is not None:
-        op.operands = (inner, no, yes)
-        return True
-    for i, side in ((1, yes), (2, no)):
-        if isinstance(side.owner, Select) and side.owner.operands[0] is condition:
-            op.operands = tuple(side.owner.operands[i] if j == i else v for j, v in enumerate(op.operands))
-            return True
-    return False
+def asked_again(op: Any) -> bool:
+    """A select on a negation, or of a select on the same condition (`rules/choice.py`)."""
+    return reduce_select(op, WORDS)
 
 
 def select_booleans(op: Any) -> bool:
@@ -110,7 +82,7 @@ def product_first(op: Any) -> bool:
 
 
 VALUE_RULES: dict[str, tuple[Callable[[Any], bool], ...]] = {
-    "cuda_tile.select": (select_value, select_operands, select_booleans, select_constants),
+    "cuda_tile.select": (decided_select, asked_again, select_booleans, select_constants),
     "cuda_tile.assume": (repeated_assume,),
     "cuda_tile.addf": (product_first,),
 }

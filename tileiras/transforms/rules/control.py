@@ -1,5 +1,7 @@
 """What control flow says needlessly: branches on constants, results that every branch shares, carried values that stay.
 
+Selects and branches: `choice.py` has the rules, this file says how arith and scf spell things.
+
     scf.if true { A } else { B }                           ->   A
     %r = scf.if %c { return } else { yield %x }; use %r    ->   scf.if ...; use %x
     %r = scf.for ... iter(%a = %x) { ...; yield %a }       ->   uses of %a and %r become uses of %x
@@ -7,13 +9,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.transforms.rules import int_constant
+from tileiras.transforms.rules import int_constant, int_width, rule
+from tileiras.transforms.rules.choice import Words, inline_branch, reduce_select, select_value
+
+
+def _negated(value: SSAValue) -> SSAValue | None:
+    owner = value.owner
+    if isinstance(owner, arith.Xori) and int_width(value.type) == 1 and int_constant(owner.operands[1]) == 1:
+        return owner.operands[0]
+    return None
+
+
+def _equality(value: SSAValue) -> tuple[bool, tuple[SSAValue, ...]] | None:
+    owner = value.owner
+    if not isinstance(owner, arith.Cmpi):
+        return None
+    predicate = owner.properties["predicate"].data  # type: ignore[attr-defined]
+    return (predicate == "eq", tuple(owner.operands)) if predicate in ("eq", "ne") else None
+
+
+def _boolean(value: SSAValue) -> bool | None:
+    known = int_constant(value) if int_width(value.type) == 1 else None
+    return None if known is None else bool(known)
+
+
+WORDS = Words(_boolean, _negated, _equality, arith.Select, arith.Yield)
+
+
+@rule("arith.select")
+def fold_select(op: Operation) -> SSAValue | None:
+    value = select_value(op, WORDS)
+    while value is None and reduce_select(op, WORDS):
+        value = select_value(op, WORDS)
+    return value
 
 
 def inline_constant_if(op: Operation) -> Operation | None:
@@ -23,49 +56,11 @@ def inline_constant_if(op: Operation) -> Operation | None:
     taken = int_constant(op.operands[0])
     if taken is None:
         return None
-    region = op.regions[0 if taken else 1]
-    block = op.parent
+    before, block = op.prev_op, op.parent
     assert block is not None
-    first = op.next_op
-    if region.blocks:
-        body: Block = region.block
-        last = body.last_op
-        if not isinstance(last, arith.Yield):
-            return None
-        for result, value in zip(op.results, last.operands):
-            result.replace_all_uses_with(value)
-        last.detach()
-        last.erase()
-        moved = list(body.ops)
-        for inner in moved:
-            inner.detach()
-            block.insert_op_before(inner, op)
-        first = moved[0] if moved else first
-    elif op.results:
+    if not inline_branch(op, 0 if taken else 1, WORDS, lambda end: False):
         return None
-    op.detach()
-    op.erase()
-    return first
-
-
-def is_defined_in(value: SSAValue, block: Block) -> bool:
-    """Whether a value that `block`'s terminator uses is defined in the block itself."""
-    owner: Any = value.owner
-    return owner is block or getattr(owner, "parent", None) is block
-
-
-def forward_if_results(op: Operation) -> None:
-    """A result for which every branch that comes back yields one and the same outer value is that value."""
-    yields = [region.block.last_op for region in op.regions if region.blocks]
-    yields = [y for y in yields if isinstance(y, arith.Yield)]
-    if not yields:
-        return
-    for i, result in enumerate(op.results):
-        values = {id(y.operands[i]): y.operands[i] for y in yields}
-        if len(values) == 1 and result.first_use is not None:
-            (value,) = values.values()
-            if not any(is_defined_in(value, y.parent) for y in yields if y.parent is not None):
-                result.replace_all_uses_with(value)
+    return block.first_op if before is None else before.next_op
 
 
 def _next_values(loop: Operation) -> Iterator[Operation]:

@@ -198,20 +198,4 @@ def fold_width(op: Operation) -> SSAValue | None:
     return build(op, arith.Extsi, (origin,), t) if isinstance(op, arith.Extsi) else None
 
 
-# --- choice --------------------------------------------------------------------------------------------------------
-
-@rule("arith.select")
-def fold_select(op: Operation) -> SSAValue | None:
-    condition, a, b = op.operands
-    if a is b:
-        return a
-    c = int_constant(condition)
-    if c is not None:
-        return a if c else b
-    if int_width(op.results[0].type) == 1 and condition.type == op.results[0].type:
-        if int_constant(a) == 1 and int_constant(b) == 0:
-            return condition
-    return None
-
-
 __all__ = ["FOLDS", "truncated", "unsigned", "wrap"]

@@ -1,0 +1,121 @@
+"""Selects and branches, at whichever level they stand: what chooses between equals, or is decided already.
+
+    select %c, %a, %a                       ->  %a
+    select true, %a, %b                     ->  %a
+    select %c, true, false                  ->  %c
+    select (%a == %b), %a, %b               ->  %b          integers only: 0.0 equals -0.0
+    select (not %c), %a, %b                 ->  select %c, %b, %a
+    select %c, (select %c, %a, %b), %d      ->  select %c, %a, %d
+    if ... { yield %x } else { yield %x }   ->  %x          also where the other branch leaves
+
+`simplify` (arith and scf) and `canonicalize` (cuda_tile) both use these; `Words` says how a level spells things.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from xdsl.ir import Block, Operation, SSAValue
+
+
+class Words(NamedTuple):
+    """How a level says what the rules ask: whether a value is constantly true or false (else None); %x where it is
+    `not %x`; for an integer comparison whether it asks for equality or for its contrary, and of what."""
+
+    boolean: Callable[[SSAValue], bool | None]
+    negated: Callable[[SSAValue], SSAValue | None]
+    equality: Callable[[SSAValue], tuple[bool, tuple[SSAValue, ...]] | None]
+    select: type[Operation]
+    end: type[Operation]
+
+
+def select_value(op: Operation, words: Words) -> SSAValue | None:
+    """The value that a select is, if it is one of its operands."""
+    condition, yes, no = op.operands
+    if yes is no:
+        return yes
+    known = words.boolean(condition)
+    if known is not None:
+        return yes if known else no
+    if condition.type == op.results[0].type and words.boolean(yes) is True and words.boolean(no) is False:
+        return condition
+    compared = words.equality(condition)
+    if compared is not None and {*compared[1]} == {yes, no}:
+        return no if compared[0] else yes
+    return None
+
+
+def reduce_select(op: Operation, words: Words) -> bool:
+    """Let a select ask without a negation, and take nothing that a select on the same condition chose already."""
+    condition, yes, no = op.operands
+    inner = words.negated(condition)
+    if inner is not None:
+        op.operands = (inner, no, yes)
+        return True
+    for i, side in ((1, yes), (2, no)):
+        if isinstance(side.owner, words.select) and side.owner.operands[0] is condition:
+            op.operands = tuple(side.owner.operands[i] if j == i else v for j, v in enumerate(op.operands))
+            return True
+    return False
+
+
+def is_defined_in(value: SSAValue, block: Block) -> bool:
+    """Whether a value is the block's own: an argument of it, or a result of one of its ops."""
+    owner = value.owner
+    return owner is block or (isinstance(owner, Operation) and owner.parent is block)
+
+
+def forward_if_results(op: Operation, words: Words) -> bool:
+    """A result for which every branch that comes back yields one and the same outer value is that value."""
+    ends = [region.block.last_op for region in op.regions if region.blocks]
+    yields = [end for end in ends if isinstance(end, words.end)]
+    changed = False
+    if not yields:
+        return False
+    for i, result in enumerate(op.results):
+        value = yields[0].operands[i]
+        if result.first_use is None or any(end.operands[i] is not value for end in yields):
+            continue
+        if not any(is_defined_in(value, end.parent) for end in yields if end.parent is not None):
+            result.replace_all_uses_with(value)
+            changed = True
+    return changed
+
+
+def inline_branch(op: Operation, index: int, words: Words, may_leave: Callable[[Operation], bool]) -> bool:
+    """Put branch `index` in the place of its `if`. Where it leaves instead of coming back, what follows is dropped, if
+    the block may end so (`may_leave`); else nothing is done."""
+    region, block = op.regions[index], op.parent
+    assert block is not None
+    if not region.blocks:
+        if op.results:
+            return False
+    else:
+        end = region.block.last_op
+        if end is None or not (isinstance(end, words.end) or may_leave(end)):
+            return False
+        for inner in list(region.block.ops):
+            if inner is end and isinstance(end, words.end):
+                break
+            inner.detach()
+            block.insert_op_before(inner, op)
+        if not isinstance(end, words.end):
+            erase_from(op)
+            return True
+        for result, value in zip(op.results, end.operands):
+            result.replace_all_uses_with(value)
+    op.detach()
+    op.erase()
+    return True
+
+
+def erase_from(op: Operation) -> None:
+    """Remove an op and everything after it in its block: code that is never reached."""
+    rest: list[Operation] = []
+    following: Operation | None = op
+    while following is not None:
+        rest.append(following)
+        following = following.next_op
+    for dead in reversed(rest):
+        dead.detach()
+        dead.erase(safe_erase=False)
