@@ -56,6 +56,7 @@ fuzz: $(VENV)/.test
 
 bench: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench --reference $(REFERENCE)/bin/python $(ARGS)
+	@$(BIN)/python -m bench.sim_speed
 
 bench-suite: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench.suite_ratio --reference $(REFERENCE)/bin/python $(ARGS)

@@ -28,6 +28,7 @@ class GlobalWatch:
         n = self.count = (launch.memory.size + 256) // g // 32 * 32
         self.agents = st.order.agents
         self.writer, self.wtime = np.zeros(n, np.int32), np.zeros(n, np.int32)
+        self.batch = self.everyone = None                   # the numbers of all threads of the last batch that asked
         self.reader, self.rtime = np.zeros(n, np.int32), np.zeros(n, np.int32)
 
     @staticmethod
@@ -44,6 +45,13 @@ class GlobalWatch:
         return off // (self.granule * count), count
 
     def _numbers(self, st, lanes: np.ndarray) -> np.ndarray:
+        if lanes is st.everyone:
+            if self.batch is not st:
+                self.batch, self.everyone = st, self._compute(st, lanes)
+            return self.everyone
+        return self._compute(st, lanes)
+
+    def _compute(self, st, lanes: np.ndarray) -> np.ndarray:
         order = st.order
         row = lanes >> 5
         return ((order.first + row // order.warps) * self.agents + order.agent[row] + 1).astype(np.int32)

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tileiras.sim import decode
+from tileiras.sim import decode, heap
 from tileiras.sim import parser as ptx
 from tileiras.sim.engine import Engine
 from tileiras.sim.errors import LaunchError, SimulationError
@@ -20,7 +20,7 @@ from tileiras.sim.memory import GlobalMemory
 from tileiras.sim.state import Batch
 from tileiras.sim.tensormap import MapArgument
 
-BATCH_THREADS = 32768             # threads simulated at once, at most
+BATCH_THREADS = 16384             # threads simulated at once, at most
 BATCH_BYTES = 512 << 20           # register and private memory of a batch, at most
 DEFAULT_BUDGET = 100_000_000      # issued instructions (one for all threads of a batch that execute it together)
 MAX_THREADS = 1024
@@ -111,6 +111,8 @@ class Launch:
         for name, offset in self._offsets.items():
             self.param_addresses[name] = base + offset
         self._relocations()
+        if heap.ALLOCATE in module.functions:
+            self.heap = heap.Heap(self.memory.add("the heap", heap.HEAP_BYTES))
         self.memory.seal()
 
     def ctaid(self, position):

@@ -177,7 +177,7 @@ def deposit(st, space: str, address: np.ndarray, values: np.ndarray, size: int, 
 
 
 def note_access(decoder, space: str, size: int) -> None:
-    """The kernel accesses a space in elements of `size` bytes."""
+    """The kernel accesses `size` bytes of a space at once."""
     if space in ("shared", "cluster", ""):
         decoder.granule = min(decoder.granule, size)
     if space in ("global", ""):
@@ -208,7 +208,8 @@ def _shape(decoder, ins) -> tuple[int, str]:
     t = ins.parts[-1]
     if t not in BITS or t == "pred":
         raise InvalidInstruction(f"{ins.opcode}: no such type")
-    note_access(decoder, space_of(ins.parts), BITS[t] // 8)
+    if not any(p.startswith(("param", "const")) for p in ins.parts[1:]):
+        note_access(decoder, space_of(ins.parts), BITS[t] // 8 * count)
     return count, t
 
 
