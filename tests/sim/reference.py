@@ -19,7 +19,7 @@ import re
 import struct
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -194,6 +194,14 @@ def swizzles_in(ptx: str) -> set[int]:
     return found
 
 
+def transposed_tf32(ptx: str) -> tuple[bool, bool]:
+    """Whether a tcgen05 product of tf32 takes A, and B, major in M or N: such operands are swizzled in atoms of 32 bytes."""
+    m = re.search(r"tcgen05\.mma\S*kind::tf32\S*\s+\[%\w+\], %\w+, %\w+, (%\w+),", ptx)
+    value = re.search(rf"mov\.b32\s+{m[1]}, (\d+);", ptx) if m else None
+    word = int(value[1]) if value else 0
+    return bool(word >> 15 & 1), bool(word >> 16 & 1)
+
+
 # ---- the maps
 
 def _box(copies_: list[Copy], every: list[Copy], access: Access) -> tuple[int, ...] | None:
@@ -233,12 +241,14 @@ def tensor_maps(ptx: str, flat: list) -> list[MapArgument]:
     remaining = accesses(ptx, flat)
     every = copies(ptx)
     out = []
-    known = swizzles_in(ptx)
+    known, transposed, loads = swizzles_in(ptx), transposed_tf32(ptx), 0
     for k in range(count):
         mine = [c for c in every if c.map == k]
         if not mine:
             raise Unknown(f"no copy uses map {k}")
         first = [c for c in mine if c.piece == mine[0].piece] if mine[0].bytes else mine
+        if mine[0].bytes and any(c.map != k and c.piece == mine[0].piece for c in every):
+            first = [replace(c, bytes=0) for c in first]         # the bytes are those of several maps
         for i, access in enumerate(remaining):
             box = _box(first, mine, access) if access.kind == mine[0].kind else None
             if box is not None:
@@ -253,6 +263,9 @@ def tensor_maps(ptx: str, flat: list) -> list[MapArgument]:
         swizzle = row if row in known and len(box) > 1 else 0
         values = {"element": element, "sizes": tuple(view.sizes[::-1]), "box": box, "swizzle": swizzle,
                   "strides": tuple(s * size for s in view.strides[-2::-1]), "nan_fill": access.padding == "nan"}
+        if access.kind == "load" and loads < 2 and swizzle == 128 and transposed[loads]:
+            values["atomicity"] = "32B"
+        loads += access.kind == "load"
         out.append(MapArgument(flat[view.argument], functools.partial(_encode, values)))
     return out
 
