@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerAttr, StringAttr, i32
-from xdsl.ir import Block, Region
 
 import tileiras
 from tests.interp.build import ELEMENTS, TOKEN, WEAK, Kernel, pointer, tile
@@ -89,21 +87,6 @@ def test_ordered_loads_of_every_width(shape: tuple[int, ...], element: str) -> N
     out = np.zeros(512, ARRAYS[element])
     simulate(compiled(k.module()).ptx, kernel="kernel", grid=(1,), args=[data, out])
     assert (out[:len(data)] == data).all()
-
-
-@pytest.mark.parametrize("hints", [{"occupancy": 0}, {"num_worker_warps_per_cta": 0}, {"num_worker_warps_per_cta": 3},
-                                   {"num_worker_warps_per_cta": 64}])
-def test_impossible_hints_are_refused(hints: dict[str, int]) -> None:
-    k = Kernel(pointer("i32"))
-    k.store(k.args[0], k.constant("i32", np.arange(64)))
-    k.add(ops.Return.make([[]]))
-    of_target = DictionaryAttr({name: IntegerAttr(value, i32) for name, value in hints.items()})
-    entry = ops.Entry.make([], [], {
-        "sym_name": StringAttr("kernel"), "function_type": FunctionType.from_lists([a.type for a in k.args], []),
-        "optimization_hints": attrs.OptimizationHintsAttr(DictionaryAttr({"sm_90": of_target}))}, [Region(k.block)])
-    module = ops.Module.make([], [], {"sym_name": StringAttr("m")}, [Region(Block([entry]))])
-    with pytest.raises(CompileError, match=next(iter(hints))):
-        compiled(module)
 
 
 @pytest.mark.parametrize("opt_level", [0, 3])

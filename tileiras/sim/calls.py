@@ -1,4 +1,4 @@
-"""Calls of the functions that the device runtime provides: vprintf, __assertfail, and nothing else."""
+"""Calls of the functions that the device runtime provides: vprintf, __assertfail, the heap's two, and nothing else."""
 from __future__ import annotations
 
 import re
@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from tileiras.sim import heap
 from tileiras.sim import memory as mem
 from tileiras.sim import parser as ptx
 from tileiras.sim.decode import operation
@@ -25,6 +26,10 @@ def _call(decoder, ins):
         return _vprintf(decoder, results, arguments)
     if name == "__assertfail":
         return _assertfail(decoder, arguments)
+    if name == heap.ALLOCATE:
+        return _allocate(decoder, results, arguments)
+    if name == "free":
+        return _free(decoder, arguments)
     raise UnsupportedInstruction(f"call of {name or 'a function pointer'}")
 
 
@@ -143,6 +148,31 @@ def _vprintf(decoder, results, arguments):
         if put is not None and len(st.lanes):
             from tileiras.sim.loadstore import deposit
             deposit(st, "local", put, np.zeros(len(st.lanes), np.uint32), 4, 1)
+    return run
+
+
+def _allocate(decoder, results, arguments):
+    size, alignment = (_argument(decoder, a, 64) for a in arguments)
+    found = decoder.address_of(results[0].name) if results and isinstance(results[0], ptx.Symbol) else None
+    if found is None:
+        raise UnsupportedInstruction("the result of an allocation")
+    put = np.array([found[1]], np.uint64)
+
+    def run(st):
+        sizes, alignments = st.gathered(size(st)), st.gathered(alignment(st))
+        made = [st.launch.heap.allocate(int(n), int(a)) for n, a in zip(sizes, alignments)]
+        if made:
+            from tileiras.sim.loadstore import deposit
+            deposit(st, "local", put, np.array(made, np.uint64), 8, 1)
+    return run
+
+
+def _free(decoder, arguments):
+    address = _argument(decoder, arguments[0], 64)
+
+    def run(st):
+        for lane, given in zip(st.lanes, st.gathered(address(st))):
+            st.launch.heap.free(int(given), int(lane))
     return run
 
 

@@ -16,17 +16,20 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
+from tileiras.conversion.tileas_to_llvm.heap import give_back
 from tileiras.dialects import nv_tileaa
 
 
 @dataclass
 class LoopTargets:
     """Where `continue` and `break` of an enclosing loop go: `head`, with the carried values, and `exit`. For a `for`,
-    `induction` is (index, upper, step, unsigned), from which continue makes the next index and decides between the two."""
+    `induction` is (index, upper, step, unsigned), from which continue makes the next index and decides between the two.
+    `heap` is how much was allocated outside."""
 
     head: Block
     exit: Block
     induction: tuple[SSAValue, SSAValue, SSAValue, bool] | None
+    heap: int
 
 
 def carried(values: Sequence[SSAValue]) -> list[SSAValue]:
@@ -54,10 +57,10 @@ def lower_for(low: Lowering, op: Operation) -> None:
     low.set(body.args[0], head.args[0])
     for arg, value in zip(args, head.args[1:]):
         low.set(arg, value)
-    low.loops.append(LoopTargets(head, leave, (head.args[0], upper, step, unsigned)))
+    low.loops.append(LoopTargets(head, leave, (head.args[0], upper, step, unsigned), len(low.heap)))
     low.shared_unknown()
     low.lower_block(body)
-    low.loops.pop()
+    del low.heap[low.loops.pop().heap:]
     low.leave()
     b.at(leave)
     low.shared_unknown()
@@ -79,10 +82,10 @@ def lower_loop(low: Lowering, op: Operation) -> None:
     low.enter()
     for arg, value in zip(args, head.args):
         low.set(arg, value)
-    low.loops.append(LoopTargets(head, leave, None))
+    low.loops.append(LoopTargets(head, leave, None, len(low.heap)))
     low.shared_unknown()
     low.lower_block(body)
-    low.loops.pop()
+    del low.heap[low.loops.pop().heap:]
     low.leave()
     b.at(leave)
     low.shared_unknown()
@@ -97,7 +100,8 @@ def lower_if(low: Lowering, op: Operation) -> None:
     then, other = b.new_block(), b.new_block()
     join = b.new_block(_types(low, results))
     b.cond_br(low.scalar(op.operands[0]), then, other)
-    low.joins.append(join)
+    allocated = len(low.heap)
+    low.joins.append((join, allocated))
     before = (low.reads_pending, low.writes_pending)
     after = []
     for target, region in zip((then, other), op.regions):
@@ -109,6 +113,7 @@ def lower_if(low: Lowering, op: Operation) -> None:
         else:
             b.br(join)
         low.leave()
+        del low.heap[allocated:]
         after.append((low.reads_pending, low.writes_pending))
     low.joins.pop()
     b.at(join)
@@ -123,7 +128,9 @@ def lower_yield(low: Lowering, op: Operation) -> None:
     assert parent is not None
     values = [low.vec(v) for v in carried(op.operands)]
     if parent.name == "scf.if":
-        low.b.br(low.joins[-1], values)
+        join, allocated = low.joins[-1]
+        give_back(low, allocated)
+        low.b.br(join, values)
     else:
         _next_iteration(low, values)
 
@@ -131,6 +138,7 @@ def lower_yield(low: Lowering, op: Operation) -> None:
 def _next_iteration(low: Lowering, values: list[SSAValue]) -> None:
     b = low.b
     target = low.loops[-1]
+    give_back(low, target.heap)
     if target.induction is None:
         b.br(target.head, values)
         return
@@ -150,9 +158,12 @@ def lower_continue(low: Lowering, op: Operation) -> None:
 
 @lowers("nv_tileas.break")
 def lower_break(low: Lowering, op: Operation) -> None:
-    low.b.br(low.loops[-1].exit, [low.vec(v) for v in carried(op.operands)])
+    values = [low.vec(v) for v in carried(op.operands)]
+    give_back(low, low.loops[-1].heap)
+    low.b.br(low.loops[-1].exit, values)
 
 
 @lowers("nv_tileas.return")
 def lower_return(low: Lowering, op: Operation) -> None:
+    give_back(low, 0)
     low.b.ret()

@@ -81,7 +81,7 @@ def storage_type(t: Attribute) -> Attribute:
 
 class Lowering:
     """One function's lowering. `b` is the builder, `target` the SM's facts; `loops` and `joins` are the enclosing loops'
-    and ifs' targets, `views` what the memref and view values stand for."""
+    and ifs' targets, `heap` what is allocated (heap.py), `views` what the memref and view values stand for."""
 
     def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str) -> None:
         self.b = builder
@@ -91,6 +91,7 @@ class Lowering:
         self.offsets: dict[Operation, int] = {}
         self.loops: list[Any] = []
         self.joins: list[Any] = []
+        self.heap: list[SSAValue] = []
         self.views: dict[SSAValue, Any] = {}
         self.generic_pointers = False
         self.extra_globals: list[Operation] = []

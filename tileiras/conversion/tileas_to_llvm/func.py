@@ -53,7 +53,7 @@ def lower_function(func: Operation, target: Any, options: Any) -> list[Operation
             "sym_name": StringAttr(symbol), "size": IntAttr(plan.size), "alignment": IntAttr(max(SHARED_ALIGNMENT, plan.alignment)),
             "space": IntAttr(llvm.SHARED), "linkage": StringAttr("internal")}))
         low.shared_base = builder.address_of(symbol, llvm.SHARED)
-    low.generic_pointers = any(op.name == "nv_tileas.alloca" for op in func.walk())
+    low.generic_pointers = any(op.name == "nv_tileas.alloca" and "global" not in op.properties for op in func.walk())
     for a, new in zip(old.args, entry.args):
         low.set(a, new)
     low.lower_block(old)

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.conversion.tileas_to_llvm import access
 from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.heap import allocate
 from tileiras.conversion.tileas_to_llvm.share import share, slot_bytes
 from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
 from tileiras.conversion.tileas_to_llvm.views import TiledView, as_type, index_type
@@ -275,7 +276,11 @@ def get_global(low: Lowering, op: Operation) -> None:
 @lowers("nv_tileas.alloca")
 def alloca(low: Lowering, op: Operation) -> None:
     """Memory of the tile block, in shared memory; its pointer is generic (see access.address). In a loop it is new in each
-    iteration, so that no token orders it behind the one before: the threads meet."""
+    iteration, so that no token orders it behind the one before: the threads meet. Memory that other tile blocks may reach is
+    on the heap (heap.py)."""
+    if "global" in op.properties:
+        allocate(low, op)
+        return
     if op.parent_op() is not None and op.parent_op().name != "nv_tileas.func":  # type: ignore[union-attr]
         low.barrier()
     generic = low.b.cast("addrspacecast", low.shared_ptr(op), ptr(llvm.GENERIC))

@@ -14,10 +14,10 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from tileiras.dialects.cuda_tile.debug import render_location
 from tileiras.dialects.element import element_bytes
-from tileiras.errors import CompileError
 
+SLOT_BYTES = 8
+"""What hands a heap pointer to all threads (heap.py)."""
 ALIGNMENT = 128
 """Every piece starts at a multiple of this many bytes: ldmatrix rows and 16-byte accesses stay aligned, swizzles whole."""
 
@@ -67,7 +67,7 @@ def plan_shared_memory(func: Operation, target: Any) -> SharedPlan:
             end = max((_reach(op, use.operation, number, last_inside) for use in op.results[0].uses), default=number[op])
             pieces.append(_Piece(op, number[op], end, size))
         elif op.name == "nv_tileas.alloca":
-            pieces.append(_alloca(op, last_inside[func]))
+            pieces.append(_alloca(op, number[op], last_inside[func]))
         elif op.name in SCRATCH:
             size = SCRATCH[op.name](op, target)
             if size:
@@ -88,11 +88,10 @@ def plan_shared_memory(func: Operation, target: Any) -> SharedPlan:
     return SharedPlan({p.op: p.offset for p in done}, total, max((p.alignment for p in done), default=ALIGNMENT))
 
 
-def _alloca(op: Operation, end: int) -> _Piece:
+def _alloca(op: Operation, number: int, end: int) -> _Piece:
     """An alloca's memory is the function's: accesses through its pointers aren't among those that barriers for scratch know."""
-    if "global" in op.properties:
-        raise CompileError("alloca with 'global' is not supported: its memory would have to outlive the tile block",
-                           render_location(op.location))
+    if "global" in op.properties:       # on the heap: what is here carries the pointer to all threads
+        return _Piece(op, number, number, SLOT_BYTES)
     pointee: Any = op.results[0].type
     properties: dict[str, Any] = op.properties
     size = element_bytes(pointee.pointee) * properties["num_elem"].value.data
