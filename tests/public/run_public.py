@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tests.public import shell
 from tests.public.known import KNOWN
-from tests.public.testing_ops import EXTRA_OPS
+from tests.public.testing_ops import EXTRA_OPS, installed
 from tileiras.dialects.cuda_tile import edition
 from tileiras.tools.diagnostics import compare
 
@@ -74,7 +74,7 @@ def run(checkout: pathlib.Path, only: str = "") -> list[FileResult]:
     root = checkout / "test"
     if not root.is_dir():
         raise FileNotFoundError(f"{root} is no folder")
-    with tempfile.TemporaryDirectory(prefix="tileiras-public-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="tileiras-public-") as scratch, installed():
         return [run_file(path, root, pathlib.Path(scratch)) for path in sorted(root.rglob("*.mlir"))
                 if only in str(path) and shell.run_lines(path)]
 

@@ -98,6 +98,11 @@ def float_to_bits(attr: FloatAttr) -> int:
     return int.from_bytes(type_.pack((value,)), "little") & ((1 << significant_bits(type_)) - 1)
 
 
+def default_of(kind: str, text: str) -> Attribute:
+    """The value that a field's default stands for, as the op table writes it."""
+    return ENUMS[kind](text) if kind in ENUMS else IntegerAttr(int(text), i32)
+
+
 class AttributeReader:
     """Reads attributes of one file: it knows the file's strings, types and constants."""
 

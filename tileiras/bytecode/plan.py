@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from xdsl.ir import Attribute
 
-from tileiras.bytecode.attributes import ENUMS, KIND_READERS, UNIT, enum_cases
+from tileiras.bytecode.attributes import ENUMS, KIND_READERS, UNIT, default_of, enum_cases
 from tileiras.bytecode.optable import OpRow, row_of
 from tileiras.bytecode.version import Version
 from tileiras.dialects.cuda_tile.op import CudaTileOp
@@ -76,7 +76,7 @@ def _plan(row: OpRow, version: Version) -> Plan:
         mask = 0 if attr.flag is None else 1 << attr.flag
         if attr.since > version:
             if attr.default is not None:
-                defaults[attr.name] = ENUMS[attr.kind](attr.default)
+                defaults[attr.name] = default_of(attr.kind, attr.default)
         elif attr.kind == "unit":
             units.append((attr.name, mask))
         elif attr.kind in ENUMS:

@@ -31,18 +31,16 @@ V13_5 = Version(13, 5)
 SUPPORTED_VERSIONS: tuple[Version, ...] = (V13_1, V13_2, V13_3, V13_4)
 DEVELOPMENT_VERSIONS: tuple[Version, ...] = (V13_5,)
 """What the frontend's development version writes: read and written as far as the frontend shows it, and not announced."""
-TESTING_MAJOR = 250
-"""Versions from here on aren't of the language: tests add them."""
 
 CURRENT_VERSION = SUPPORTED_VERSIONS[-1]
 
 
 def spoken_versions() -> tuple[Version, ...]:
     """The supported versions that the edition of the language in force knows."""
-    return tuple(v for v in SUPPORTED_VERSIONS if v[:2] <= edition.current() or v.major >= TESTING_MAJOR)
+    return tuple(v for v in SUPPORTED_VERSIONS if v[:2] <= edition.current())
 
 
 def supported_range() -> str:
     """`[13.1 - 13.4]`."""
-    spoken = [version for version in spoken_versions() if version.major < TESTING_MAJOR]
+    spoken = spoken_versions()
     return f"[{spoken[0]} - {spoken[-1]}]"

@@ -273,7 +273,7 @@ class ModuleWriter:
                 return
             if attr.default is None:
                 raise BytecodeError(f"'{op.name}' op requires attribute '{attr.name}'")
-            value = attributes.ENUMS[attr.kind](attr.default)
+            value = attributes.default_of(attr.kind, attr.default)
         self._kind(out, attr.kind, value, op)
 
     def _kind(self, out: bytearray, kind: str, value: Attribute, op: Operation) -> None:
@@ -443,6 +443,8 @@ def _is_default(attr: WireAttr, value: Attribute | None) -> bool:
         return True
     if isinstance(value, DenseArrayBase):
         return not any(value.get_values())
+    if isinstance(value, IntegerAttr):
+        return str(value.value.data) == attr.default
     return isinstance(value, EnumAttr) and value.value == attr.default
 
 

@@ -45,7 +45,7 @@ from tileiras.dialects.cuda_tile.op import CudaTileOp
 from tileiras.dialects.cuda_tile.ops import Entry
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
-_UNWRITTEN_IF: dict[str, str] = {"overflow": "none", "rounding": "zero"}
+_UNWRITTEN_IF: dict[str, str | int] = {"overflow": "none", "rounding": "zero", "alignment": 0}
 """Attributes in `{ word _ $x }?` that go unwritten when they have their default."""
 
 
@@ -263,16 +263,19 @@ def _is_present(group: tuple[Element, ...], op: Any) -> bool:
             if element.kind == "T" or is_operand(type(op), name):
                 return bool(group_values(op, name))
             attribute: Any = op.properties.get(name)
-            if name in _UNWRITTEN_IF and attribute is not None and attribute.value == _UNWRITTEN_IF[name]:
+            if name in _UNWRITTEN_IF and attribute is not None and _plain(attribute) == _UNWRITTEN_IF[name]:
                 return False
             if name == "optimization_hints" and isinstance(op, Entry):
                 return attribute is not None and bool(attribute.value.data)
             if element.kind == "flags":
                 return attribute is not None and any(attribute.get_values())
-            if name == "alignment":
-                return attribute is not None and attribute.value.data != 0
             return attribute is not None
     return False
+
+
+def _plain(attribute: Any) -> Any:
+    """An enumeration's mnemonic, an integer's value."""
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else attribute.value
 
 
 def _field(printer: TextPrinter, op: Any, indent: int, name: str) -> str:
