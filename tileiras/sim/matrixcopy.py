@@ -1,4 +1,6 @@
-"""ldmatrix, stmatrix and movmatrix: 8x8 matrices of 16-bit elements between shared memory and fragments."""
+"""ldmatrix, stmatrix and movmatrix: 8x8 matrices of 16-bit elements between shared memory and fragments.
+
+What stmatrix stores from a register without a value counts as undefined in shared memory, as a store's does."""
 from __future__ import annotations
 
 import numpy as np
@@ -28,15 +30,20 @@ def _shared_address(decoder, operand, parts):
     return lambda st: get(st) - base
 
 
-def _rows(st, address: np.ndarray, rows: int, write: bool) -> np.ndarray:
-    """Offsets in 16-byte units of the row addresses that the first `rows` lanes of each warp give: [warps, rows]."""
+def _places(st, address: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Byte offsets of the row addresses that the first `rows` lanes of each warp give, and those lanes: [warps * rows]."""
     lanes = np.ascontiguousarray(st.lanes.reshape(-1, 32)[:, :rows]).reshape(-1)
     chosen = np.ascontiguousarray(address[:, :rows]).reshape(-1)
     off = mem.private_offsets(st, "shared", chosen, 16, lanes)
-    if not write:
-        mem.check_written(st.written_views["shared"], off, 8, 2, "shared", lanes)
+    return off, lanes
+
+
+def _rows(st, address: np.ndarray, rows: int) -> np.ndarray:
+    """Rows that are read, in 16-byte units: [warps, rows]."""
+    off, lanes = _places(st, address, rows)
+    mem.check_written(st.written_views["shared"], off, 8, 2, "shared", lanes)
     if st.shadow is not None:
-        (st.shadow.write if write else st.shadow.read)("shared", off, 16, lanes)
+        st.shadow.read("shared", off, 16, lanes)
     return (off // 16).reshape(-1, rows)
 
 
@@ -56,7 +63,7 @@ def _ldmatrix(decoder, ins):
             address, = warps_of(st, [get])
             if not len(address):
                 return
-            at = _rows(st, address, 8 * count, False)
+            at = _rows(st, address, 8 * count)
             data = st.views["shared"].of(8, 2)[at].view(np.uint16).reshape(-1, count, 8, 8)
             for i, put in enumerate(puts):
                 block = data[:, i].transpose(0, 2, 1) if trans else data[:, i]
@@ -69,7 +76,7 @@ def _ldmatrix(decoder, ins):
         if not len(address):
             return
         rows = 16 if shape == "m16n16" else 8
-        at = _rows(st, address, rows * count, False)
+        at = _rows(st, address, rows * count)
         data = unpack(st.views["shared"].of(8, 2)[at].view(np.uint8)).reshape(-1, count, rows, 16)
         for i in range(count):
             block = np.ascontiguousarray(data[:, i].transpose(0, 2, 1) if trans else data[:, i])
@@ -109,17 +116,14 @@ def _stmatrix(decoder, ins):
     if len(items) != count:
         raise InvalidInstruction(f"{ins.opcode} reads {count} registers")
     get = _shared_address(decoder, ins.operands[0], ins.parts)
-    gets = [decoder.source(o, "b32") for o in items]
+    gets, slots = zip(*(decoder.raw_source(o, "b32") for o in items))
     bytes_form = "m16n8" in ins.parts
-    if not bytes_form and ("m8n8" not in ins.parts or ins.parts[-1] != "b16"):
-        raise UnsupportedInstruction(ins.opcode)
+    if (bytes_form and (ins.parts[-1] != "b8" or not trans)) or (
+            not bytes_form and ("m8n8" not in ins.parts or ins.parts[-1] != "b16")):
+        raise InvalidInstruction(ins.opcode)
 
-    def run(st):
-        values = warps_of(st, gets)
-        address, = warps_of(st, [get])
-        if not len(address):
-            return
-        at = _rows(st, address, 8 * count, True)
+    def arranged(values: list) -> np.ndarray:
+        """Fragments, each [warps, 32] uint32, to rows [warps * rows, 2] uint64."""
         blocks = []
         for v in values:
             if bytes_form:                       # a 16x8 matrix of bytes, stored as 8 rows of 16: always transposed
@@ -130,10 +134,41 @@ def _stmatrix(decoder, ins):
                 if trans:
                     block = block.transpose(0, 2, 1)
             blocks.append(np.ascontiguousarray(block).view(np.uint64).reshape(-1, 8, 2))
-        data = np.stack(blocks, axis=1).reshape(len(address), 8 * count, 2)
-        st.views["shared"].of(8, 2)[at] = data
-        st.written_views["shared"].of(8, 2)[at] = np.uint64(mem._FULL[8])
+        return np.stack(blocks, axis=1).reshape(-1, 2)
+
+    def run(st):
+        values = warps_of(st, gets)
+        address, = warps_of(st, [get])
+        if not len(address):
+            return
+        off, lanes = _places(st, address, 8 * count)
+        at, data = off // 16, arranged(values)
+        view = st.views["shared"].of(8, 2)
+
+        def differs() -> np.ndarray:
+            return (view[at] != data).any(axis=1)
+
+        def put() -> None:
+            view[at] = data
+        if st.shadow is None:
+            put()
+        else:
+            st.shadow.write("shared", off, 16, lanes, differs, differs, store=put)
+        state = np.uint64(mem._FULL[8])
+        if not all(slot is None or st.is_written(slot) for slot in slots):
+            state = arranged([_written(st, slot) for slot in slots])
+        st.written_views["shared"].of(8, 2)[at] = state
     return run
+
+
+def _written(st, slot: int | None) -> np.ndarray:
+    """Of a register, [warps, 32] uint32: what the bytes stored from it count as, written or undefined."""
+    out = np.full(st.size, 0xFFFFFFFF, np.uint32)
+    if slot is not None and st.I[slot] is not True:
+        out[:] = 0x0F0F0F0F
+        if st.I[slot] is not None:
+            out[st.I[slot]] = 0xFFFFFFFF
+    return out[st.lanes].reshape(-1, 32)
 
 
 @operation("movmatrix")
