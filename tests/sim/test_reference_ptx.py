@@ -37,6 +37,12 @@ MAPPED_ONCE = ("gemm_f32_64x64x32", "gemm_e5m2_f32_64x128x128", "gemm_a_permuted
                "moe_expert_gemm_bf16", "layer_norm_f16_ragged", "layer_norm_backward_f16_ragged", "softmax_16x256_f16",
                "reduce_minmax_float32", "reduce_tuple_logsumexp", "conv2d_patches_5x5_f32", "atomic_xchg_float32")
 
+BLACKWELL = ("mxfp8_e4m3_128x128x128", "mxfp8_e4m3_interleaved_scales", "nvfp4_128x64x128", "mxfp4_128x128x128",
+             "gemm_tf32_exact_inputs", "gemm_f16_f16acc_64x64x32", "gemm_bf16_f32_256x128x64", "gemm_f16_f32_128x256x64",
+             "gemm_both_transposed_bf16", "attention_causal_d128_grouped_f16", "attention_dkdv_causal_d64_f16",
+             "attention_packed_sequences_f16")
+"""Kernels that use the tensor cores of sm_100 in various ways: kinds, shapes, block scales, operands in tensor memory."""
+
 needs_original = pytest.mark.skipif(reference.original() is None, reason="the original isn't installed")
 
 
@@ -64,6 +70,12 @@ def test_the_original_s_code_gives_the_reference_s_numbers(name, sm):
 def test_with_tensor_maps_worked_out_from_the_cubin(name, sm):
     ptx = run(name, sm)
     assert "cp.async.bulk.tensor" in ptx
+
+
+@needs_original
+@pytest.mark.parametrize("name", BLACKWELL)
+def test_tensor_memory(name):
+    assert "tcgen05.mma" in run(name, "sm_100")
 
 
 @needs_original
