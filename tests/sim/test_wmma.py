@@ -120,7 +120,8 @@ def test_saturation():
     assert (c == 2**31 - 1).all()
 
 
-@pytest.mark.parametrize("old,new", [("m16n16k16", "m16n16k8"), (".f32.f32 ", ".f64.f64 "), ("row.m16n16k16.global.f16", "m16n16k16.global.f16"),
+@pytest.mark.parametrize("old,new", [("m16n16k16", "m16n16k8"), (".f32.f32 ", ".f64.f64 "),
+                                     ("row.m16n16k16.global.f16", "m16n16k16.global.f16"),
                                      ("{%a0, %a1, %a2, %a3, %a4, %a5, %a6, %a7}, [", "{%a0, %a1, %a2, %a3}, [")])
 def test_forms_the_isa_does_not_have(old, new):
     text = program((16, 16, 16), "f16", "f16", "f32")

@@ -161,7 +161,7 @@ def chained(x: np.ndarray, y: np.ndarray, c: np.ndarray, mode: str) -> np.ndarra
     """[warps, m, n]: c + x @ y in float64 by fused multiply-adds along k, each rounded in `mode`."""
     for i in range(x.shape[-1]):
         a, b = np.broadcast_arrays(x[..., i, None], y[..., i, None, :])
-        c = rnd.fma_f64(a, b, c, mode)
+        c = rnd.fma_f64(a.reshape(-1), b.reshape(-1), c.reshape(-1), mode).reshape(c.shape)
     return c
 
 

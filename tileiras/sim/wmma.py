@@ -163,7 +163,7 @@ def _store(decoder, ins):
 def _mma(decoder, ins):
     parts = ins.parts
     shape = _shape(ins)
-    m, n, k = shape
+    m, n, _ = shape
     types = [p for p in parts if p in _KINDS]
     if len(types) == 2:                             # of f16: the accumulators' types only
         td, ta, tb, tc = types[0], "f16", "f16", types[1]

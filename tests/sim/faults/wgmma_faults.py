@@ -84,16 +84,18 @@ fault(ring, "a product of another shape into the accumulator in flight",
 fault(ring, "reserved bits of a descriptor", (f"add.s64 %d4, %d2, {DB};", f"add.s64 %d4, %d2, {DB | 1 << 52};"), DescriptorError)
 fault(ring, "a base offset without swizzling", (f"add.s64 %d4, %d2, {DB};", f"add.s64 %d4, %d2, {DB | 1 << 49};"), DescriptorError)
 fault(ring, "a swizzle bit set", (f"add.s64 %d4, %d2, {DB};", f"or.b64 %d4, %d2, {DB | 1 << 62};"), UninitializedRead)
-fault(ring, "the leading offset twice as large", (f"add.s64 %d3, %d2, {DA};", f"add.s64 %d3, %d2, {DA + (DA >> 16 & 0x3FFF) * 65536};"),
-      UninitializedRead)
+fault(ring, "the leading offset twice as large",
+      (f"add.s64 %d3, %d2, {DA};", f"add.s64 %d3, %d2, {DA + (DA >> 16 & 0x3FFF) * 65536};"), UninitializedRead)
 fault(ring, "the tile leaves shared memory", (f"add.s64 %d3, %d2, {DA};", f"add.s64 %d3, %d2, {DA + (7 << 8)};"), OutOfBounds)
 fault(ring, "the descriptor without its shift", ("shr.u64 %d2, %d2, 4;", ""), DescriptorError, OutOfBounds)
 fault(ring, "half of B isn't written", ("%p1, %r0, 16;", "%p1, %r0, 8;"), UninitializedRead)
-fault(ring, "descriptors that differ between threads", ("cvt.u64.u32 %d2, %r4;", "and.b32 %r6, %r0, 64; add.u32 %r6, %r6, %r4; cvt.u64.u32 %d2, %r6;"),
+fault(ring, "descriptors that differ between threads",
+      ("cvt.u64.u32 %d2, %r4;", "and.b32 %r6, %r0, 64; add.u32 %r6, %r6, %r4; cvt.u64.u32 %d2, %r6;"),
       InvalidInstruction)
 fault(ring, "an accumulator without a value", ("mov.f32 %c3, %z;", ""), UninitializedRead)
 fault(ring, "a warp leaves the loop early",
-      ("setp.lt.u32 %p2, %r9, 4;", "shr.u32 %r7, %r0, 5; setp.eq.u32 %p4, %r7, 3; selp.u32 %r8, 3, 4, %p4; setp.lt.u32 %p2, %r9, %r8;"),
+      ("setp.lt.u32 %p2, %r9, 4;",
+       "shr.u32 %r7, %r0, 5; setp.eq.u32 %p4, %r7, 3; selp.u32 %r8, 3, 4, %p4; setp.lt.u32 %p2, %r9, %r8;"),
       InvalidInstruction, Deadlock)
 fault(ring, "only three warps multiply", ((" wgmma.fence.sync", " setp.ge.u32 %p4, %r0, 96; @%p4 bra OUT;\n wgmma.fence.sync"),
                                        (LAST, f"OUT: {LAST}")), Deadlock, InvalidInstruction)
@@ -177,12 +179,14 @@ def tile():
 
 LOADED = WARP.replace("BODY", """
 ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r3];
-mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%c0, %c1, %c2, %c3}, {%r10, %r11, %r12, %r13}, {%r10, %r12}, {%c0, %c0, %c0, %c0};
+mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%c0, %c1, %c2, %c3}, {%r10, %r11, %r12, %r13}, {%r10, %r12},
+ {%c0, %c0, %c0, %c0};
 """)
 loaded = program("ldmatrix and mma", LOADED, tile)
 fault(loaded, "a row that isn't 16-byte aligned", ("[%r3];\nmma", "[%r3 + 8];\nmma"), Misaligned)
 fault(loaded, "rows behind the end of shared memory", ("[%r3];\nmma", "[%r3 + 528];\nmma"), OutOfBounds)
-fault(loaded, "half the rows aren't written", ("st.shared.v4.b32", "setp.lt.u32 %p1, %r0, 16; @%p1 st.shared.v4.b32"), UninitializedRead)
+fault(loaded, "half the rows aren't written",
+      ("st.shared.v4.b32", "setp.lt.u32 %p1, %r0, 16; @%p1 st.shared.v4.b32"), UninitializedRead)
 fault(loaded, "half a warp multiplies", (("mma.sync", "setp.lt.u32 %p1, %r0, 16; @!%p1 bra OUT;\nmma.sync"),
                                          ("add.s64 %d2", "OUT: bar.warp.sync -1; add.s64 %d2")), Deadlock, InvalidInstruction)
 fault(loaded, "a shape that isn't there", ("m16n8k16", "m16n8k32"), InvalidInstruction)
@@ -190,7 +194,8 @@ fault(loaded, "an accumulator without a value", ("{%c0, %c0, %c0, %c0}", "{%c0, 
 
 SPARSE = WARP.replace("BODY", """
 mov.b32 %r8, 0x44444444;
-mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%c0, %c1, %c2, %c3}, {%r4, %r5}, {%r6, %r7}, {%c0, %c0, %c0, %c0}, %r8, 0;
+mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%c0, %c1, %c2, %c3}, {%r4, %r5}, {%r6, %r7},
+ {%c0, %c0, %c0, %c0}, %r8, 0;
 """)
 sparse = program("mma.sp", SPARSE, tile)
 fault(sparse, "one column twice", ("0x44444444", "0x44445444"), InvalidInstruction)
