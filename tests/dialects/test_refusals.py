@@ -76,6 +76,35 @@ def test_refused_at_its_line(text: str, message: str, tmp_path: pathlib.Path, ca
     assert "Traceback" not in said
 
 
+SCOPES = """
+#file = #cuda_tile.di_file<"kernel.py" in "/src">
+#unit = #cuda_tile.di_compile_unit<file = #file>
+#f = #cuda_tile.di_subprogram<file = #file, line = 1, name = "f", linkageName = "f", compileUnit = #unit>
+#g = #cuda_tile.di_subprogram<file = #file, line = 1, name = "g", linkageName = "g", compileUnit = #unit>
+#block = #cuda_tile.di_lexical_block<scope = #f, file = #file, line = 3>
+#in_f = #cuda_tile.di_loc<loc("kernel.py":7:3) in #f>
+#in_g = #cuda_tile.di_loc<loc("kernel.py":8:3) in #g>
+#in_block = #cuda_tile.di_loc<loc("kernel.py":9:3) in #block>
+"""
+
+
+@pytest.mark.parametrize(("entry", "op", "place", "message"), [
+    ("#in_f", "#in_g", "8:3", "Operation debug info scope does not match function debug info scope"),
+    ("unknown", "#in_f", "7:3", "Operation has debug info scope, but function debug info scope is undefined."),
+    ("#in_g", "#in_g", "8:3", 'Function name "f" does not match subprogram scope linkage name "g".'),
+    ("#in_block", "#in_f", "9:3", "Function location must have cuda_tile.di_subprogram debug info scope."),
+    ("callsite(#in_f at #in_f)", "#in_f", "7:3", "Function location must not be a CallSiteLoc."),
+])
+def test_scopes_that_do_not_match(entry: str, op: str, place: str, message: str, tmp_path: pathlib.Path,
+                                  capsys: pytest.CaptureFixture[str]) -> None:
+    text = f"{SCOPES}cuda_tile.module @m {{ entry @f() {{\nreturn loc({op})\n}} loc({entry}) }} loc(unknown)"
+    module = parse_module(text, locations=False)
+    assert compile_bytes(write(module), tmp_path) == 3
+    said = capsys.readouterr().err
+    assert said.startswith(f'loc("kernel.py":{place}): error: ') and message in said
+    assert not (tmp_path / "k.cubin").exists()
+
+
 def module_wide(said: str) -> bool:
     """Errors about globals, which have no location."""
     return "redefinition of symbol" in said or "type must have rank 1" in said

@@ -8,8 +8,9 @@
     addf %x, (mulf ...)                ->  addf (mulf ...), %x
 
 Constants move to the front of their entry, one of a kind; ops without use or effect go. Walks until nothing changes, at
-most `MAX_WALKS` times. The compiler's own pipeline simplifies one level lower (`transforms/simplify.py`), where it
-costs less; this pass is for tools that want the public form. Source: public `CudaTile.cpp`, `OpsCanonicalization.td`.
+most `MAX_WALKS` times. The compiler's own pipeline simplifies one level lower (`transforms/simplify.py`): with this pass
+before, the kernel suite's code and compile time stay as they are, so it is for tools that want the public form.
+Source: public `CudaTile.cpp`, `OpsCanonicalization.td`.
 """
 from __future__ import annotations
 
