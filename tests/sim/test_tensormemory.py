@@ -142,3 +142,18 @@ def test_half_a_pair_waits_for_ever():
 def test_the_kernels_that_faults_are_planted_in_assemble(name):
     complaint = kit.assembled(getattr(tcgen05_faults, name).ptx, "sm_100a")
     assert not complaint, complaint
+
+
+def test_a_commit_to_the_block_s_own_barrier_needs_no_fence_behind_its_initialisation():
+    text = tcgen05_faults.PLAIN.replace("@%one fence.mbarrier_init.release.cluster;", "")
+    report = simulate(text, args=tcgen05_faults.plain.args())
+    assert not report.findings
+
+
+def test_mistakes_are_found_at_the_line_and_thread_that_make_them():
+    text = tcgen05_faults.PLAIN.replace("@!%p2 bra waiting;", "")
+    report = simulate(text, args=tcgen05_faults.plain.args())
+    found = report.findings[0]
+    assert found.kernel == "k" and found.ctaid == (0, 0, 0) and found.tid is not None
+    assert found.text.startswith("tcgen05.ld.sync.aligned")
+    assert "a tcgen05.commit that is waited for" in str(found)

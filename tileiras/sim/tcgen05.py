@@ -155,7 +155,10 @@ def _commit(decoder, ins):
                     raise InvalidInstruction(f"tcgen05.commit to CTAs {wanted} of a cluster of {size}", thread=lane)
                 offs = [(cta - cta % size + r) * st.shared_stride + inside for r in wanted]
             for o in offs:
-                mbarrier.engine_uses(st, o, lane)
+                if o // st.shared_stride == st.cta_of[lane]:         # kernels do without fence.mbarrier_init for these
+                    mbarrier.acquire_init(st, o, mbarrier.table(st).get(st, o, lane), np.array([lane]))
+                else:
+                    mbarrier.engine_uses(st, o, lane)
             st.agents.issue(Commit(lane, offs, ops, count))
     return run
 
