@@ -219,11 +219,11 @@ class AttributeReader:
     def _dictionary(self, data: bytes, pos: int, depth: int) -> tuple[DictionaryAttr, int]:
         count, pos = read_count(data, pos, 2, "dictionary entries")
         items: dict[str, Attribute] = {}
-        for _ in range(count):
+        for number in range(count):
             index, pos = read_varint(data, pos)
             key = self.string(index)
             if not key:
-                raise malformed(pos, "invalid empty attribute name for DictionaryAttr element")
+                raise malformed(pos, f"invalid empty attribute name for DictionaryAttr element {number}")
             if key in items:
                 raise malformed(pos, f"failed to parse DictionaryAttr, duplicate key found: {key}")
             items[key], pos = self.read_tagged(data, pos, depth + 1)
