@@ -10,7 +10,7 @@ import pytest
 from tests.sim import tmakit
 from tileiras.layout.tensormap import TensorMap, tiled
 from tileiras.sim import box, tensormap
-from tileiras.sim.errors import DescriptorError
+from tileiras.sim.errors import DescriptorError, Misaligned
 
 DTYPES = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "s32": np.int32, "u64": np.uint64, "s64": np.int64,
           "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16}
@@ -279,6 +279,27 @@ def test_tf32_maps_round_what_they_load():
     array = np.array([[1.0 + 2.0**-11, 1.0 + 2.0**-12, -3.14159265, np.inf]], np.float32)
     got = tmakit.load(array, tiled(0, "tf32", (4, 1), (4, 1)), (0, 0), 16).view(np.float32)
     assert np.array_equal(got, np.array([1.0 + 2.0**-10, 1.0, -3.140625, np.inf], np.float32))
+
+
+def test_cache_hints_and_prefetches_change_nothing():
+    array = tensor((8, 64))
+    m = tiled(0, "u16", (64, 8), (32, 2))
+    text = tmakit.LOAD
+    try:
+        tmakit.LOAD = text.replace("INSTRUCTION", """createpolicy.fractional.L2::evict_last.b64 %rd7, 1.0;
+ prefetch.tensormap [%rd1]; cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd1, {%r0, %r1}];
+ INSTRUCTION""")
+        got = tmakit.load(array, m, (16, 3), 128, extra=", %rd7", mode="tile", hint=".L2::cache_hint")
+    finally:
+        tmakit.LOAD = text
+    assert np.array_equal(got.view(np.uint16).reshape(2, 32), array[3:5, 16:48])
+
+
+def test_coordinates_of_packed_types():
+    array = np.zeros((3, 128), np.uint8)
+    m = TensorMap(0, "b4x16_p64", (256, 3), (128,), (128, 2))
+    with pytest.raises(Misaligned, match="multiple of 128"):
+        tmakit.load(array, m, (64, 1), 64)
 
 
 def test_maps_that_dont_fit_the_instruction():

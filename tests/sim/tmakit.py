@@ -72,10 +72,10 @@ def argument(array: np.ndarray, m: TensorMap) -> MapArgument:
 
 
 def load(array: np.ndarray, m: TensorMap, coords: tuple[int, ...], size: int, mode: str = "tile", extra: str = "",
-         space: str = "shared::cluster", tx: int | None = None, at: int = 0, **options) -> np.ndarray:
+         space: str = "shared::cluster", tx: int | None = None, at: int = 0, hint: str = "", **options) -> np.ndarray:
     """What a load puts into the `size` bytes of shared memory behind offset `at`. `extra`: im2col operands."""
     names = ", ".join(f"%r{i}" for i in range(len(coords)))
-    ins = (f"cp.async.bulk.tensor.{m.rank}d.{space}.global.{mode}.mbarrier::complete_tx::bytes [%r12], "
+    ins = (f"cp.async.bulk.tensor.{m.rank}d.{space}.global.{mode}.mbarrier::complete_tx::bytes{hint} [%r12], "
            f"[%rd1, {{{names}}}], [bar]{extra};")
     out = np.zeros(size, np.uint8)
     padded = [*coords, 0, 0, 0, 0][:5]

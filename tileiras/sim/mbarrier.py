@@ -12,7 +12,7 @@ CTA or an asynchronous engine without a fence after `init`; bytes left over, or 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -51,7 +51,6 @@ class Barrier:
     seen: bool = True
     line: int = 0
     carried: int = 0                # bytes that the last completed phase brought
-    late: list = field(default_factory=list)        # what runs when this phase completes
 
 
 class Table:
@@ -102,9 +101,6 @@ def complete_if_done(st, off: int, b: Barrier) -> None:
     b.phase += 1
     b.carried = b.brought
     b.pending, b.announced, b.brought, b.seen = b.count, 0, 0, False
-    late, b.late = b.late, []
-    for run in late:
-        run()
 
 
 def expect(st, off: int, amount: int, lane: int | None) -> None:

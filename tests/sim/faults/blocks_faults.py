@@ -5,7 +5,17 @@ import numpy as np
 
 from tests.sim.asynckit import kernel
 from tests.sim.faults.harness import fault, program
-from tileiras.sim import BarrierError, DataRace, Deadlock, InvalidInstruction, Misaligned, OutOfBounds, Trap, UninitializedRead
+from tileiras.sim import (
+    BarrierError,
+    BudgetExceeded,
+    DataRace,
+    Deadlock,
+    InvalidInstruction,
+    Misaligned,
+    OutOfBounds,
+    Trap,
+    UninitializedRead,
+)
 from tileiras.sim.errors import InFlight, MissingProxyFence, TransactionMismatch, UseAfterExit
 
 
@@ -38,7 +48,9 @@ def summed(args):
     np.testing.assert_array_equal(args[1], x)
 
 
-rounds = program("sums of neighbours", ROUNDS, lambda: [words(128), np.zeros(128, np.uint32)], check=summed)
+rounds = program("sums of neighbours", ROUNDS, lambda: [words(128), np.zeros(128, np.uint32)], check=summed,
+                 max_instructions=5000)
+fault(rounds, "the loop never ends", ("@%p1 bra LOOP;", "bra LOOP;"), BudgetExceeded)
 fault(rounds, "no barrier between write and read", (" bar.sync 0;\n ld", " ld"), DataRace, UninitializedRead)
 fault(rounds, "no barrier between read and write", ("bar.sync 0; // again", ""), DataRace)
 fault(rounds, "one warp waits at another barrier",

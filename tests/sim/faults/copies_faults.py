@@ -60,6 +60,7 @@ DONE:
 """, ".shared .align 128 .b8 s[512]; .shared .align 8 .b64 full[2]; .shared .align 8 .b64 empty[2];", threads=64)
 
 ring = program("bulk ring", RING, lambda: [words(64 * TILES), np.zeros(64 * TILES, np.uint32)], check=same)
+fault(ring, "a target without bulk copies", (".target sm_100a", ".target sm_80"), InvalidInstruction)
 fault(ring, "the consumer doesn't wait",
       ("CW: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r13], %r10;\n @!%p2 bra CW;", ""),
       InFlight, UninitializedRead, DataRace)
