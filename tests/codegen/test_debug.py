@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from xdsl.dialects.builtin import DictionaryAttr
 
 import tileiras
 from tileiras.bytecode import read, write
 from tileiras.codegen import toolchain
 from tileiras.codegen.location_table import Frame, LocationTable, Place, complete, quote, read_table, table_lines, without_text
+from tileiras.dialects.cuda_tile.attrs import OptimizationHintsAttr
 from tileiras.dialects.cuda_tile.debug import (
     CallSiteLocAttr,
     DICompileUnitAttr,
@@ -323,3 +325,15 @@ def test_several_kernels_share_the_text(kernel_bytecode: Callable[..., bytes]) -
         assert held[name].decode() + "\n" == disassemble(bytecode)
         names = line_rows(held[".debug_line"])[0]
         assert {"k_activation.py", "k_norm.py"} <= set(names)
+
+
+@pytest.mark.parametrize("key", ["\0", "a\0b\0\1c", "\n.source_end\n}\n}\n", "ä", "\r", "}", "\0\1\0\2\0"])
+def test_no_hint_breaks_the_text(key: str, kernel_bytecode: Callable[..., bytes]) -> None:
+    """Keys of hints go into the text as they are, whatever they hold."""
+    module = read(kernel_bytecode("mish_f32"))
+    entry = module.body.block.first_op
+    assert entry is not None
+    entry.properties["optimization_hints"] = OptimizationHintsAttr({key: DictionaryAttr({})})
+    held = sections(tileiras.compile(write(module), "sm_90", lineinfo=True).cubin)
+    assert ".debug_line" in held and b"return" in next(
+        (held[name] for name in held if name.startswith(".nv.tileir.debug_txt.")), b"return")

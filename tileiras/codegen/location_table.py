@@ -232,7 +232,7 @@ _SECTION_HEAD = ".nv_intermediate_source_section {\n"
 
 def _text_section(file: int, program: str) -> str:
     return (f'{_SECTION_HEAD}  .code_block {{\n    .ir_name: "tile ir"\n    .sourceFileName: {file}\n    .source_begin\n'
-            f"{program.encode('ascii', errors='replace').decode()}.source_end\n  }}\n}}\n")
+            f"{program.replace('.source_end', '.source?end')}.source_end\n  }}\n}}\n")
 
 
 def complete(ptx: str, table: LocationTable) -> tuple[str, StandIns]:
