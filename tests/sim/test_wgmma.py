@@ -8,6 +8,7 @@ import pytest
 from tests.sim import wgmmakit as kit
 from tests.sim.test_matrix import a_place
 from tileiras import sim
+from tileiras.sim.errors import InFlight
 
 TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "e4m3": ml_dtypes.float8_e4m3fn,
          "e5m2": ml_dtypes.float8_e5m2, "s8": np.int8, "u8": np.uint8}
@@ -210,3 +211,58 @@ def test_targets_without_wgmma_refuse_it():
     text = kit.kernel(kit.product(GOOD, 4, "0", 0, ", 1, 1, 1, 0, 0"), 4, target="sm_100a")
     with pytest.raises(sim.InvalidInstruction, match="sm_90a"):
         kit.run(text, [np.zeros(2 * kit.TILE, np.uint8)], np.zeros((128, 4), np.uint32))
+
+
+# ---- several warpgroups, blocks and products under way
+
+def test_warpgroups_of_many_blocks():
+    """Three blocks of 288 threads: two warpgroups with products of their own, and a warp that has none."""
+    rng = np.random.default_rng(3)
+    a, b = draw("f16", (2, 64, 16), rng), draw("f16", (32, 16), rng)
+    c = rng.integers(-50, 51, (3, 2, 64, 32)).astype(np.float32)
+    da, db = kit.descriptor(0, "k", 32, 16, 64, 16), kit.descriptor(kit.TILE, "k", 32, 16, 32, 16)
+    body = f"""shr.u32 %r8, %r0, 7; setp.gt.u32 %p1, %r8, 1; @%p1 bra END;
+    mul.wide.u32 %d9, %r8, 128; add.s64 %d10, %d2, {da}; add.s64 %d10, %d10, %d9; add.s64 %d11, %d2, {db};
+    mov.u32 %r9, %ctaid.x; mad.lo.u32 %r9, %r9, 256, %r0; mul.wide.u32 %d9, %r9, 64; add.s64 %d3, %g1, %d9;
+    add.s64 %d4, %g2, %d9;
+    {"".join(f"ld.global.b32 %c{i}, [%d3+{4 * i}];" for i in range(16))}
+    wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {kit.vector("c", 16)}, %d10, %d11, 1, 1, 1, 0, 0;
+    wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {kit.vector("c", 16)}, %d10, %d11, 1, 1, 1, 0, 0;
+    wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+    {"".join(f"st.global.b32 [%d4+{4 * i}], %c{i};" for i in range(16))}
+    END:"""
+    text = kit.kernel(body, 16, threads=288)
+    start = text.index("ld.global.b32 %c0, [%d3+0];")
+    text = text[:start] + text[text.index("ld.global.b32 %m"):]           # the body loads and stores by itself
+    text = text[:text.index("END:") + 4] + "\nret; }\n"
+    images = np.concatenate([kit.image(codes(a[0]), "k", 32, 16)[:2048], kit.image(codes(a[1]), "k", 32, 16)])[:kit.TILE]
+    before = np.concatenate([kit.words(kit.spread(c[i, j])) for i in range(3) for j in range(2)])
+    for seed in range(3):
+        out = np.zeros_like(before)
+        report = sim.simulate(text, grid=3, seed=seed, args=[np.concatenate([images, kit.image(codes(b), "k", 32, 16)]),
+                                                            before, out, np.zeros(4, np.uint32), np.zeros(288, np.uint32)])
+        assert not report.findings, report.findings[0]
+        for i in range(3):
+            for j in range(2):
+                want = c[i, j] + 2 * (a[j].astype(np.float32) @ b.astype(np.float32).T)
+                got = out[128 * (2 * i + j):][:128]
+                np.testing.assert_array_equal(got.view(np.float32), kit.spread(want))
+
+
+def test_what_happens_to_shared_memory_after_the_issue_is_what_a_product_sees():
+    """A product reads its tiles when it happens, which is as late as may be; writing them meanwhile is the finding."""
+    tail = ", 0, 1, 1, 0, 0"
+    count = 4
+    body = f"""add.s64 %d10, %d2, {kit.descriptor(0, "k", 0, 16, 64, 16)};
+    add.s64 %d11, %d2, {kit.descriptor(kit.TILE, "k", 0, 16, 8, 16)};
+    wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {kit.vector("c", 4)}, %d10, %d11{tail};
+    wgmma.commit_group.sync.aligned; mov.u32 %r9, tile; shl.b32 %r8, %r0, 4; add.u32 %r9, %r9, %r8; mov.u32 %r8, 0;
+    st.shared.v4.b32 [%r9], {{%r8, %r8, %r8, %r8}};
+    wgmma.wait_group.sync.aligned 0;"""
+    one = np.ones((64, 16), np.float16)
+    images = [kit.image(codes(one), "k", 0, 16), kit.image(codes(one[:8]), "k", 0, 16)]
+    got, report = kit.run(kit.kernel(body, count), images, np.zeros((128, 4), np.uint32))
+    assert (got.view(np.float32) == 0).all()
+    assert [type(f) for f in report.findings] == [InFlight]
+    assert report.findings[0].line and "st.shared" in (report.findings[0].text or "")

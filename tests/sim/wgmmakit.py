@@ -42,10 +42,10 @@ def image(codes: np.ndarray, major: str, swizzle: int, width: int) -> np.ndarray
 
 
 FILL = """mov.u32 %r0, %tid.x; mov.u32 %r1, tile; mul.wide.u32 %d0, %r0, 16; shl.b32 %r2, %r0, 4; add.u32 %r2, %r2, %r1;
-add.s64 %d1, %g0, %d0; mov.u32 %r3, 0;
+add.s64 %d1, %g0, %d0; mov.u32 %r3, 0; setp.gt.u32 %p0, %r0, 127; @%p0 bra FILLED;
 COPY: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d1]; st.shared.v4.u32 [%r2], {%r4, %r5, %r6, %r7};
 add.s64 %d1, %d1, 2048; add.u32 %r2, %r2, 2048; add.u32 %r3, %r3, 2048; setp.lt.u32 %p0, %r3, BYTES; @%p0 bra COPY;
-fence.proxy.async; bar.sync 0;
+FILLED: fence.proxy.async; bar.sync 0;
 cvt.u64.u32 %d2, %r1; shr.u64 %d2, %d2, 4;
 """
 
