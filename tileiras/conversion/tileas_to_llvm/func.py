@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Block, Operation, Region
 from tileiras.conversion.entry_hints import register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.core import Lowering, location_text, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.shared_memory import SharedPlan, plan_shared_memory
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.errors import CompileError
@@ -45,7 +45,8 @@ def lower_function(func: Operation, target: Any, options: Any) -> list[Operation
     globals_: list[Operation] = []
     plan: SharedPlan = plan_shared_memory(func, target)
     if plan.size > target.most_static_smem:
-        raise CompileError(f"entry '{name}' needs {plan.size} bytes of shared memory, {target.name} has {target.most_static_smem}")
+        raise CompileError(f"entry '{name}' needs {plan.size} bytes of shared memory, {target.name} has {target.most_static_smem}",
+                           location_text(func))
     low.offsets = plan.offsets
     if plan.size:
         symbol = f"global_smem_{name}"
