@@ -11,7 +11,6 @@ import tileiras
 from tests.interp.build import ELEMENTS, TOKEN, WEAK, Kernel, pointer, tile
 from tileiras.bytecode import write
 from tileiras.dialects.cuda_tile import attrs, ops, types
-from tileiras.errors import CompileError
 from tileiras.sim import simulate
 
 
@@ -127,23 +126,3 @@ def test_a_for_whose_last_addition_wraps_ends(element: str, low: int, high: int,
     data = np.array([low, high, step, 0], np.int32 if element == "i32" else np.int64)
     simulate(compiled(k.module(), opt_level).ptx, args=[data, out], max_instructions=100_000)
     assert out[0] == len(range(low, high, step))
-
-
-@pytest.mark.parametrize("conversion", ["from floats", "to floats", "from integers"])
-def test_the_type_of_no_architecture_is_named(conversion: str) -> None:
-    """The original refuses it on every SM too; it ended in an internal error."""
-    k = Kernel(pointer("f32"), pointer("i8"))
-    short = tile(types.Float8E5M3FNUType(), 32)
-    nearest = {"rounding_mode": attrs.RoundingAttr("nearest_even")}
-    if conversion == "to floats":
-        bits = k.add(ops.Bitcast.make([k.load(k.args[1], "i8", (32,))], [short]))
-        k.store(k.args[0], k.add(ops.FToF.make([bits], [tile("f32", 32)], nearest)))
-    else:
-        if conversion == "from floats":
-            value = k.add(ops.FToF.make([k.load(k.args[0], "f32", (32,))], [short], nearest))
-        else:
-            value = k.add(ops.IToF.make([k.load(k.args[1], "i8", (32,))], [short],
-                                        {**nearest, "signedness": attrs.SignednessAttr("signed")}))
-        k.store(k.args[1], k.add(ops.Bitcast.make([value], [tile("i8", 32)])))
-    with pytest.raises(CompileError, match="unsupported type 'fnv8E5M3FNU'"):
-        compiled(k.module())

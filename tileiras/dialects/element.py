@@ -15,13 +15,17 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
+
 _BYTES: dict[type, int] = {
     Float16Type: 2, BFloat16Type: 2, Float32Type: 4, FloatTF32Type: 4, Float64Type: 8,
-    Float8E4M3FNType: 1, Float8E5M2Type: 1, Float8E8M0FNUType: 1, Float4E2M1FNType: 1}
+    Float8E4M3FNType: 1, Float8E5M2Type: 1, Float8E8M0FNUType: 1, Float4E2M1FNType: 1,
+    Float8E5M3FNUType: 1}
 
 NAMES: dict[type, str] = {
     Float16Type: "f16", BFloat16Type: "bf16", Float32Type: "f32", FloatTF32Type: "tf32", Float64Type: "f64",
-    Float8E4M3FNType: "f8E4M3FN", Float8E5M2Type: "f8E5M2", Float8E8M0FNUType: "f8E8M0FNU", Float4E2M1FNType: "f4E2M1FN"}
+    Float8E4M3FNType: "f8E4M3FN", Float8E5M2Type: "f8E5M2", Float8E8M0FNUType: "f8E8M0FNU", Float4E2M1FNType: "f4E2M1FN",
+    Float8E5M3FNUType: "fnv8E5M3FNU"}
 
 
 def element_bytes(t: Attribute) -> int:

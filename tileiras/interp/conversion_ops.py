@@ -27,8 +27,9 @@ def int_to_int(op: Any) -> Run:
 
 @meaning("ftof", elementwise=True)
 def ftof(op: Any) -> Run:
-    to, mode = float_format(first_result_type(op)), enum(op.rounding_mode, "nearest_even")
-    return lambda x: convert.float_to_float(x, to, mode)
+    source, to = float_format(first_operand_type(op)), float_format(first_result_type(op))
+    mode = enum(op.rounding_mode, "nearest_even")
+    return lambda x: convert.float_to_float(x, to, mode, source)
 
 
 @meaning("itof", elementwise=True)
@@ -41,8 +42,9 @@ def itof(op: Any) -> Run:
 @meaning("ftoi", elementwise=True)
 def ftoi(op: Any) -> Run:
     """Saturating or not: the values that saturation changes are undefined without it."""
-    to, signedness = int_format(first_result_type(op)), enum(op.signedness)
-    return lambda x: convert.float_to_int(x, to, signedness)
+    source, to = float_format(first_operand_type(op)), int_format(first_result_type(op))
+    signedness = enum(op.signedness)
+    return lambda x: convert.float_to_int(x, to, signedness, source)
 
 
 @meaning("bitcast", elementwise=True)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from tileiras.interp import exact, integers
-from tileiras.interp.formats import I1, FloatFormat, Format, IntFormat
+from tileiras.interp.formats import F64, I1, FloatFormat, Format, IntFormat
 from tileiras.interp.rounding import round_to
 
 
-def float_to_float(x: Any, to: FloatFormat, mode: str) -> Any:
-    return round_to(np.asarray(x).astype(np.float64), to, mode)
+def float_to_float(x: Any, to: FloatFormat, mode: str, source: FloatFormat = F64) -> Any:
+    return round_to(source.numbers(x), to, mode)
 
 
 def int_to_float(x: Any, source: IntFormat, signedness: str, to: FloatFormat, mode: str) -> Any:
@@ -28,10 +28,10 @@ def int_to_float(x: Any, source: IntFormat, signedness: str, to: FloatFormat, mo
     return round_to(nearest, to, mode, error)
 
 
-def float_to_int(x: Any, to: IntFormat, signedness: str) -> Any:
-    values = np.trunc(np.asarray(x).astype(np.float64))
+def float_to_int(x: Any, to: IntFormat, signedness: str, source: FloatFormat = F64) -> Any:
+    values = np.trunc(source.numbers(x))
     if to is I1:
-        return np.asarray(np.asarray(x).astype(np.float64) != 0)
+        return np.asarray(source.numbers(x) != 0)
     if signedness == "signed":
         low, high = -(2 ** (to.bits - 1)), 2 ** (to.bits - 1) - 1
     else:

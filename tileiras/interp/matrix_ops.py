@@ -26,11 +26,11 @@ def mmaf(op: Any) -> Run:
 @meaning("mmaf_scaled")
 def mmaf_scaled(op: Any) -> Run:
     """Each scale belongs to a block of consecutive elements along K."""
-    fmt = float_format(op.acc.type)
+    fmt, left_scale, right_scale = (float_format(v.type) for v in (op.acc, op.lhs_scale, op.rhs_scale))
 
     def run(lhs: Any, rhs: Any, acc: Any, lhs_scale: Any, rhs_scale: Any) -> Any:
-        left = _wide(lhs) * np.repeat(_wide(lhs_scale), lhs.shape[-1] // lhs_scale.shape[-1], -1)
-        right = _wide(rhs) * np.repeat(_wide(rhs_scale), rhs.shape[-2] // rhs_scale.shape[-2], -2)
+        left = _wide(lhs) * np.repeat(left_scale.numbers(lhs_scale), lhs.shape[-1] // lhs_scale.shape[-1], -1)
+        right = _wide(rhs) * np.repeat(right_scale.numbers(rhs_scale), rhs.shape[-2] // rhs_scale.shape[-2], -2)
         return round_to(np.matmul(left, right) + _wide(acc), fmt)
     return run
 

@@ -47,7 +47,7 @@ def round_to(exact: F64Array, to: FloatFormat, mode: str = "nearest_even", error
         exact = to_odd(exact, error)
     if mode in NEAREST and (to is F32 or to is F16):        # NumPy rounds once and to even
         return exact.astype(to.dtype)
-    return _on_grid(exact, to, mode).astype(to.dtype)
+    return to.held(_on_grid(exact, to, mode))
 
 
 def _step(nearest: F64Array, mode: str, error: F64Array | None) -> F64Array:
@@ -70,7 +70,7 @@ def _on_grid(exact: F64Array, to: FloatFormat, mode: str) -> F64Array:
     exponent = np.maximum(np.frexp(exact)[1] - 1, to.emin)
     spacing = exponent - (to.precision - 1)
     rounded = np.ldexp(_TO_INTEGER[mode](np.ldexp(exact, -spacing)), spacing)
-    if not to.signed:                                       # no zero: the least power of two stands for it
+    if not to.zero:                                         # the least power of two stands for it
         rounded = np.maximum(rounded, 2.0 ** to.emin)       # NaN passes
     finite_beyond = np.copysign(to.largest, rounded)
     over = np.abs(rounded) > to.largest

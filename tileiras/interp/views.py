@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from tileiras.interp.errors import InterpreterError
-from tileiras.interp.formats import Format
+from tileiras.interp.formats import FloatFormat, Format
 from tileiras.interp.memory import Memory, decode, encode, garbage
+from tileiras.interp.rounding import round_to
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,8 @@ class TileView:
         if self.padding is None:
             return garbage((), fmt)
         value = {"zero": 0.0, "neg_zero": -0.0, "nan": np.nan, "pos_inf": np.inf, "neg_inf": -np.inf}[self.padding]
+        if isinstance(fmt, FloatFormat) and fmt.codes is not None:
+            return round_to(np.array(value), fmt)
         return np.array(value, np.float64).astype(fmt.dtype)
 
     def _keep_promise(self, inside: Any, inbounds: tuple[bool, ...]) -> None:

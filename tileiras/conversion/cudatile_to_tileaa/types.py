@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerType, StringAttr, T
 from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.types import (
-    Float8E5M3FNUType,
     GatherScatterViewType,
     PartitionViewType,
     PointerType,
@@ -83,8 +82,6 @@ def convert_type(t: Attribute) -> Attribute:
         return memref_type(t)
     if isinstance(t, TileViewType):
         return tiled_view_type(t)
-    if isinstance(t, Float8E5M3FNUType):
-        raise CompileError("unsupported type 'fnv8E5M3FNU': no architecture up to sm_121 computes with it")
     if isinstance(t, IntegerType) or _is_number(t):
         return t
     raise CompileError(f"type {t} has no value in a kernel")

@@ -172,6 +172,8 @@ def padding_bits(padding: str, t: Attribute, element: Attribute) -> int:
     if padding in ("", "zero"):
         return 0
     name = element_name(element)
+    if name == "fnv8E5M3FNU":       # neither sign nor infinities
+        return {"neg_zero": 0, "nan": 0xFF, "pos_inf": 0xFE, "neg_inf": 0xFE}[padding]
     exponent, mantissa = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "tf32": (8, 23), "f64": (11, 52), "f8E5M2": (5, 2),
                           "f8E4M3FN": (4, 3)}.get(name, (0, 0))
     sign = 1 << exponent + mantissa

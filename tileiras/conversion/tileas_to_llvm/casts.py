@@ -25,6 +25,7 @@ from tileiras.conversion.tileas_to_llvm.floats import (
     widen,
 )
 from tileiras.dialects import llvm
+from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 
 MODES = {"zero": "rz", "negative_inf": "rm", "positive_inf": "rp", "nearest_away": "rna"}
 TF32_CUT = 13
@@ -55,7 +56,7 @@ def convert_float(low: Lowering, x: SSAValue, source: Attribute, to: Attribute, 
         return x if is_type(x, F64) else b.cast("fpext", x, like(x, F64))
     if is_type(x, to) and to == F16:
         return x
-    if isinstance(to, Float8E8M0FNUType):               # the magnitude is what rounds, up or down
+    if isinstance(to, Float8E8M0FNUType | Float8E5M3FNUType):       # the magnitude is what rounds, up or down
         x = overloaded(b, "llvm.fabs", [widen(b, x)])
     if is_type(x, F64):
         if mode in ("rn", "rna"):

@@ -3,8 +3,8 @@
 Where the SM converts pairs (e4m3, e5m2 from sm_89, e2m1 from sm_100), its instructions are used; elsewhere the same is
 done with integer arithmetic on vectors. All of these formats saturate: what is beyond the greatest finite number,
 infinity too, becomes that number; NaN stays NaN (f4 has none: +6). f8E8M0FNU has neither sign nor zero: it takes the
-magnitude, and 2^-127 for anything smaller. Sources: OCP 8-bit floating point 1.0; OCP microscaling formats 1.0; PTX
-ISA, `cvt`.
+magnitude, and 2^-127 for anything smaller. f8E5M3FNU has no sign and takes the magnitude too. Sources: OCP 8-bit
+floating point 1.0; OCP microscaling formats 1.0; PTX ISA, `cvt`; cuTile Python `_bytecode/float.py` (f8E5M3FNU).
 """
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 from tileiras.conversion.tileas_to_llvm.builder import F16, F32, I1, I8, I16, I32, Builder
 from tileiras.conversion.tileas_to_llvm.elementwise import is_type, like, overloaded
 from tileiras.conversion.tileas_to_llvm.floats import from_bits, is_nan, nvvm, to_bits, widen
+from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.llvm import vec
 
 F32_MANTISSA, F32_BIAS, F32_INFINITY = 23, 127, 0x7F800000
@@ -25,8 +26,8 @@ F16_BIAS, F16_MANTISSA = 15, 10
 
 @dataclass(frozen=True)
 class Narrow:
-    """A signed narrow format: mantissa bits, exponent bias, codes (without sign) of the greatest finite number and of
-    NaN, the sign's bit, and the name of its pair in PTX."""
+    """A narrow format: mantissa bits, exponent bias, codes (without sign) of the greatest finite number and of
+    NaN, the sign's bit (above the byte where there is none), and the name of its pair in PTX, if any."""
 
     mantissa: int
     bias: int
@@ -40,6 +41,7 @@ FORMATS: dict[type, Narrow] = {
     Float8E4M3FNType: Narrow(3, 7, 0x7E, 0x7F, 7, "e4m3x2"),
     Float8E5M2Type: Narrow(2, 15, 0x7B, 0x7F, 7, "e5m2x2"),
     Float4E2M1FNType: Narrow(1, 1, 0x7, 0x7, 3, "e2m1x2"),
+    Float8E5M3FNUType: Narrow(3, 15, 0xFE, 0xFF, 8, ""),
 }
 
 
@@ -49,6 +51,8 @@ def is_narrow(t: Attribute) -> bool:
 
 
 def _converts_pairs(low: Any, form: Narrow) -> bool:
+    if not form.pair:
+        return False
     return low.target.has_cvt_fp4_fp6 if form.sign == 3 else low.target.has_cvt_fp8
 
 
@@ -57,10 +61,12 @@ def _converts_pairs(low: Any, form: Narrow) -> bool:
 
 
 def from_narrow(low: Any, x: SSAValue, t: Attribute) -> SSAValue:
-    """Exactly, as f16; f8E8M0FNU as f32."""
+    """Exactly, as f16; f8E8M0FNU and f8E5M3FNU as f32."""
     b: Builder = low.b
     if isinstance(t, Float8E8M0FNUType):
         return _from_e8m0(b, x)
+    if isinstance(t, Float8E5M3FNUType):
+        return _from_e5m3(b, x)
     form = FORMATS[type(t)]
     if form.bias == F16_BIAS:
         return _upper_bytes(b, x)
@@ -85,6 +91,14 @@ def _upper_bytes(b: Builder, x: SSAValue) -> SSAValue:
     n = x.type.get_shape()[0]
     mask = [place for i in range(n) for place in (n, i)]
     return b.cast("bitcast", b.shuffle(x, b.bits(0, x.type), mask), vec(n, F16))
+
+
+def _from_e5m3(b: Builder, x: SSAValue) -> SSAValue:
+    """The code as f32's exponent and mantissa is too small by a power of two, for subnormals too."""
+    z = b.cast("zext", x, like(x, I32))
+    value = from_bits(b, b.shl(z, F32_MANTISSA - 3), F32)
+    value = b.binary("fmul", value, b.const(2.0 ** (F32_BIAS - F16_BIAS), value.type))
+    return b.select(b.icmp("eq", z, b.bits(0xFF, z.type)), from_bits(b, b.bits(0x7FFFFFFF, z.type), F32), value)
 
 
 def _from_e8m0(b: Builder, x: SSAValue) -> SSAValue:

@@ -43,6 +43,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I8, I32, Builder
 from tileiras.dialects import llvm, nv_tileaa
+from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes as element_bytes
 from tileiras.dialects.llvm import integer, ptr, vec
 from tileiras.dialects.nv_tileas import layout_of
@@ -64,7 +65,8 @@ def lowers(*names: str) -> Callable[[Handler], Handler]:
 
 _STORAGE: dict[type, Attribute] = {
     Float16Type: F16, BFloat16Type: BF16, Float32Type: F32, FloatTF32Type: F32, Float64Type: F64,
-    Float8E4M3FNType: I8, Float8E5M2Type: I8, Float8E8M0FNUType: I8, Float4E2M1FNType: I8}
+    Float8E4M3FNType: I8, Float8E5M2Type: I8, Float8E8M0FNUType: I8, Float4E2M1FNType: I8,
+    Float8E5M3FNUType: I8}
 
 
 def storage_type(t: Attribute) -> Attribute:
