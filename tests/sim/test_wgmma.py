@@ -8,7 +8,7 @@ import pytest
 from tests.sim import wgmmakit as kit
 from tests.sim.test_matrix import a_place
 from tileiras import sim
-from tileiras.sim.errors import InFlight
+from tileiras.sim.errors import InFlight, MissingFence
 
 TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "e4m3": ml_dtypes.float8_e4m3fn,
          "e5m2": ml_dtypes.float8_e5m2, "s8": np.int8, "u8": np.uint8}
@@ -266,3 +266,12 @@ def test_what_happens_to_shared_memory_after_the_issue_is_what_a_product_sees():
     assert (got.view(np.float32) == 0).all()
     assert [type(f) for f in report.findings] == [InFlight]
     assert report.findings[0].line and "st.shared" in (report.findings[0].text or "")
+
+
+def test_arithmetic_behind_the_fence_is_found_in_a_strict_launch():
+    body = kit.product(GOOD, 4, str(kit.descriptor(0, "k", 0, 16, 64, 16)), kit.descriptor(kit.TILE, "k", 0, 16, 8, 16),
+                       ", 1, 1, 1, 0, 0").replace("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned; mov.b32 %c0, 0;")
+    images = [np.zeros(2 * kit.TILE, np.uint8)]
+    for strict in (False, True):
+        _, report = kit.run(kit.kernel(body, 4), images, np.zeros((128, 4), np.uint32), strict=strict)
+        assert [type(f) for f in report.findings] == [MissingFence] * strict

@@ -8,7 +8,8 @@ happen and puts the chains' values into the registers. Findings:
 - a register of an operation in flight is used by anything but another product into the same accumulator;
 - a product uses registers that the program has touched since the warpgroup's last `wgmma.fence`, or no fence came
   before its first product. Compilers put arithmetic between the fence and the first product behind it, and the assembler
-  takes care of it: an operation from registers to registers counts only when a group was committed meanwhile;
+  takes care of it: an operation from registers to registers counts only when a group was committed meanwhile, or with
+  `strict=True`;
 - products that nobody committed and waited for when the kernel ends.
 
 One instruction rounds once: the products and the accumulator are summed in float64 (the ISA leaves order and rounding
@@ -123,7 +124,7 @@ class Warpgroups:
                 late = self.touched[slot][groups] >= fenced
             if slot in self.computed:
                 used, committed = self.computed[slot][groups], self.committed[groups]
-                wrong = (committed > fenced) & (used >= committed)
+                wrong = (used >= fenced) & st.launch.strict | (committed > fenced) & (used >= committed)
                 late = wrong if late is None else late | wrong
             if late is not None and late.any():
                 name = st.program.names[slot]
