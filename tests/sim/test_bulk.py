@@ -1,6 +1,8 @@
 """Bulk copies, reductions, groups, cp.async and their mbarriers, by the PTX ISA's definitions."""
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -66,8 +68,8 @@ def test_bulk_reductions(op, type_):
     dtype = TYPES[type_]
     rng = np.random.default_rng(3)
     n = 256 // np.dtype(dtype).itemsize
-    a = rng.integers(-20 if dtype in (np.int32, np.int64) else 0, 40, n).astype(dtype)
-    b = rng.integers(0, 40, n).astype(dtype)
+    a: Any = rng.integers(-20 if dtype in (np.int32, np.int64) else 0, 40, n).astype(dtype)
+    b: Any = rng.integers(0, 40, n).astype(dtype)
     if dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64):
         a, b = (a / 7).astype(dtype), (b / 11).astype(dtype)
     x = a.copy()

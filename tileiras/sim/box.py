@@ -74,7 +74,7 @@ def _tile(m: Map, coords: tuple[int, ...]) -> Rows:
 def _slices(m: Map, axes: list[np.ndarray]) -> Rows:
     """An interleaved box: every slice is a row of its own."""
     where = np.stack(np.meshgrid(*axes[::-1], indexing="ij"), axis=-1).reshape(-1, m.rank)[:, ::-1]
-    inside = ((where >= 0) & (where < np.array(m.sizes, np.int64))).all(axis=1)
+    inside = np.asarray(((where >= 0) & (where < np.array(m.sizes, np.int64))).all(axis=1))
     starts = where @ np.array((m.interleave, *m.strides), np.int64)
     return Rows(starts, inside, 0, m.interleave, m.interleave)
 
@@ -87,7 +87,7 @@ def _four(m: Map, coords: tuple[int, ...], mode: str) -> Rows:
 
 def _rows(m: Map, first: int, count: int, where: np.ndarray) -> Rows:
     """Rows of `count` elements from element `first` of dimension 0, at positions `where` [rows, rank - 1]."""
-    inside = ((where >= 0) & (where < np.array(m.sizes[1:], np.int64))).all(axis=1)
+    inside = np.asarray(((where >= 0) & (where < np.array(m.sizes[1:], np.int64))).all(axis=1))
     low, high = max(0, -first), min(count, m.sizes[0] - first)
     if high <= low:
         inside, low, high = np.zeros(len(where), bool), 0, 0

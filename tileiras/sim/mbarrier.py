@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -238,9 +239,13 @@ def touched(st, off: np.ndarray, size: int, lanes: np.ndarray, verb: str) -> Non
 
 def groups(off: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Offsets that occur, with the positions of each."""
-    if len(off) and (off == off[0]).all():
-        return [(int(off[0]), np.arange(len(off)))]
-    return [(int(o), np.flatnonzero(off == o)) for o in np.unique(off)]
+    if len(off) == 1:
+        return [(int(off[0]), np.zeros(1, np.int64))]
+    cuts = np.flatnonzero(off[1:] != off[:-1]) + 1
+    if 4 * len(cuts) > len(off):
+        return [(int(o), np.flatnonzero(off == o)) for o in np.unique(off)]
+    ends = [0, *cuts.tolist(), len(off)]                # mostly the threads of a CTA use one mbarrier
+    return [(int(off[a]), np.arange(a, b)) for a, b in pairwise(ends) if b > a]
 
 
 def _own(st, off: np.ndarray, lanes: np.ndarray) -> np.ndarray:
@@ -365,11 +370,11 @@ def _arrive(decoder, ins, drop: bool):
             if n is None and states is None and not drop and len(picks) <= b.pending and b.seen:
                 arrive(st, o, len(picks), int(lanes[picks[0]]))         # all at once
                 continue
-            for i in picks:
+            for i in picks.tolist():
                 lane, before = int(lanes[i]), b.phase
                 if states is not None:
                     states[i] = b.pending | b.phase << 20
-                if expecting:
+                if expecting and n is not None:
                     expect(st, o, int(n[i]), lane)
                 if releasing:
                     release(st, o, b.phase, lanes[i:i + 1])
