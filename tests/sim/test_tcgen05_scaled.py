@@ -185,7 +185,7 @@ tcgen05.cp.cta_group::1.32x128b.warpx4 [%tm+{n}], %d2;
 tcgen05.cp.cta_group::1.32x128b.warpx4 [%tm+{n + 4}], %d3;
 tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16 [%tm], %d0, %d1, %t5, [%tm+{n}], [%tm+{n + 4}], %no;"""
     for seed in (0, 1, 2):
-        out, report = kit.run(body, np.zeros((128, n + 8), np.uint32), image, **({"seed": seed} if seed else {}))
+        out, report = kit.run(body, np.zeros((128, n + 8), np.uint32), image, seed=seed)
         want = exact_product(av, sa, bv, sb, np.zeros((m, n), np.float32))
         seen = ~np.isnan(want)
         assert (out[:, :n].copy().view(np.float32)[seen] == want[seen]).all()

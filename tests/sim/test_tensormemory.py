@@ -155,5 +155,5 @@ def test_mistakes_are_found_at_the_line_and_thread_that_make_them():
     report = simulate(text, args=tcgen05_faults.plain.args())
     found = report.findings[0]
     assert found.kernel == "k" and found.ctaid == (0, 0, 0) and found.tid is not None
-    assert found.text.startswith("tcgen05.ld.sync.aligned")
+    assert found.text is not None and found.text.startswith("tcgen05.ld.sync.aligned")
     assert "a tcgen05.commit that is waited for" in str(found)

@@ -301,7 +301,7 @@ class TensorMemory:
 
     def _room(self, ctas: list[int], count: int) -> int | None:
         """Where `count` columns are free in all of `ctas`; under a seed any such place, else the first."""
-        taken = self.owner[ctas].any(axis=0)
+        taken = np.asarray(self.owner[ctas].any(axis=0))
         free = [s for s in range(0, COLUMNS, count) if not taken[s:s + count].any()]
         if not free:
             return None
