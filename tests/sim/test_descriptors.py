@@ -11,7 +11,7 @@ from tileiras.sim.descriptors import MatrixDescriptor, chunk_addresses, decode, 
 from tileiras.sim.errors import DescriptorError
 
 
-def cute(shape, stride, index: int) -> int:
+def cute(shape: tuple, stride: tuple, index: int) -> int:
     """A CuTe layout of nested modes: the offset of a linear index, first mode fastest."""
     total = 0
     for extent, step in zip(shape, stride):
@@ -105,7 +105,8 @@ def test_isa_examples_of_canonical_layouts():
                 ("mn", 64, 16, 256 * 2, 512 * 2, ((8, 4, 2), (1, 8, 256)), ((8, 2), (32, 512)))]
     for major, span, width, lbo, sbo, rows, columns in examples:
         mn, k = int(np.prod(rows[0])), int(np.prod(columns[0]))
-        want = [[swizzle(*SWIZZLES[span, 16], (cute(*rows, i) + cute(*columns, j)) * width // 8) for j in range(k)]
+        want = [[swizzle(*SWIZZLES[span, 16], (cute(rows[0], rows[1], i) + cute(columns[0], columns[1], j)) * width // 8)
+                 for j in range(k)]
                 for i in range(mn)]
         got = place_of(MatrixDescriptor(0, lbo, sbo, 0, span), major, mn, k, width)
         np.testing.assert_array_equal(got, want)

@@ -137,7 +137,7 @@ def _stmatrix(decoder, ins):
         return np.stack(blocks, axis=1).reshape(-1, 2)
 
     def run(st):
-        values = warps_of(st, gets)
+        values = warps_of(st, list(gets))
         address, = warps_of(st, [get])
         if not len(address):
             return

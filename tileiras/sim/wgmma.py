@@ -271,17 +271,16 @@ def from_registers(registers: list[np.ndarray], n: int, kind: str) -> np.ndarray
 # ---- the product
 
 class Product(Operation):
-    """One warpgroup's product in flight. `a`: [64, k] float64, or where its tile lies."""
+    """One warpgroup's product in flight. `product(st, old)`: the accumulator's new value from its old one."""
 
     def __init__(self, name: str, line: int, threads: np.ndarray, chain: Chain, slots: tuple[int, ...], reads: list,
                  after: list, compute) -> None:
         super().__init__(name, int(threads[0]), line, reads=reads, after=after)
-        self.threads, self.chain, self.slots, self.compute = threads, chain, slots, compute
+        self.threads, self.chain, self.slots, self.product = threads, chain, slots, compute
         self.committed = False
 
     def perform(self, st) -> None:
-        self.chain.value = self.compute(st, self.chain.value)
-        self.compute = None
+        self.chain.value = self.product(st, self.chain.value)
 
 
 @dataclass
