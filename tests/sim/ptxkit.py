@@ -17,10 +17,11 @@ WIDTH = {"u8": 1, "s8": 1, "b8": 1, "u16": 2, "s16": 2, "b16": 2, "f16": 2, "bf1
 REGISTER = {1: "b16", 2: "b16", 4: "b32", 8: "b64"}
 
 
-def kernel(body: str, inputs: list[str], outputs: list[str], threads: int = 32, extra: str = "") -> str:
+def kernel(body: str, inputs: list[str], outputs: list[str], threads: int = 32, extra: str = "",
+           target: str = "sm_120a") -> str:
     """A kernel whose thread i loads element i of every input into %x0, %x1, ..., runs `body`, and stores %y0, ..."""
     params = [f".param .u64 in{i}" for i in range(len(inputs))] + [f".param .u64 out{i}" for i in range(len(outputs))]
-    lines = [".version 9.0", ".target sm_120a", ".address_size 64", extra, f".visible .entry k({', '.join(params)})",
+    lines = [".version 9.0", f".target {target}", ".address_size 64", extra, f".visible .entry k({', '.join(params)})",
              f".reqntid {threads}", "{", ".reg .pred %p<16>;", ".reg .b16 %h<16>;", ".reg .b32 %r<64>;",
              ".reg .b64 %rd<64>;", ".reg .b64 %at<32>;", ".reg .b32 %gid, %cta, %ntid;"]
     for name, types in (("x", inputs), ("y", outputs)):
@@ -38,10 +39,11 @@ def kernel(body: str, inputs: list[str], outputs: list[str], threads: int = 32, 
     return "\n".join(lines + ["ret;", "}", ""])
 
 
-def evaluate(body: str, inputs: Sequence[tuple[str, np.ndarray]], outputs: Sequence[tuple[str, Any]], **options) -> Any:
+def evaluate(body: str, inputs: Sequence[tuple[str, np.ndarray]], outputs: Sequence[tuple[str, Any]],
+             target: str = "sm_120a", **options) -> Any:
     """Run `body` for every element of the inputs; returns the output array, or a list of them."""
     n = len(inputs[0][1]) if inputs else 32
-    text = kernel(body, [t for t, _ in inputs], [t for t, _ in outputs], 32)
+    text = kernel(body, [t for t, _ in inputs], [t for t, _ in outputs], 32, target=target)
     padded = (n + 31) // 32 * 32
     given = [np.resize(np.asarray(a), padded) for _, a in inputs]
     results = [np.zeros(padded, d) for _, d in outputs]

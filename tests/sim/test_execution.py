@@ -145,7 +145,8 @@ def test_vector_accesses_of_every_width():
     ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%d1+32]; st.global.v2.b32 [%d2+32], {%r8, %r1};
     ld.global.b128 %q, [%d1+64]; st.global.b128 [%d2+64], %q;
     mov.b128 {%d5, %d6}, %q; st.global.u64 [%d2+80], %d6;"""
-    simulate(entry(body, ".param .u64 a, .param .u64 b", 1), args=[x, y])
+    text = entry(body, ".param .u64 a, .param .u64 b", 1).replace(HEAD, ".version 8.8\n.target sm_100\n.address_size 64\n")
+    simulate(text, args=[x, y])
     assert y[:4].tolist() == [3, 2, 1, 0] and y[8:16].tolist() == [12, 13, 14, 15, 8, 9, 10, 11]
     assert y[16:20].tolist() == [30, 31, 16, 17] and y[32:44].tolist() == [*range(32, 40), *range(36, 40)]
 
@@ -230,10 +231,10 @@ def test_votes_matches_and_reductions():
 
 def test_reduction_of_floats():
     x = np.random.default_rng(5).standard_normal(32).astype(np.float32)
-    got = evaluate("redux.sync.max.f32 %y0, %x0, -1;", [("f32", x)], [("f32", np.float32)])
+    got = evaluate("redux.sync.max.f32 %y0, %x0, -1;", [("f32", x)], [("f32", np.float32)], target="sm_100a")
     assert (got == x.max()).all()
     x[3] = np.nan
-    got = evaluate("redux.sync.min.abs.NaN.f32 %y0, %x0, -1;", [("f32", x)], [("f32", np.float32)])
+    got = evaluate("redux.sync.min.abs.NaN.f32 %y0, %x0, -1;", [("f32", x)], [("f32", np.float32)], target="sm_100a")
     assert np.isnan(got).all()
 
 

@@ -27,7 +27,8 @@ SYNCHRONOUS: dict[str, Callable] = {}    # operation -> (decoder, instruction) -
 BLOCKING: dict[str, Callable] = {}       # operation -> whether an instruction may block: its closure returns who is through
 _loaded: list[bool] = []
 _MODULES = ("integer", "floating", "bitwise", "compare", "convert", "move", "loadstore", "atomics", "warp", "special",
-            "matrix", "matrixcopy", "asynccopy", "mbarrier", "tma", "hints", "packed", "calls", "tcgen05", "wgmma", "clusters")
+            "matrix", "matrixcopy", "asynccopy", "mbarrier", "tma", "hints", "packed", "calls", "tcgen05", "wgmma", "wmma",
+            "clusters")
 
 
 def operation(*names: str) -> Callable:
@@ -596,6 +597,7 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
     current = fresh()
     soft = decoder.launch.undefined == "propagate"
     watch = _product_watch(decoder, items)
+    allowed = targets.Checker(decoder.module)
     for item in items:
         if item.label is not None:
             if current.run or current.sync or current.end != ("fall",):
@@ -606,7 +608,7 @@ def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
         assert ins is not None
         decoder.instance = item.instance
         decoder.line = ins.line
-        targets.check(decoder.module.target, ins)
+        allowed(ins)
         name = ins.parts[0]
         guard = (None if ins.guard is None else decoder.predicate(ins.guard)), ins.guard_negated
         if name in _CONTROL:

@@ -336,13 +336,16 @@ class Engine:
                 words.append(f"{int(mask.reshape(st.ctas, st.padded)[cta].sum())} threads wait at barrier {ident} "
                              f"(line {line}), {int(state.arrived[cta])} of "
                              f"{int(state.expected[cta]) or int(st.live.reshape(st.ctas, -1)[cta].sum())} arrived")
-        for said, thread, resume in clusters.describe(st):
+        for said, who, resume in clusters.describe(st):
+            thread = who
             line = self.blocks[resume - 1].end_line
             words.append(f"{said} (line {line})")
         for at, mask in sorted(self.parked.items()):
             thread = int(np.argmax(mask))
             line = (self.blocks[at].lines or [self.blocks[at].end_line])[0]
-            words.append(f"{int(mask.sum())} threads wait for their {'warpgroup' if self.blocks[at].sync[0] == 'warpgroup' else 'warp'} at line {line}")
+            sync = self.blocks[at].sync
+            group = "warpgroup" if sync is not None and sync[0] == "warpgroup" else "warp"
+            words.append(f"{int(mask.sum())} threads wait for their {group} at line {line}")
         words += mbarrier.describe_waits(st)
         if st.tensor is not None:
             words += st.tensor.describe_waits()

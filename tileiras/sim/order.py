@@ -2,11 +2,11 @@
 
 `know[HAPPENED, warp, agent]` is the time up to which a warp knows that an agent's accesses have happened. Agents of a
 cluster are its warps, and `engines` slots that its asynchronous operations take in turn (operations of one pipeline share
-one). `know[PROXY]` is the part that a proxy fence has made visible to asynchronous operations as well, in shared memory (`PROXY_GLOBAL`: in global memory), `know[FENCED]`
-what the warp had at its last memory fence, which is what a relaxed store or atomic releases (`FENCED_CTA`: fences of
-the block's scope too). Times are one count for
-the whole launch, which every release advances: an access carries the time at which it was made, so a warp whose least
-known time is later knows of it, whoever made it.
+one). `know[PROXY]` is the part that a proxy fence has made visible to asynchronous operations as well, in shared memory
+(`PROXY_GLOBAL`: in global memory), `know[FENCED]` what the warp had at its last memory fence, which is what a relaxed
+store or atomic releases (`FENCED_CTA`: fences of the block's scope too). Times are one count for the whole launch, which
+every release advances: an access carries the time at which it was made, so a warp whose least known time is later knows
+of it, whoever made it.
 
     order.release(lanes, key) / order.acquire(lanes, key)    through ("mbar", offset, phase) and the like
     order.complete(key, op)                                  an operation's completion, as the key will tell
@@ -227,7 +227,7 @@ class Order:
         level = FENCED_CTA if self.know[FENCED_CTA].any() else FENCED
         idle = write and not release and not self.know[level, lanes >> 5].any()
         silent = not self.launch.messages if space == "global" else not self.keys
-        if idle and (not read or silent) or not write and silent:
+        if (idle and (not read or silent)) or (not write and silent):
             return
         now = self.tick() if write else 0
         for row, off in self._pairs(lanes, offsets):

@@ -51,7 +51,8 @@ def _compute(st, name: str) -> np.ndarray:
                 "ge": np.uint64(0xFFFFFFFF) & ~(one - np.uint64(1))}[base[9:]]
     if base == "smid":
         return (st.first + st.cta_of) % 132
-    constants = {"nwarpid": st.padded // 32, "nsmid": 132, "gridid": 1, "cluster_nctarank": launch.cluster_size, "total_smem_size": st.program.shared_size,
+    constants = {"nwarpid": st.padded // 32, "nsmid": 132, "gridid": 1, "cluster_nctarank": launch.cluster_size,
+                 "total_smem_size": st.program.shared_size,
                  "dynamic_smem_size": launch.dynamic_shared, "aggr_smem_size": st.program.shared_size,
                  "reserved_smem_offset_begin": 0, "reserved_smem_offset_end": 1024, "reserved_smem_offset_cap": 1024}
     if base in constants:
