@@ -118,6 +118,15 @@ WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0; @!%p2 bra WAIT;"""
     assert [type(f) for f in report.findings] == [MissingProxyFence]
 
 
+def test_a_copy_over_a_live_barrier():
+    x = np.zeros(64, np.uint32)
+    body = ONE + INIT.replace("N;", "1;") + """mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 96;
+ cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [s], [%g0], 96, [bar];
+WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0; @!%p2 bra WAIT;"""
+    report = run(body, [x], ".shared .align 128 .b8 s[64]; .shared .align 8 .b64 bar; .shared .align 16 .b8 t[64];")
+    assert [type(f) for f in report.findings] == [BarrierError] and "writes over the live" in report.findings[0].detail
+
+
 @pytest.mark.parametrize("text", [
     "mbarrier.arrive.shared::cluster.b64 %d1, [bar];", "mbarrier.arrive.release.shared.b64 %d1, [bar];",
     "mbarrier.arrive.expect_tx.shared.b64 %d1, [bar];", "mbarrier.try_wait.parity.shared::cluster.b64 %p1, [bar], 0;"])

@@ -88,6 +88,8 @@ class Agents:
         if shadow is not None:
             shadow.begin(op)
         op.begin(st)
+        if st.mbarriers is not None and op.writes:
+            st.mbarriers.overwritten(st, op)
         self.pending.setdefault(op.cluster, []).append(op)
         if self.random is not None and self.random.random() < EARLY:
             self.finish([op])

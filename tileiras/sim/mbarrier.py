@@ -72,6 +72,23 @@ class Table:
         return found
 
 
+    def overwritten(self, st, op) -> None:
+        """An asynchronous operation is issued: one that writes over a live mbarrier is a finding."""
+        for place in op.writes:
+            if place[0] != "shared":
+                continue
+            if len(place) == 3:
+                hit = self.words[place[1] // 8:(place[1] + place[2] + 7) // 8]
+                first = place[1] // 8 + int(np.argmax(hit)) if hit.any() else -1
+            else:
+                at = np.asarray(place[1]).reshape(-1) // 8
+                hit = np.concatenate([at, at + 1])
+                hit = hit[self.words[hit]]
+                first = int(hit[0]) if len(hit) else -1
+            if first >= 0:
+                finding(st, BarrierError(f"{op.name} writes over the live mbarrier at {name(st, first * 8)}"), op.lane, op.line)
+
+
 def table(st) -> Table:
     """The batch's mbarriers, made on first use."""
     if getattr(st, "mbarriers", None) is None:

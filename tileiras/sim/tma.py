@@ -123,19 +123,24 @@ class Maps:
 
     def __init__(self) -> None:
         self.written: dict[int, _Written] = {}
+        self.released = -1                                      # when anybody last released for the tensormap proxy
+        self.acquired: dict[tuple, int] = {}                    # (map, batch, warp) -> when it acquired the map
 
     def write(self, address: int) -> None:
         """The kernel writes a map in global memory by ordinary accesses."""
         self.written[address] = _Written()
 
-    def release(self, address: int | None = None) -> None:
+    def release(self, now: int, address: int | None = None) -> None:
         """A release for the tensormap proxy, of one map or of all written before."""
+        self.released = now
         for a, w in self.written.items():
             if address is None or a == address:
                 w.released = True
 
-    def acquire(self, address: int, warps) -> None:
+    def acquire(self, now: int, address: int, warps) -> None:
         """An acquire for the tensormap proxy."""
+        for warp in warps:
+            self.acquired[(address, *warp)] = now
         for a, w in self.written.items():
             if address <= a < address + MAP_BYTES and w.released:
                 w.acquired.update(warps)
@@ -156,19 +161,38 @@ def _fetch_map(st, address: int, lane: int) -> Map:
     if address % MAP_ALIGN:
         raise Misaligned(f"the tensor map's address {address:#x} isn't a multiple of {MAP_ALIGN}", thread=lane)
     data = st.memory.bytes_at(address, MAP_BYTES)
-    maps = getattr(st.launch, "tensor_maps", None)
-    if maps is not None:
-        written = maps.written.get(address)
-        warp = (st.first, lane // 32)
-        if written is not None and (not written.released or warp not in written.acquired):
-            what = "acquire" if written.released else "release"
-            mbarrier.finding(st, MissingProxyFence(
-                f"the tensor map at {address:#x} was written by the kernel and is used without "
-                f"fence.proxy.tensormap::generic.{what}"), lane)
+    what = _missing_fence(st, address, lane)
+    if what:
+        mbarrier.finding(st, MissingProxyFence(f"the tensor map at {address:#x} was written by the kernel and is used without "
+                                               f"fence.proxy.tensormap::generic.{what}"), lane)
     try:
         return tensormap.decode(data.tobytes())
     except DescriptorError as error:
         raise DescriptorError(error.detail, thread=lane) from None
+
+
+def _missing_fence(st, address: int, lane: int) -> str:
+    """The fence, "release" or "acquire", that is missing between the kernel's writes to a map and a use; "" for none."""
+    maps = getattr(st.launch, "tensor_maps", None)
+    warp = st.first, lane // 32
+    written = maps.written.get(address) if maps is not None else None
+    if written is not None:
+        return "" if written.released and warp in written.acquired else "acquire" if written.released else "release"
+    world = getattr(st.launch, "world", None)
+    if world is None:
+        return ""
+    first = (address - mem.GLOBAL_BASE) // world.granule
+    at = slice(first, first + max(MAP_BYTES // world.granule, 1))
+    if not world.writer[at].any():
+        return ""
+    time = int(world.wtime[at].max())               # of ordinary stores, or of a copy into the map
+    if maps is None or maps.released < time:
+        return "release"
+    return "" if maps.acquired.get((address, *warp), -1) >= time else "acquire"
+
+
+def _now(st) -> int:
+    return st.order.tick() if st.order is not None else 0
 
 
 def _global_rows(st, m: Map, rows: box.Rows, lane: int, write: bool) -> int:
@@ -523,7 +547,7 @@ def _copy_fence(decoder, ins) -> Callable:
             st.memory.bytes_at(where, MAP_BYTES)[:] = st.shared[off:off + MAP_BYTES]
             maps = maps_of(st)
             maps.write(where)
-            maps.release(where)
+            maps.release(_now(st), where)
     return copy
 
 
@@ -531,8 +555,8 @@ def fence(st, acquire: bool, address: np.ndarray | None) -> None:
     """fence.proxy.tensormap::generic by the active threads: a release, or an acquire of `address`."""
     maps = maps_of(st)
     if not acquire:
-        maps.release()
+        maps.release(_now(st))
         return
     assert address is not None
     for a, lane in zip(address, st.lanes):
-        maps.acquire(int(a), [(st.first, int(lane) // 32)])
+        maps.acquire(_now(st), int(a), [(st.first, int(lane) // 32)])

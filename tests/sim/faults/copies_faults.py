@@ -211,6 +211,10 @@ made = program("a map made by the kernel", MADE,
                lambda: [np.arange(1024, dtype=np.uint16), np.zeros(256, np.uint16), np.zeros(128, np.uint8)], check=window)
 LOADED = "expect_tx.shared::cta.b64 _, [bar], 512;"
 fault(made, "the map isn't acquired", ("fence.proxy.tensormap::generic.acquire.gpu [%g2], 128;", ""), MissingProxyFence)
+fault(made, "the map is copied by ordinary stores",
+      (" tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%g2], [map], 128;",
+       " mov.u32 %r1, map; mad.lo.u32 %r1, %t, 4, %r1; ld.shared.u32 %r2, [%r1]; mul.wide.u32 %d1, %t, 4;\n"
+       " add.u64 %d1, %d1, %g2; st.global.u32 [%d1], %r2; bar.warp.sync -1;"), MissingProxyFence)
 fault(made, "the map is changed behind its release",
       ("mbarrier.init.shared::cta.b64 [bar], 1;",
        "tensormap.replace.tile.global_dim.global.b1024.b32 [%g2], 0, 64; mbarrier.init.shared::cta.b64 [bar], 1;"),
@@ -242,6 +246,21 @@ fault(made, "three coordinates for two dimensions", ("[%g2, {%r2, %r3}]", "[%g2,
 fault(made, "the map is read in shared memory", ("[%g2, {%r2, %r3}]", "[%d5, {%r2, %r3}]"), OutOfBounds, UninitializedRead)
 fault(made, "the map is half cleared", ("setp.lt.u32 %p1, %t, 32;", "setp.lt.u32 %p1, %t, 32; setp.lt.u32 %p1, %t, 16;"),
       UninitializedRead, Deadlock)
+
+
+COPIED = MADE.replace(
+    " tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%g2], [map], 128;",
+    " mov.u32 %r1, map; mad.lo.u32 %r1, %t, 4, %r1; ld.shared.u32 %r2, [%r1]; mul.wide.u32 %d1, %t, 4;\n"
+    " add.u64 %d1, %d1, %g2; st.global.u32 [%d1], %r2;\n fence.proxy.tensormap::generic.release.gpu;\n bar.warp.sync -1;")
+stores = program("a map copied by stores", COPIED,
+                 lambda: [np.arange(1024, dtype=np.uint16), np.zeros(256, np.uint16), np.zeros(128, np.uint8)], check=window)
+fault(stores, "no release", ("fence.proxy.tensormap::generic.release.gpu;", ""), MissingProxyFence)
+fault(stores, "no acquire", ("fence.proxy.tensormap::generic.acquire.gpu [%g2], 128;", ""), MissingProxyFence)
+fault(stores, "the acquire comes before the stores",
+      (("fence.proxy.tensormap::generic.acquire.gpu [%g2], 128;", ""),
+       (" mov.u32 %r1, map; mad.lo.u32 %r1, %t, 4, %r1; ld.shared",
+        " fence.proxy.tensormap::generic.acquire.gpu [%g2], 128; mov.u32 %r1, map; mad.lo.u32 %r1, %t, 4, %r1; ld.shared")),
+      MissingProxyFence)
 
 
 # ---- a tensor store of what a warp computed
