@@ -98,3 +98,19 @@ def test_asynchronous_stores_bring_their_bytes(seed):
     for rank in range(2):
         assert np.array_equal(y[rank], np.repeat(np.arange(32), 4) + 1000 * (1 - rank))
     assert not report.findings
+
+
+def test_arrivals_by_generic_addresses_and_reductions_from_everywhere():
+    y = np.zeros((2, 128), np.uint32)
+    body = """mov.u32 %r1, s; mad.lo.u32 %r1, %t, 16, %r1; st.shared.v4.u32 [%r1], {%t, %t, %t, %t};
+""" + START.replace("COUNT", "33").replace("EXPECT", "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;") + """
+ xor.b32 %r7, %rank, 1; mov.u32 %r8, s; mapa.shared::cluster.u32 %r8, %r8, %r7; mov.u32 %r9, bar; cvt.u64.u32 %d2, %r9;
+ cvta.shared.u64 %d2, %d2; mapa.u64 %d2, %d2, %r7; mapa.shared::cluster.u32 %r9, %r9, %r7; mov.u32 %r2, 5;
+ red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r8], %r2, [%r9];
+ mbarrier.arrive.release.cluster.b64 _, [%d2];
+""" + WAIT + OUT
+    for seed in range(3):
+        report = run(body, [y, y], SHARED, cluster=2, seed=seed)
+        expected = np.repeat(np.arange(32), 4)
+        expected[0] += 5 * 32
+        assert np.array_equal(y, np.stack([expected, expected])) and not report.findings, report.findings

@@ -410,7 +410,7 @@ class Word(Operation):
     def __init__(self, name: str, lane: int, target: int, data: np.ndarray, bar: int, reduce) -> None:
         super().__init__(f"{name}.async", lane, writes=[("shared", target, len(data))])
         self.target, self.data, self.bar, self.reduce = target, data, bar, reduce
-        self.atomic = reduce is not None
+        self.atomic, self.generic = reduce is not None, True
 
     def begin(self, st) -> None:
         """The destination of a store has no value until it lands."""

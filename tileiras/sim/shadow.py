@@ -258,7 +258,7 @@ class Shadow:
         row = op.lane >> 5
         known = order.know[HAPPENED, row].copy()
         np.maximum(known[order.warps:], op.clock[2][order.warps:], out=known[order.warps:])
-        fenced = order.know[PROXY, row]
+        fenced = known if getattr(op, "generic", False) else order.know[PROXY, row]
         fault = None
         for place in op.reads:
             if place[0] == "shared" and self.track:
