@@ -232,6 +232,30 @@ def test_im2col_loads(shape, lower, upper, steps, coords, offsets):
     assert np.array_equal(got.view(np.uint16).reshape(32, 8), expected)
 
 
+def test_im2col_stores():
+    array = np.zeros((2, 7, 9, 16), np.uint16)
+    strides = tuple(int(x) for x in array.strides[-2::-1])
+    m = TensorMap(0, "u16", array.shape[::-1], strides, mode="im2col", lower=(0, 0), upper=(0, -1), channels=8, pixels=64)
+    data = np.arange(1, 64 * 8 + 1, dtype=np.uint16)
+    tmakit.store(array, m, (8, 4, 2, 0), data, mode="im2col_no_offs")
+    expected = np.zeros_like(array)
+    walk = [(n, h, w) for n in range(3) for h in range(6) for w in range(9)]
+    walk = walk[walk.index((0, 2, 4)):][:64]
+    for (n, h, w), values in zip(walk, data.reshape(64, 8)):
+        if n < 2:
+            expected[n, h, w, 8:] = values
+    assert np.array_equal(array, expected)
+
+
+def test_im2col_offsets_have_ranges():
+    m = tensormap.decode(TensorMap(0, "u16", (16, 9, 7, 5, 2), (32, 288, 2016, 10080), mode="im2col", lower=(0, 0, 0),
+                                   upper=(0, 0, 0), channels=8, pixels=4).encode())
+    with pytest.raises(DescriptorError, match="below 32"):
+        box.rows_of(m, "im2col", (0, 0, 0, 0, 0), (32, 0, 0))
+    with pytest.raises(DescriptorError, match="outside the bounding box"):
+        box.rows_of(m, "im2col", (0, 9, 0, 0, 0), (0, 0, 0))
+
+
 def test_im2col_wide_walks_along_w_and_brings_its_halo():
     array = tensor((5, 4, 9, 16), "u16")
     strides = tuple(int(s) for s in array.strides[-2::-1])

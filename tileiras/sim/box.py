@@ -102,6 +102,9 @@ def _pixels(m: Map, coords: tuple[int, ...], offsets: tuple[int, ...]) -> list[t
     high = [m.sizes[1 + i] - 1 + m.upper[i] for i in range(n)]
     at, image = list(coords[1:1 + n]), coords[1 + n]
     offsets = tuple(offsets) or (0,) * n
+    most = {3: 1 << 16, 4: 1 << 8, 5: 1 << 5}[m.rank]
+    if max(offsets) >= most:
+        raise DescriptorError(f"an im2col offset of {max(offsets)}; with {m.rank} dimensions it must be below {most}")
     for i in range(n):
         if not low[i] <= at[i] <= high[i]:
             raise DescriptorError(f"im2col starts at {at[i]} of dimension {i + 1}, outside the bounding box "
@@ -122,6 +125,8 @@ def _pixels(m: Map, coords: tuple[int, ...], offsets: tuple[int, ...]) -> list[t
 def _wide_pixels(m: Map, coords: tuple[int, ...], info: tuple[int, ...], mode: str) -> list[tuple[int, ...]]:
     """im2col::w and ::w::128: pixels along W, then along N; halo pixels behind the last, or behind every 32."""
     halo, offset = info
+    if halo >= (512 if mode == "im2col::w" else 32) or offset >= 32:
+        raise DescriptorError(f"{mode} with a halo of {halo} and an offset of {offset}")
     low, high = m.lower[0] + offset, m.sizes[1] - 1 + m.upper[0] + offset
     w, rest, image = coords[1] + offset, coords[2:-1], coords[-1]
     if w > high:
