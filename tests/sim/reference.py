@@ -26,6 +26,7 @@ import numpy as np
 from tests.kernels import runner
 from tileiras.layout.tensormap import TensorMap
 from tileiras.sim import descriptors
+from tileiras.sim.errors import DescriptorError
 from tileiras.sim.tensormap import MapArgument
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -182,8 +183,14 @@ def swizzles_in(ptx: str) -> set[int]:
     form = "wgmma" if "wgmma.mma_async" in ptx else "tcgen05"
     found = set()
     if "wgmma.mma_async" in ptx or "tcgen05.mma" in ptx:
-        for word in re.findall(r"or\.b64\s+%\w+, %\w+, (-?\d{12,});", ptx):
-            found.add(descriptors.decode(int(word) & (1 << 64) - 1, form).swizzle)
+        words = [int(w) for w in re.findall(r"or\.b64\s+%\w+, %\w+, (-?\d{12,});", ptx)]
+        high = dict(re.findall(r"mov\.b32\s+(%\w+), (-?\d+);", ptx))            # or put together of two halves
+        words += [int(high[h]) << 32 for h in re.findall(r"mov\.b64\s+%\w+, \{%\w+, (%\w+)\};", ptx) if h in high]
+        for word in words:
+            try:
+                found.add(descriptors.decode(word & (1 << 64) - 1, form).swizzle)
+            except DescriptorError:
+                continue
     masks = {"112": 128, "48": 64, "16": 32}
     bits = {}
     for line in ptx.splitlines():
