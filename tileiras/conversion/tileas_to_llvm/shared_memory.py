@@ -73,19 +73,20 @@ def plan_shared_memory(func: Operation, target: Any) -> SharedPlan:
             if size:
                 pieces.append(_Piece(op, number[op], last_inside.get(op, number[op]), size))
     pieces.sort(key=lambda p: (p.start, -p.size))
-    done: list[_Piece] = []
+    alive: list[_Piece] = []
     total = 0
-    for piece in pieces:
-        busy = sorted((p.offset, p.offset + p.size) for p in done if p.end >= piece.start and p.start <= piece.end)
+    for piece in pieces:        # by start: what has ended by now is over for all that follow
+        alive = [p for p in alive if p.end >= piece.start]
+        busy = sorted((p.offset, p.offset + p.size) for p in alive)
         offset = 0
         for low, high in busy:
             if offset + piece.size <= low:
                 break
             offset = max(offset, -(-high // piece.alignment) * piece.alignment)
         piece.offset = offset
-        done.append(piece)
+        alive.append(piece)
         total = max(total, offset + piece.size)
-    return SharedPlan({p.op: p.offset for p in done}, total, max((p.alignment for p in done), default=ALIGNMENT))
+    return SharedPlan({p.op: p.offset for p in pieces}, total, max((p.alignment for p in pieces), default=ALIGNMENT))
 
 
 def _alloca(op: Operation, number: int, end: int) -> _Piece:
