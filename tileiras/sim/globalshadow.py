@@ -35,8 +35,10 @@ class GlobalWatch:
     def of(st) -> GlobalWatch | None:
         """The launch's watch, made by its first batch; None when it has none."""
         launch = st.launch
-        if launch.world is None and launch.memory.size <= LIMIT and st.program.global_granule and \
-                (launch.ctas * st.padded > 32 or st.program.engines) and (launch.ctas // st.cluster_size + 1) * st.order.agents < SEVERAL:
+        agents = (launch.ctas // st.cluster_size + 1) * st.order.agents
+        small = launch.memory.size <= LIMIT and agents < SEVERAL
+        several = launch.ctas * st.padded > 32 or st.program.engines > 0        # one warp races with its own copies
+        if launch.world is None and small and st.program.global_granule and several:
             launch.world = GlobalWatch(st)
         return launch.world
 
