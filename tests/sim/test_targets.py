@@ -48,7 +48,7 @@ def test_a_kernel_with_an_instruction_of_another_target():
     text = kernel("setmaxnreg.inc.sync.aligned.u32 40;", [], [], 128, target="sm_100")
     with pytest.raises(InvalidInstruction, match="sm_100") as caught:
         simulate(text, block=128)
-    assert caught.value.line == 11
+    assert caught.value.line == 18
 
 
 def test_a_version_older_than_the_target():

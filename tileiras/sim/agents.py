@@ -45,6 +45,7 @@ class Operation:
         self.follows = tuple(after)     # what st.order takes over from; emptied by it
         self.after = [op for op in self.follows if not op.done]
         self.atomic = False             # whether it adds to what it writes, so that others may write there too
+        self.generic = False            # whether it works in the generic proxy, so that no proxy fence is needed
         self.done = False
         self.number = -1                # order of issue within the batch
         self.cluster = 0
@@ -166,6 +167,7 @@ class Agents:
             if not ops:
                 del self.pending[op.cluster]
         op.done = True
+        st.launch.statistics.operation(op)
         op.perform(st)
         shadow = getattr(st, "shadow", None)
         if shadow is not None:

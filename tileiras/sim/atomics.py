@@ -204,6 +204,8 @@ def _atomic(decoder, ins):
 
 def watch_atomic(st, name: str, off: np.ndarray, size: int, lanes: np.ndarray) -> None:
     """Tell the shadow of an atomic."""
+    for write in (False, True):
+        st.launch.statistics.move(name, write, size * len(lanes))
     if st.shadow is not None and name != "local":
         off = np.broadcast_to(off, lanes.shape)
         if name == "shared" and st.cluster_size > 1:

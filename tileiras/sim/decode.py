@@ -28,7 +28,7 @@ BLOCKING: dict[str, Callable] = {}       # operation -> whether an instruction m
 _loaded: list[bool] = []
 _MODULES = ("integer", "floating", "bitwise", "compare", "convert", "move", "loadstore", "atomics", "warp", "special",
             "matrix", "matrixcopy", "asynccopy", "mbarrier", "tma", "hints", "packed", "calls", "tcgen05", "wgmma", "wmma",
-            "clusters")
+            "clusters", "launchcontrol")
 
 
 def operation(*names: str) -> Callable:
@@ -79,6 +79,7 @@ class Program:
     module: ptx.Module
     granule: int = 0        # bytes of the smallest access to shared memory; 0: there is none
     global_granule: int = 0  # the same of global memory
+    cancels: bool = False   # whether it cancels clusters
     engines: int = 0        # slots for asynchronous operations in `order`
 
 
@@ -110,6 +111,7 @@ class Decoder:
         self.granule = 16                # smallest access to shared memory
         self.global_granule = 16         # and to global memory
         self.watched = True              # nothing reads it any more
+        self.cancels = False
         self.soft = ""                   # what getters made now do about registers without a value: see `note`
 
     # ---- names
@@ -573,7 +575,7 @@ def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
     wide = [t == B128 for t in decoder.types]
     return Program(entry, blocks, decoder.storage, decoder.names, wide, decoder.shared_size, decoder.local_size, module,
                    decoder.granule if decoder.shared_size > mem.SHARED_START else 0, decoder.global_granule,
-                   ENGINES if any(item.ins is not None and asynchronous(item.ins) for item in items) else 0)
+                   decoder.cancels, ENGINES if any(item.ins is not None and asynchronous(item.ins) for item in items) else 0)
 
 
 ENGINES = 32        # slots for asynchronous operations of a cluster
@@ -583,7 +585,7 @@ def asynchronous(ins: ptx.Instruction) -> bool:
     """Whether an instruction makes an asynchronous engine do something."""
     parts = ins.parts
     return parts[0] in ("wgmma", "tcgen05") or "bulk" in parts or (parts[0] in ("st", "red") and "async" in parts) or \
-        "mbarrier" in parts[1:]
+        "mbarrier" in parts[1:] or parts[0] == "clusterlaunchcontrol"
 
 
 def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:

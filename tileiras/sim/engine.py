@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tileiras.sim import barriers, clusters, mbarrier, wgmma
+from tileiras.sim import barriers, clusters, launchcontrol, mbarrier, wgmma
 from tileiras.sim.decode import Block, predicate_of
 from tileiras.sim.errors import BudgetExceeded, Deadlock, SimulationError
 from tileiras.sim.state import Batch
 
 POLLS = 4                  # polling rounds of a loop before another fragment runs
 LONG_LOOP = 100_000        # rounds of any loop before another fragment runs
-HOPELESS = 32              # rounds in which everybody waited on mbarriers in vain before that is a deadlock
+HOPELESS = 200             # rounds in which everybody waited on mbarriers in vain before that is a deadlock
 ROUNDS_BEFORE_YIELD = 16   # times that every fragment polled before another batch runs
 
 
@@ -250,6 +250,7 @@ class Engine:
     def leave(self, mask: np.ndarray) -> None:
         """Threads exit. Whoever waited only for them goes on."""
         st = self.st
+        launchcontrol.leave(st, mask)
         clusters.leave(st, mask, self.block.end_line)
         st.live &= ~mask
         st.all_live = False
@@ -346,6 +347,7 @@ class Engine:
             sync = self.blocks[at].sync
             group = "warpgroup" if sync is not None and sync[0] == "warpgroup" else "warp"
             words.append(f"{int(mask.sum())} threads wait for their {group} at line {line}")
+        words += launchcontrol.describe(st)
         words += mbarrier.describe_waits(st)
         if st.tensor is not None:
             words += st.tensor.describe_waits()

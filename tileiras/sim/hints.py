@@ -13,8 +13,7 @@ def _nothing(st) -> None:
     return None
 
 
-@operation("prefetch", "prefetchu", "discard", "applypriority", "griddepcontrol", "setmaxnreg",
-           "pmevent")
+@operation("prefetch", "prefetchu", "discard", "applypriority", "pmevent")
 def _hint(decoder, ins):
     return _nothing
 

@@ -18,6 +18,7 @@ from tileiras.sim.engine import Engine
 from tileiras.sim.errors import LaunchError, SimulationError
 from tileiras.sim.memory import GlobalMemory
 from tileiras.sim.state import Batch
+from tileiras.sim.statistics import Estimate, Statistics, estimate, tensor_flops
 from tileiras.sim.tensormap import MapArgument
 
 BATCH_THREADS = 16384             # threads simulated at once, at most
@@ -35,7 +36,9 @@ class Report:
 
     `instructions`: thread-instructions executed; `issued`: instructions issued, one for all threads that execute it
     together; `kinds`: thread-instructions by operation; `output`: what the kernel printed; `findings`: remarks that
-    didn't stop it."""
+    didn't stop it; `bytes`: moved, by "global read", "shared write" and so on; `bank_conflicts`: by PTX line, passes of an
+    access to shared memory on average, where more than one; `flops`: of matrix instructions but tcgen05's; `estimate`: the
+    least time on the target (see `statistics`)."""
     kernel: str
     instructions: int = 0
     issued: int = 0
@@ -44,6 +47,10 @@ class Report:
     findings: list[SimulationError] = field(default_factory=list)
     shared_bytes: int = 0
     local_bytes: int = 0
+    bytes: dict[str, int] = field(default_factory=dict)
+    bank_conflicts: dict[int, float] = field(default_factory=dict)
+    flops: int = 0
+    estimate: Estimate | None = None
 
 
 class Progress:
@@ -98,6 +105,8 @@ class Launch:
         self.messages: dict = {}                                # what was released through global memory, by offset
         self.foreign: dict = {}                                 # what clusters know of others
         self.lenient = False                                    # whether order between clusters can't be followed
+        self.statistics = Statistics()
+        self.next = 0                                           # the first CTA that hasn't started
         self.world = None                                       # globalshadow.GlobalWatch
         self.variable_addresses: dict[str, int] = {}
         self.function_variables: dict[tuple[str, str], int] = {}
@@ -388,11 +397,15 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
             report.output = "".join(launch.output)
             report.findings = list(launch.findings.values())
             report.issued = budget[1] - budget[0]
+            report.bytes = launch.statistics.bytes
+            report.bank_conflicts = launch.statistics.conflicts()
+            report.flops = tensor_flops(module, program.blocks, hits) + launch.statistics.flops
             for block_, n in zip(program.blocks, hits):
                 if n:
                     report.instructions += n * (len(block_.run) + (block_.end[0] != "fall"))
                     for kind in block_.kinds:
                         report.kinds[kind] = report.kinds.get(kind, 0) + n
+            report.estimate = estimate(module.target, report.kinds, report.bytes, report.flops, launch.ctas)
     return report
 
 
@@ -406,26 +419,27 @@ def batch_size(program: decode.Program, launch: Launch, batch_threads: int) -> i
 
 def _run_all(program: decode.Program, launch: Launch, hits: list[int], budget: list[int], batch_threads: int) -> None:
     size = batch_size(program, launch, batch_threads)
-    first = 0
+    if program.cancels:                      # leave clusters to cancel
+        size = max(min(size, launch.ctas // 4) // launch.cluster_size, 1) * launch.cluster_size
     running: deque = deque()
-    while running or first < launch.ctas:
+    while running or launch.next < launch.ctas:
         if not running:
-            first = _start(running, program, launch, hits, budget, first, size)
+            _start(running, program, launch, hits, budget, size)
         engine = running.popleft()
         try:
             next(engine)
         except StopIteration:
             continue
         running.append(engine)               # it only polls: let later CTAs run as well
-        if first < launch.ctas and len(running) < MAX_RESIDENT:
-            first = _start(running, program, launch, hits, budget, first, size)
+        if launch.next < launch.ctas and len(running) < MAX_RESIDENT:
+            _start(running, program, launch, hits, budget, size)
             running.rotate(1)
 
 
 MAX_RESIDENT = 64                 # batches that may be under way at once
 
 
-def _start(running: deque, program, launch, hits, budget, first: int, size: int) -> int:
-    ctas = min(size, launch.ctas - first)
-    running.append(Engine(Batch(program, launch, first, ctas), hits, budget).run())
-    return first + ctas
+def _start(running: deque, program, launch, hits, budget, size: int) -> None:
+    first = launch.next
+    launch.next += min(size, launch.ctas - first)
+    running.append(Engine(Batch(program, launch, first, launch.next - first), hits, budget).run())

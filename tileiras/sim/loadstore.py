@@ -106,8 +106,12 @@ def fetch(st, space: str, address: np.ndarray, size: int, count: int, strong: bo
     shift = width.bit_length() - 1
     n = len(st.lanes)
     out = None
+    statistics = st.launch.statistics
     for name, pick, off in places:
         lanes = st.lanes if pick is None else st.lanes[pick]
+        statistics.move(name, False, width * len(lanes))
+        if name == "shared":
+            statistics.banks(st.where(), off, width, lanes)
         if st.shadow is not None and name != "local":
             watch_read(st, name, off, width, lanes, strong)
         if name != "global":
@@ -151,10 +155,14 @@ def deposit(st, space: str, address: np.ndarray, values: np.ndarray, size: int, 
     width = size * count
     shift = width.bit_length() - 1
     full = mem.UNSIGNED[size](mem._FULL[size])
+    statistics = st.launch.statistics
     for name, pick, off in resolve(st, space, address, width, True):
         at = off >> shift
         view = st.views[name].of(size, count)
         given = values if pick is None else values[pick]
+        statistics.move(name, True, width * (len(st.lanes) if pick is None else len(pick)))
+        if name == "shared":
+            statistics.banks(st.where(), off, width, st.lanes if pick is None else st.lanes[pick])
         if name != "local" and st.shadow is not None:
             lanes = st.lanes if pick is None else st.lanes[pick]
             if name == "shared":

@@ -42,6 +42,8 @@ def _rows(st, address: np.ndarray, rows: int) -> np.ndarray:
     """Rows that are read, in 16-byte units: [warps, rows]."""
     off, lanes = _places(st, address, rows)
     mem.check_written(st.written_views["shared"], off, 8, 2, "shared", lanes)
+    st.launch.statistics.move("shared", False, 16 * len(off))
+    st.launch.statistics.banks(st.where(), off, 16, lanes)
     if st.shadow is not None:
         st.shadow.read("shared", off, 16, lanes)
     return (off // 16).reshape(-1, rows)
@@ -150,6 +152,8 @@ def _stmatrix(decoder, ins):
 
         def put() -> None:
             view[at] = data
+        st.launch.statistics.move("shared", True, 16 * len(off))
+        st.launch.statistics.banks(st.where(), off, 16, lanes)
         if st.shadow is None:
             put()
         else:

@@ -25,6 +25,7 @@ from tileiras.sim.order import HAPPENED, PROXY
 STRONG, SAME = 0x4000, 0x2000           # flags of a writer: an atomic or the like; several wrote the same value
 AGENT = 0x1FFF
 CHUNK = 16                              # bytes of each place that an operation gives as an array
+GENERIC = ("st.async", "red.async")      # operations that go through the proxy of ordinary accesses
 ASYNC_READERS = 4                       # of a granule remembered, by the warpgroup that issued them
 
 
@@ -303,7 +304,7 @@ class Shadow:
                                 thread=lane)
             return DataRace(f"{op.name} {verb} {place}, which {who} wrote with no barrier between", thread=lane)
         late = (times > fenced[agents]) & (agents < order.warps)
-        if late.any():
+        if late.any() and op.name not in GENERIC:
             i = int(np.argmax(late))
             return MissingProxyFence(f"{op.name} {verb} {self.place(int(where[i]), lane)}, which "
                                      f"{self.who(int(agents[i]), lane)} wrote, with no fence.proxy.async between", thread=lane)

@@ -64,6 +64,7 @@ class Batch:
         self.copies = None            # asynccopy state, made on first use
         self.barriers: dict = {}
         self.cluster_barrier = None   # clusters.ClusterState, made on first use
+        self.registers = None         # launchcontrol.Registers, made on first use
         self.tensor = None            # tensormemory.TensorMemory, made on first use
         self.wgmma = None             # wgmma.Warpgroups, made on first use
         self.agents = Agents(self, getattr(launch, "seed", 0))

@@ -20,7 +20,7 @@ def member_mask(decoder, ins):
     """A getter of the member mask of a warp-synchronous instruction; None when the whole warp takes part, "warpgroup"
     when four warps do."""
     name = ins.parts[0]
-    if name == "wgmma":
+    if name in ("wgmma", "setmaxnreg"):
         return "warpgroup"
     if name in ("shfl", "vote", "match", "redux", "elect"):
         return decoder.source(ins.operands[-1], "u32")

@@ -1,0 +1,147 @@
+"""What a run moved and what that would cost: bytes by space, bank conflicts, and an estimate of time on an SM.
+
+Bank conflicts are sampled: the first SAMPLES executions of each line that accesses shared memory, of up to WARPS warps.
+Shared memory has 32 banks of four bytes; a warp's access of 4, 8 or 16 bytes a thread goes in groups of 32, 16 or 8
+threads, and a group takes as many passes as its busiest bank has different words.
+
+The estimate is a roofline: for each unit, work divided by what all SMs in use do in a cycle; the slowest unit is the
+kernel's least time. Latencies, dependences and caches aren't in it, so it is a lower bound that tells which unit limits.
+Figures are the published ones: threads a cycle and SM of CUDA's arithmetic throughput table, tensor cores' dense f16 rate,
+memory bandwidth over the clock.
+"""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+SAMPLES, WARPS = 4, 64
+BANKS = 32
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An SM generation. `pipes`: thread-instructions a cycle and SM; `flops`: of tensor cores, f16, a cycle and SM;
+    `memory`: bytes a cycle from DRAM for the whole chip; `clock` in GHz."""
+    name: str
+    sms: int
+    clock: float
+    flops: int
+    memory: float
+    pipes: dict[str, float]
+
+
+def _pipes(fp32: int, int32: int, fp64: float) -> dict[str, float]:
+    return {"fp32": fp32, "int32": int32, "fp64": fp64, "special": 16, "memory": 32, "control": 64, "issue": 128}
+
+
+MACHINES = {
+    80: Machine("A100", 108, 1.41, 2048, 1555 / 1.41, _pipes(64, 64, 32)),
+    89: Machine("RTX 4090", 128, 2.52, 1024, 1008 / 2.52, _pipes(128, 64, 2)),
+    90: Machine("H100", 132, 1.755, 4096, 3350 / 1.755, _pipes(128, 64, 64)),
+    100: Machine("B200", 148, 1.85, 8192, 8000 / 1.85, _pipes(128, 128, 64)),
+    120: Machine("RTX 5090", 170, 2.41, 1024, 1792 / 2.41, _pipes(128, 128, 2)),
+}
+_SPECIAL = {"ex2", "lg2", "sin", "cos", "rcp", "rsqrt", "sqrt", "tanh", "cvt", "popc", "brev", "bfind", "redux"}
+_MEMORY = {"ld", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "ldu", "shfl", "mbarrier"}
+_INTEGER = {"and", "or", "xor", "not", "shl", "shr", "shf", "lop3", "bfe", "bfi", "prmt", "mad", "mul24", "mad24", "dp4a",
+            "dp2a", "sad", "clz", "isspacep", "cvta", "mapa"}
+_TENSOR = {"mma": 32, "wmma": 32, "wgmma": 128}
+_SHAPE = re.compile(r"\.m(\d+)n(\d+)k(\d+)")
+
+
+def machine_of(target: str) -> Machine:
+    """The machine of a `.target`: the newest one that isn't newer."""
+    found = re.match(r"sm_(\d+)", target)
+    number = int(found[1]) if found else 90
+    return MACHINES[max((n for n in MACHINES if n <= number), default=80)]
+
+
+@dataclass
+class Estimate:
+    """`cycles` at least, `limit`: the unit that needs them, `units`: cycles of each, `seconds` on `machine`."""
+    machine: str
+    cycles: float
+    limit: str
+    seconds: float
+    units: dict[str, float]
+
+
+@dataclass
+class Statistics:
+    """Kept by a launch. `bytes`: by "global read", "shared write", ...; `passes`: (passes, groups) by PTX line; `flops`: of
+    products whose shape isn't in their line (tcgen05.mma)."""
+    bytes: dict[str, int] = field(default_factory=dict)
+    passes: dict[int, list] = field(default_factory=dict)
+    flops: int = 0
+
+    def move(self, space: str, write: bool, amount: int) -> None:
+        """Some bytes were read or written."""
+        key = f"{space} {'write' if write else 'read'}"
+        self.bytes[key] = self.bytes.get(key, 0) + amount
+
+    def operation(self, op) -> None:
+        """An asynchronous operation happened."""
+        for places, write in ((op.reads, False), (op.writes, True)):
+            for place in places:
+                self.move(place[0], write, int(place[2]) if len(place) == 3 else 16 * int(np.size(place[1])))
+
+    def banks(self, line: int, off: np.ndarray, width: int, lanes: np.ndarray) -> None:
+        """Threads access `width` bytes of shared memory at offsets."""
+        found = self.passes.get(line)
+        if found is None:
+            found = self.passes[line] = [0, 0, 0]
+        if found[2] >= SAMPLES:
+            return
+        found[2] += 1
+        off, lanes = np.broadcast_to(off, lanes.shape)[:32 * WARPS], lanes[:32 * WARPS]
+        words = max(width // 4, 1)
+        group = lanes // (32 // min(words, 4))
+        each = (off[:, None] // 4 + np.arange(words)).astype(np.int64)
+        keys = np.unique((group[:, None] << 40 | each).reshape(-1))
+        busy = np.unique((keys >> 40) * BANKS + keys % BANKS, return_counts=True)
+        groups, first = np.unique(busy[0] // BANKS, return_index=True)
+        found[0] += int(np.maximum.reduceat(busy[1], first).sum())
+        found[1] += len(groups)
+
+    def conflicts(self) -> dict[int, float]:
+        """Passes of an access on average, by PTX line, where there is more than one."""
+        return {line: p / n for line, (p, n, _) in sorted(self.passes.items()) if n and p > n}
+
+
+def tensor_flops(module, blocks, hits) -> int:
+    """Multiplications and additions of matrix instructions, by the shapes in their lines."""
+    total = 0
+    for block, n in zip(blocks, hits):
+        for kind, line in zip(block.kinds, block.lines) if n else ():
+            if kind in _TENSOR and 0 < line <= len(module.lines):
+                shape = _SHAPE.search(module.lines[line - 1])
+                if shape:
+                    total += n // _TENSOR[kind] * 2 * int(shape[1]) * int(shape[2]) * int(shape[3])
+    return total
+
+
+def estimate(target: str, kinds: dict[str, int], moved: dict[str, int], flops: int, ctas: int) -> Estimate:
+    """The least time of a kernel on its target's machine."""
+    m = machine_of(target)
+    sms = max(min(m.sms, ctas), 1)
+    work: dict[str, float] = {}
+    for kind, n in kinds.items():
+        pipe = ("special" if kind in _SPECIAL else "memory" if kind in _MEMORY else "int32" if kind in _INTEGER else
+                "control" if kind in ("bar", "bra", "setp") else "" if kind in (*_TENSOR, "tcgen05") else "fp32")
+        if pipe:
+            work[pipe] = work.get(pipe, 0) + n
+    work["issue"] = sum(kinds.values())
+    units = {pipe: n / m.pipes[pipe] / sms for pipe, n in work.items() if n}
+    if flops:
+        units["tensor"] = flops / m.flops / sms
+    shared = moved.get("shared read", 0) + moved.get("shared write", 0)
+    if shared:
+        units["shared memory"] = shared / 128 / sms
+    far = moved.get("global read", 0) + moved.get("global write", 0)
+    if far:
+        units["DRAM"] = far / m.memory
+    limit = max(units, key=lambda u: units[u], default="")
+    cycles = units.get(limit, 0.0)
+    return Estimate(m.name, cycles, limit, cycles / (m.clock * 1e9), dict(sorted(units.items())))
