@@ -185,10 +185,13 @@ class TensorMemory:
         self.counts[cluster, agent] += 1
         count = int(self.counts[cluster, agent])
         self.lines[cluster, agent] = lane, self.st.where()
+        statistics = getattr(self.st.launch, "statistics", None)
         found = False
         for writing, places in ((False, reads), (True, writes)):
             for place in places:
                 at = np.broadcast_arrays(np.asarray(place.lanes) // GROUP, place.columns)
+                if statistics is not None and level == KNOWN:
+                    statistics.move("tensor", writing, 4 * at[0].size)
                 where = np.unique(at[0].astype(np.int64) * COLUMNS + at[1])
                 found = found or self._check(lane, cluster, warp, agent, place.cta, where, writing, what, level)
                 uses = ("written",) if writing else ("loaded",) if kind == LOAD else ("read",)
