@@ -59,9 +59,6 @@ def choose() -> list[str]:
 THREE_KERNELS = ("vector_add_float32", "softmax_1x1024_f32_ragged", "matmul_float16_float32")
 """The kernels of `make demo`."""
 
-FIRST_SM: dict[str, int] = dict.fromkeys(("atomic_add_bfloat16", "atomic_view_add_bfloat16", "embedding_backward_atomic_bf16"), 90)
-"""Cases that older SMs than this one have no instruction for: there they are refused with the reason."""
-
 CROSS_SECTION: tuple[str, ...] = tuple("""
 swiglu_backward_in_place_f16 dropout_philox_f16_ragged atomic_add_float16 atomic_add_bfloat16 atomic_cas_float32
 atomic_cas_uint64 atomic_cas_float64 atomic_raw_offsets atomic_view_add_float32 atomic_view_add_float16
