@@ -13,6 +13,7 @@ from collections import Counter
 from typing import Any
 
 from bench.hardware.launch_probes import REGISTERS
+from tileiras.layout.tensormap import ATOMICITIES, DRIVER_TYPES, PROMOTIONS, TensorMap, TensorMapError
 
 BEGIN, END = "<!-- answers: begin -->", "<!-- answers: end -->"
 TITLES = {
@@ -76,6 +77,36 @@ def other_lines(rows: Rows) -> list[str]:
         f"{k} {v}" for k, v in row["result"].items() if k not in ("rows", "outputs"))) for row in rows]
 
 
+def tensor_map(given: dict[str, Any]) -> TensorMap:
+    """The project's map of the sweep's values, which are those of cuTensorMapEncodeTiled."""
+    swizzle, atomicity = ((0, 0), (32, 0), (64, 0), (128, 0), (128, 1), (128, 2), (128, 3))[given["swizzle"]]
+    return TensorMap(given["address"], DRIVER_TYPES[given["type"]], tuple(given["dims"]), tuple(given["strides"]),
+                     tuple(given["box"]), tuple(given["steps"]), interleave=(0, 16, 32)[given["interleave"]], swizzle=swizzle,
+                     atomicity=ATOMICITIES[atomicity], promotion=PROMOTIONS[given["promotion"]], nan_fill=bool(given["fill"]))
+
+
+def encode_lines(rows: Rows) -> list[str]:
+    """The driver's bytes against those of `tileiras.layout.tensormap`."""
+    counts: Counter[str] = Counter()
+    differing = 0
+    for given, code, made in (r for row in rows for r in row["result"].get("rows", ())):
+        try:
+            ours = tensor_map(given).encode()
+        except (TensorMapError, IndexError):
+            ours = None
+        if code or ours is None:
+            counts["refused by both" if code and ours is None else "refused by the driver only" if code else
+                   "refused by tileiras only"] += 1
+            continue
+        bits = int.from_bytes(ours, "little") ^ int.from_bytes(bytes.fromhex(made), "little")
+        counts["different" if bits else "the same"] += 1
+        differing |= bits
+    where = ", ".join(f"{bit // 32}.{bit % 32}" for bit in range(1024) if differing >> bit & 1)
+    return [*(f"- {row['name']}: {error(row)}" for row in rows if error(row)),
+            ", ".join(f"{key} {count}" for key, count in sorted(counts.items())) + ".",
+            *([f"Differing bits (word.bit): {where}."] if where else [])]
+
+
 def render(report: dict[str, Any], evidence: str) -> str:
     """The answers as Markdown. `evidence` names the results file."""
     machine = report.get("machine")
@@ -86,7 +117,8 @@ def render(report: dict[str, Any], evidence: str) -> str:
     else:
         out += ["No GPU has run this yet."]
     kinds = {"launch": launch_lines, "product": value_lines, "case": value_lines, "device_map": value_lines,
-             "speed": speed_lines, "copy": speed_lines, "torch_matmul": speed_lines, "latency": latency_lines}
+             "speed": speed_lines, "copy": speed_lines, "torch_matmul": speed_lines, "latency": latency_lines,
+             "encode": encode_lines}
     for question, title in TITLES.items() if machine else ():
         rows = [row for row in report["results"] if row["question"] == question]
         out += ["", f"### {question}. {title}"]

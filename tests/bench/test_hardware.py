@@ -190,6 +190,18 @@ def test_report_renders_every_kind() -> None:
         assert part in text
 
 
+def test_the_sweep_is_compared_with_the_encoder() -> None:
+    good = [g for g in sweep.inputs(count=40) if g["type"] == 6][:50]
+    rows: list = [[g, 0, report.tensor_map(g).encode().hex()] for g in good if g["box"][0] * 2 % 16 == 0][:5]
+    odd = bytearray.fromhex(rows[0][2])
+    odd[10] ^= 2
+    rows += [[rows[0][0], 0, odd.hex()], [rows[0][0], 1, ""], [{**rows[0][0], "box": [300, 1]}, 1, ""],
+             [{**rows[0][0], "address": 8}, 0, rows[0][2]]]
+    lines = report.encode_lines([{"name": "encode_sweep", "result": {"rows": rows}}])
+    assert lines == ["different 1, refused by both 1, refused by the driver only 1, refused by tileiras only 1, the same 5.",
+                     "Differing bits (word.bit): 2.17."]
+
+
 def test_without_a_plan_or_a_gpu_the_runner_says_so(tmp_path: pathlib.Path) -> None:
     done = subprocess.run([sys.executable, str(ROOT / "bench/hardware/run.py"), str(tmp_path)], capture_output=True, text=True,
                           timeout=60)
