@@ -367,6 +367,30 @@ def test_sparse_products(kind, type_, selector):
     assert not report.findings
 
 
+@pytest.mark.parametrize("m,layout", [(128, "D"), (64, "E"), (32, "G")])
+@pytest.mark.parametrize("in_tensor", [False, True])
+def test_sparse_weight_stationary_products(m, layout, in_tensor):
+    n, rng = 64, np.random.default_rng(4)
+    av, bv, image, a_bits, b_bits, room, a = plain(m, n, sparse=True)
+    pairs = {4: (0, 1), 8: (0, 2), 12: (0, 3), 9: (1, 2), 13: (1, 3), 14: (2, 3)}
+    codes = rng.choice(list(pairs), (m, 8))
+    full = np.zeros((m, 32))
+    for r in range(m):
+        for c in range(8):
+            for i, where in enumerate(pairs[int(codes[r, c])]):
+                full[r, 4 * c + where] = av[r, 2 * c + i]
+    cells = np.zeros((128, n + 16), np.uint32)
+    for part in range(128 // m):                          # metadata and A once for every part of N
+        own = cells[m * part:m * part + m]
+        place_metadata(own, n + 8, codes, "f16", 0)
+        own[:, n:n + 8] = a.view(np.uint32)
+    body = issue("f16", kit.instruction(m, n, sparse=1), None if in_tensor else a_bits, b_bits, room, accumulate=False,
+                 options=".ws.sp", meta=f" [%tm+{n + 8}],", a_cells=n)
+    out, report = kit.run(body, cells, image)
+    assert (out == spread_out(words(full @ bv.T, "f32"), cells, layout)).all()
+    assert not report.findings
+
+
 # ---- what is refused
 
 @pytest.mark.parametrize("change,words_", [

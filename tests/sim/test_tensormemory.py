@@ -157,3 +157,16 @@ def test_mistakes_are_found_at_the_line_and_thread_that_make_them():
     assert found.kernel == "k" and found.ctaid == (0, 0, 0) and found.tid is not None
     assert found.text is not None and found.text.startswith("tcgen05.ld.sync.aligned")
     assert "a tcgen05.commit that is waited for" in str(found)
+
+
+@pytest.mark.parametrize("text", [
+    "tcgen05;", "tcgen05.bogus.cta_group::1 %a0;", "tcgen05.alloc.cta_group::1.sync.aligned.b32 [%slot];",
+    "tcgen05.ld.sync.aligned.32x32b.x3.b32 {%a0, %a1, %a2}, [%a3];", "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%a0}, [%a3];",
+    "tcgen05.st.sync.aligned.16x32bx2.x1.b32 [%a3], {%a0};", "tcgen05.mma.cta_group::1.kind::f16 [%a0], %off;",
+    "tcgen05.mma.cta_group::1.kind::f5 [%a0], %off, %off, %a0, %p0;", "tcgen05.cp.cta_group::1.64x128b [%a0], %off;",
+    "tcgen05.mma.cta_group::1.kind::mxf4 [%a0], %off, %off, %a0, %p0;", "tcgen05.commit.cta_group::1.b64 [%off];",
+    "tcgen05.mma.ws.cta_group::2.kind::f16 [%a0], %off, %off, %a0, %p0;", "tcgen05.shift.cta_group::1.up [%a0];"])
+def test_malformed_instructions_are_refused_with_their_line(text):
+    with pytest.raises(SimulationError) as found:
+        simulate(kernel(text), args=[np.zeros(8, np.uint32)])
+    assert found.value.line

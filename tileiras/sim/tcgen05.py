@@ -19,7 +19,7 @@ from tileiras.sim.tcgen05pipe import issued_before, members_of, require_target, 
 from tileiras.sim.tensormemory import AGENTS, ENGINE, LOAD, STORE, tensor_memory
 
 SYNCHRONOUS["tcgen05"] = lambda ins: "sync" in ins.parts
-BLOCKING["tcgen05"] = lambda ins: ins.parts[1] == "alloc"
+BLOCKING["tcgen05"] = lambda ins: ins.parts[1:2] == ("alloc",)
 
 
 @operation("tcgen05")
