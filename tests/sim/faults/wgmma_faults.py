@@ -5,8 +5,8 @@ import numpy as np
 
 from tests.sim import wgmmakit as kit
 from tests.sim.faults.harness import fault, program
-from tileiras.sim import DataRace, Deadlock, InvalidInstruction, Misaligned, OutOfBounds, UninitializedRead
-from tileiras.sim.errors import DescriptorError, InFlight, MissingFence, MissingProxyFence, UseAfterExit
+from tileiras.sim import BarrierError, DataRace, Deadlock, InvalidInstruction, Misaligned, OutOfBounds, UninitializedRead
+from tileiras.sim.errors import DescriptorError, InFlight, MissingFence, MissingProxyFence, TransactionMismatch, UseAfterExit
 
 RNG = np.random.default_rng(5)
 A = RNG.integers(-4, 5, (4, 64, 16)).astype(np.float16)
@@ -100,6 +100,56 @@ fault(ring, "a warp leaves the loop early",
 fault(ring, "only three warps multiply", ((" wgmma.fence.sync", " setp.ge.u32 %p4, %r0, 96; @%p4 bra OUT;\n wgmma.fence.sync"),
                                        (LAST, f"OUT: {LAST}")), Deadlock, InvalidInstruction)
 fault(ring, "a target without wgmma", (".target sm_90a", ".target sm_90"), InvalidInstruction)
+
+
+# ---- a warp that copies ahead, a warpgroup that multiplies: two stages with full and empty barriers
+
+FED = HEAD.replace(".reqntid 128", ".reqntid 160").replace("tile[8192];", "tile[8192]; .shared .align 8 .b64 bars[4];") + f"""
+ mov.u32 %r20, bars; setp.ne.u32 %p5, %r0, 0; @%p5 bra READY;
+ mbarrier.init.shared::cta.b64 [bars], 1; mbarrier.init.shared::cta.b64 [bars + 8], 1;
+ mbarrier.init.shared::cta.b64 [bars + 16], 128; mbarrier.init.shared::cta.b64 [bars + 24], 128;
+ fence.mbarrier_init.release.cluster;
+READY:
+ bar.sync 0;
+ setp.lt.u32 %p5, %r0, 128; @%p5 bra LOOP;
+ setp.ne.u32 %p5, %r0, 128; @%p5 bra END;
+COPY:
+ and.b32 %r3, %r9, 1; shr.u32 %r7, %r9, 1; xor.b32 %r7, %r7, 1; mad.lo.u32 %r4, %r3, 4096, %r1; mad.lo.u32 %r21, %r3, 8, %r20;
+EMPTY: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r21 + 16], %r7; // empty
+ @!%p3 bra EMPTY;
+ mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r21], 2304;
+ mad.wide.u32 %d1, %r9, 2048, %g0; mad.wide.u32 %d5, %r9, 256, %g1; add.u32 %r5, %r4, 2048;
+ cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r4], [%d1], 2048, [%r21];
+ cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r5], [%d5], 256, [%r21];
+ add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 4; @%p2 bra COPY;
+ bra END;
+LOOP:
+ and.b32 %r3, %r9, 1; shr.u32 %r7, %r9, 1; mad.lo.u32 %r4, %r3, 4096, %r1; mad.lo.u32 %r21, %r3, 8, %r20;
+FULL: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r21], %r7; // full
+ @!%p3 bra FULL;
+ cvt.u64.u32 %d2, %r4; shr.u64 %d2, %d2, 4; add.s64 %d3, %d2, {DA}; add.s64 %d4, %d2, {DB};
+ wgmma.fence.sync.aligned;
+ {MMA}, %d3, %d4, 1, 1, 1, 0, 0;
+ wgmma.commit_group.sync.aligned;
+ wgmma.wait_group.sync.aligned 0; // done
+ mbarrier.arrive.shared::cta.b64 _, [%r21 + 16];
+ add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 4; @%p2 bra LOOP;
+""" + TAIL.replace("ret;", "END: ret;")
+fed = program("copies feed products", FED, arguments, check=products)
+DONE, FREED = "wgmma.wait_group.sync.aligned 0; // done", "mbarrier.arrive.shared::cta.b64 _, [%r21 + 16];"
+fault(fed, "a stage is given back before its product is waited for", ((DONE, ""), (FREED, f"{FREED} {DONE}")), InFlight)
+fault(fed, "the wait leaves the newest product in flight",
+      ((DONE, DONE.replace("0;", "1;")), (TAIL.splitlines()[0], f"{LAST} {TAIL.splitlines()[0]}")), InFlight)
+fault(fed, "the copies don't wait for an empty stage", (" @!%p3 bra EMPTY;", ""), InFlight, BarrierError)
+fault(fed, "the products don't wait for a full stage", (" @!%p3 bra FULL;", ""), InFlight, UninitializedRead)
+fault(fed, "the bytes of B aren't expected", ("_, [%r21], 2304;", "_, [%r21], 2048;"), TransactionMismatch, InFlight, UninitializedRead)
+fault(fed, "one thread too few gives a stage back",
+      (("[bars + 16], 128;", "[bars + 16], 127;"), ("[bars + 24], 128;", "[bars + 24], 127;")), BarrierError, InFlight)
+fault(fed, "a product reads the other stage",
+      ("cvt.u64.u32 %d2, %r4;", "sub.u32 %r8, %r4, %r1; xor.b32 %r8, %r8, 4096; add.u32 %r8, %r8, %r1; cvt.u64.u32 %d2, %r8;"),
+      InFlight, UninitializedRead)
+fault(fed, "the copies of a stage tell the other stage's barrier",
+      ("[%r5], [%d5], 256, [%r21];", "[%r5], [%d5], 256, [bars + 8];"), TransactionMismatch, InFlight)
 
 
 # ---- A from registers, changed between two products
