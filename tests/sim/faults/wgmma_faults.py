@@ -142,7 +142,8 @@ fault(fed, "the wait leaves the newest product in flight",
       ((DONE, DONE.replace("0;", "1;")), (TAIL.splitlines()[0], f"{LAST} {TAIL.splitlines()[0]}")), InFlight)
 fault(fed, "the copies don't wait for an empty stage", (" @!%p3 bra EMPTY;", ""), InFlight, BarrierError)
 fault(fed, "the products don't wait for a full stage", (" @!%p3 bra FULL;", ""), InFlight, UninitializedRead)
-fault(fed, "the bytes of B aren't expected", ("_, [%r21], 2304;", "_, [%r21], 2048;"), TransactionMismatch, InFlight, UninitializedRead)
+fault(fed, "the bytes of B aren't expected", ("_, [%r21], 2304;", "_, [%r21], 2048;"), TransactionMismatch, InFlight,
+      UninitializedRead)
 fault(fed, "one thread too few gives a stage back",
       (("[bars + 16], 128;", "[bars + 16], 127;"), ("[bars + 24], 128;", "[bars + 24], 127;")), BarrierError, InFlight)
 fault(fed, "a product reads the other stage",
