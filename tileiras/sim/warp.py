@@ -18,9 +18,9 @@ _BIT = (np.uint32(1) << np.arange(32, dtype=np.uint32))
 
 def member_mask(decoder, ins):
     """A getter of the member mask of a warp-synchronous instruction; None when the whole warp takes part, "warpgroup"
-    when four warps do."""
+    when four warps do. (The ISA wants all of a warpgroup at one setmaxnreg; compilers give each warp its own.)"""
     name = ins.parts[0]
-    if name in ("wgmma", "setmaxnreg"):
+    if name == "wgmma":
         return "warpgroup"
     if name in ("shfl", "vote", "match", "redux", "elect"):
         return decoder.source(ins.operands[-1], "u32")
