@@ -250,7 +250,6 @@ class Engine:
     def leave(self, mask: np.ndarray) -> None:
         """Threads exit. Whoever waited only for them goes on."""
         st = self.st
-        launchcontrol.leave(st, mask)
         clusters.leave(st, mask, self.block.end_line)
         st.live &= ~mask
         st.all_live = False

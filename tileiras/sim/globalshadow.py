@@ -113,7 +113,11 @@ class GlobalWatch:
                 if clash.any():
                     self._found(st, DataRace, clash, at, count, lanes, "writes", after, "also writes")
             if not strong:
-                writers[at] = np.where(several, np.int32(SEVERAL), number)
+                if count > 1:
+                    i, j = np.nonzero(several)
+                    writers[at[i], j] = SEVERAL
+                else:
+                    writers[at[several]] = SEVERAL
 
     def operation(self, st, op, place: tuple, slot: int, time: int, writing: bool) -> None:
         """An asynchronous operation that thread `op.lane` issues reads or writes global memory."""

@@ -2,7 +2,7 @@
 
 setmaxnreg: every CTA has a pool of registers, as many as it was launched with: `.maxnreg` for each thread, or what the
 register file gives that many threads. A decrease gives registers back at once; an increase waits until the pool has
-enough, and so deadlocks when the other warps never decrease.
+enough, and so deadlocks when the other warps don't decrease enough; warps that exit give nothing back.
 
 clusterlaunchcontrol.try_cancel takes the next cluster that hasn't started. While the grid has such clusters it succeeds
 (under a seed: mostly, as the hardware may refuse). The response is 16 bytes: a flag, then x, y, z of the first CTA.
@@ -79,16 +79,6 @@ def _setmaxnreg(decoder, ins):
             st.yielded = st.yielded or "wait"
         return done
     return attempt
-
-
-def leave(st, mask: np.ndarray) -> None:
-    """Threads exit: warps that end give their registers back."""
-    r = st.registers
-    if r is None:
-        return
-    alive = st.live.reshape(-1, 32)
-    for w in np.flatnonzero(alive.any(axis=1) & ~(alive & ~mask.reshape(-1, 32)).any(axis=1)).tolist():
-        r.free[w * 32 // st.padded] += int(r.have[w]) * 32
 
 
 def describe(st) -> list[str]:

@@ -123,7 +123,11 @@ class Shadow:
                 if clash.any():
                     self._found(DataRace, clash, at, count, lanes, "writes", after, "also writes")
             if not strong:
-                writers[at] = np.where(several, me | SAME, me)
+                if count > 1:
+                    i, j = np.nonzero(several)
+                    writers[at[i], j] |= SAME
+                else:
+                    writers[at[several]] |= SAME
 
     def atomic(self, space: str, off: np.ndarray, size: int, lanes: np.ndarray) -> None:
         """Atomics: writes that don't race among themselves."""
