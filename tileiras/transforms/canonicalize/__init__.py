@@ -62,7 +62,7 @@ def _walk(entry: Entry) -> bool:
     """Try every rule once at every op; whether one changed something."""
     changed = False
     for op in list(entry.walk()):
-        if op is entry or op.parent is None or not _is_inside(op, entry):
+        if op is entry or not entry.is_ancestor(op):    # the list is from before this walk's changes
             continue
         if is_dead(op):
             erase(op)
@@ -73,14 +73,6 @@ def _walk(entry: Entry) -> bool:
                 changed = True
                 break
     return changed
-
-
-def _is_inside(op: Operation, entry: Entry) -> bool:
-    """Whether an op of an earlier walk's list still stands under the entry."""
-    parent: Any = op
-    while parent is not None and parent is not entry:
-        parent = parent.parent_op()
-    return parent is entry
 
 
 def is_dead(op: Operation) -> bool:

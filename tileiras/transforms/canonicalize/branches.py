@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 
 from tileiras.dialects.cuda_tile.ops import (
     AndI,
@@ -27,7 +27,7 @@ from tileiras.dialects.cuda_tile.ops import (
 )
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.transforms.canonicalize.rewriting import WORDS, boolean, erase, make, negate, negated, replace
-from tileiras.transforms.rules.choice import forward_if_results, inline_branch
+from tileiras.transforms.rules.choice import forward_if_results, inline_branch, is_defined_in
 
 _ENDS: dict[type[Operation], tuple[type[Operation], ...]] = {
     For: (Continue,), Loop: (Continue, Break), Entry: (Return,), If: (Yield, Return, Continue, Break),
@@ -47,12 +47,6 @@ def _leaves(region: Region) -> bool:
 def _yielded(region: Region) -> tuple[SSAValue, ...]:
     end = _end(region)
     return tuple(end.operands) if isinstance(end, Yield) else ()
-
-
-def _is_within(value: SSAValue, region: Region) -> bool:
-    owner: Any = value.owner
-    block = owner if isinstance(owner, Block) else owner.parent
-    return bool(region.blocks) and block is region.block
 
 
 def _may_end_here(op: Operation, end: Operation) -> bool:
@@ -154,7 +148,8 @@ def results_to_selects(op: Any) -> bool:
     then, other = op.regions
     yes = _yielded(other if _leaves(then) else then)
     no = _yielded(then if _leaves(other) else other)
-    kept = [i for i, (a, b) in enumerate(zip(yes, no)) if any(_is_within(v, r) for v in (a, b) for r in op.regions)]
+    inside = [region.block for region in op.regions if region.blocks]
+    kept = [i for i, sides in enumerate(zip(yes, no)) if any(is_defined_in(v, block) for v in sides for block in inside)]
     if len(kept) == len(op.results):
         return False
     for region in op.regions:
@@ -202,7 +197,7 @@ def _append(region: Region, other: Region, results: Sequence[SSAValue]) -> None:
     values = tuple(end.operands)
     for result, value in zip(results, values):
         for use in list(result.uses):
-            if _is_under(use.operation, other):
+            if other.is_ancestor(use.operation):
                 use.operation.operands[use.index] = value
     erase(end)
     for inner in list(other.block.ops):
@@ -211,14 +206,6 @@ def _append(region: Region, other: Region, results: Sequence[SSAValue]) -> None:
     last = region.block.last_op
     if isinstance(last, Yield):
         last.operands = (*values, *last.operands)
-
-
-def _is_under(op: Operation, region: Region) -> bool:
-    parent = op.parent_region()
-    while parent is not None and parent is not region:
-        outer = parent.parent
-        parent = outer.parent_region() if outer is not None else None
-    return parent is region
 
 
 def merge_with_previous(op: Any) -> bool:
