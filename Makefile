@@ -23,19 +23,23 @@ BIN := $(CURDIR)/$(VENV)/bin
 # The frontend looks for `tileiras` on PATH.
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test test-all lint public coverage tables fuzz bench bench-suite hardware gpu clean
+.PHONY: demo test test-all lint original public coverage tables fuzz bench bench-suite hardware gpu clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m bench.demo $(ARGS)
 
-test: lint
+test: lint original
 	@$(BIN)/lit -q -j $(JOBS) tests/filecheck
 	@$(BIN)/pytest -n $(JOBS) -m "not slow" $(ARGS)
 
-test-all: lint
+test-all: lint original
 	@$(BIN)/lit -q -j $(JOBS) tests/filecheck
 	@$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+# The simulator is also tested on code that the original made; where that can't be installed, those tests are skipped.
+original:
+	-@test -f $(REFERENCE)/.installed || $(MAKE) --no-print-directory $(REFERENCE)/.installed
 
 lint: $(VENV)/.test
 	@$(BIN)/ruff check -q .
