@@ -5,10 +5,11 @@ Passes append remarks to `CompileOptions.remarks` where that is a list; it is No
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from xdsl.ir import Attribute
+from xdsl.dialects.builtin import TensorType
+
+from tileiras.dialects.element import element_name
 
 PASSED, MISSED, FAILED, ANALYSIS = "passed", "missed", "failed", "analysis"
 MEMORY, TENSOR_CORE, HINTS, RESOURCES = "Memory", "Tensor-core", "Hints", "Resources"
@@ -28,7 +29,6 @@ class Remark(NamedTuple):
     reasons: tuple[str, ...] = ()
 
 
-def place_of(location: Attribute | None) -> tuple[str, int, int] | None:
-    """Where a remark points to: the innermost place of a location."""
-    from tileiras.dialects.cuda_tile.debug import source_position
-    return source_position(location)
+def tile_text(t: TensorType) -> str:
+    """A tensor type as programs write it: `tile<128x64xf16>`."""
+    return f"tile<{''.join(f'{n}x' for n in t.get_shape())}{element_name(t.element_type)}>"

@@ -11,14 +11,15 @@ from math import gcd
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tileiras.conversion.entry_hints import hint, register_limit, worker_warps
 from tileiras.conversion.tileaa_to_tileas.facts import MAX_ACCESS_BYTES, ViewFacts
+from tileiras.dialects.cuda_tile.debug import source_position
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
 from tileiras.layout.atoms import ATOMS, BITS, LEAST_USE, TYPE_NAMES, has_atom
-from tileiras.remarks import ANALYSIS, FAILED, HINTS, MEMORY, MISSED, PASSED, RESOURCES, TENSOR_CORE, Remark, place_of
+from tileiras.remarks import ANALYSIS, FAILED, HINTS, MEMORY, MISSED, PASSED, RESOURCES, TENSOR_CORE, Remark, tile_text
 
 if TYPE_CHECKING:
     from tileiras.conversion.tileaa_to_tileas.convert import Converter
@@ -34,12 +35,6 @@ _TRANSPARENT = ("nv_tileaa.assume", "arith.extsi", "arith.extui", "arith.trunci"
 def report(conv: Converter, remarks: list[Remark]) -> None:
     """Append the remarks on one function."""
     Reporter(conv, remarks).run()
-
-
-def tile_text(t: Attribute) -> str:
-    """A tensor type as programs write it: `tile<128x64xf16>`."""
-    assert isinstance(t, TensorType)
-    return f"tile<{''.join(f'{n}x' for n in t.get_shape())}{element_name(t.element_type)}>"
 
 
 class Reporter:
@@ -60,7 +55,7 @@ class Reporter:
 
     def say(self, op: Operation, kind: str, category: str, name: str, text: str, notes: dict[str, str | int] | None = None,
             reasons: list[str] | None = None) -> None:
-        self.remarks.append(Remark(kind, category, f"Remark{name}", self.function, text, place_of(op.location),
+        self.remarks.append(Remark(kind, category, f"Remark{name}", self.function, text, source_position(op.location),
                                    tuple((notes or {}).items()), tuple(reasons or ())))
 
     # --- the kernel -----------------------------------------------------------------------------------------------
@@ -119,7 +114,7 @@ class Reporter:
                      {"AccessBytes": width * size, "PossibleBytes": best * size},
                      reasons or ["the tile's layout, chosen for its other uses, gives a thread fewer neighbours"])
         if facts is not None and any(facts.check):
-            self.bounds(op, facts, verb, tensor)
+            self.bounds(op, facts, verb, tensor.type)
 
     def best_width(self, tensor: SSAValue, size: int) -> int:
         """Elements that one access could take if alignment allowed everything: each thread still has to have work."""
@@ -180,7 +175,7 @@ class Reporter:
                        f"{ASSUME}<{best}> to the bound that it compares with")
         return out
 
-    def bounds(self, op: Operation, facts: ViewFacts, verb: str, tensor: SSAValue) -> None:
+    def bounds(self, op: Operation, facts: ViewFacts, verb: str, tile: TensorType) -> None:
         view: SSAValue = op.view  # type: ignore[attr-defined]
         t: Any = view.type
         dim_map, shape = int_values(t.dim_map), int_values(t.tile_shape)
@@ -190,7 +185,7 @@ class Reporter:
         reasons = [self.divisor_reason("extent", memref.extents[dim_map[i]], sizes.get(dim_map[i]), dim_map[i], shape[i])
                    for i in dims if gcd(memref.extent_divisors[dim_map[i]], shape[i]) < shape[i]]
         self.say(op, ANALYSIS, MEMORY, "MemoryBoundsCheck",
-                 f"{verb} of {tile_text(tensor.type)} checks bounds along dimension {' and '.join(map(str, dims))}",
+                 f"{verb} of {tile_text(tile)} checks bounds along dimension {' and '.join(map(str, dims))}",
                  reasons=reasons or ["tiles of this view may overlap the array's end"])
 
     # --- names ----------------------------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
 from tileiras.conversion.tileas_to_llvm.convert import plan_for
-from tileiras.dialects.element import element_name
+from tileiras.dialects.cuda_tile.debug import source_position
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.convert import ThroughShared
-from tileiras.remarks import ANALYSIS, MEMORY, Remark, place_of
+from tileiras.remarks import ANALYSIS, MEMORY, Remark, tile_text
 
 
 def report(func: Operation, target: Any, remarks: list[Remark]) -> None:
@@ -23,8 +23,8 @@ def report(func: Operation, target: Any, remarks: list[Remark]) -> None:
         assert isinstance(t, TensorType)
         plan = plan_for(layout_of(op.operands[0]), layout_of(op.results[0]), t.element_type, target)
         if isinstance(plan, ThroughShared):
-            tile = f"tile<{''.join(f'{n}x' for n in t.get_shape())}{element_name(t.element_type)}>"
             remarks.append(Remark(
-                ANALYSIS, MEMORY, "RemarkMemoryLayoutConversion", name, f"{tile} goes through shared memory to other threads",
-                place_of(op.location), (("SharedBytes", plan.bytes), ("Rounds", plan.num_rounds)),
+                ANALYSIS, MEMORY, "RemarkMemoryLayoutConversion", name,
+                f"{tile_text(t)} goes through shared memory to other threads",
+                source_position(op.location), (("SharedBytes", plan.bytes), ("Rounds", plan.num_rounds)),
                 ("the ops before and after hold its elements in different threads",)))
