@@ -74,9 +74,9 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
 
     target = find_target(target)
     ptx, optimized, stand_ins = _to_ptx(llvm_ir, target, opt_level, verify, keep_llvm, timing)
+    extended = target.extended_static_smem > 0 and static_shared_bytes(ptx) > target.max_static_smem
     flags = ptxas.arguments(target.ptx, opt_level, lineinfo=lineinfo, device_debug=device_debug,
-                            sanitize=sanitize, extended_smem=static_shared_bytes(ptx) > target.max_static_smem,
-                            extra=ptxas_flags)
+                            sanitize=sanitize, extended_smem=extended, extra=ptxas_flags)
     start = time.perf_counter()
     try:
         assembled = ptxas.assemble(ptx, flags)
