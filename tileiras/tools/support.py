@@ -52,14 +52,6 @@ def read_bytes(path: str) -> bytes:
         raise InputError(f"unable to read input file '{path}': {error.strerror}") from error
 
 
-def read_text(path: str) -> str:
-    """A UTF-8 file's content. Raises InputError."""
-    try:
-        return read_bytes(path).decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"'{path}' is no UTF-8 text: {error.reason} at byte {error.start}") from error
-
-
 def write_bytes(path: str, data: bytes) -> None:
     """Write a file, standard output for `-`. Raises InputError."""
     try:
