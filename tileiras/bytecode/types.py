@@ -60,7 +60,6 @@ SIMPLE: dict[int, tuple[Attribute, Version]] = {
 TAG_OF_SIMPLE: dict[Attribute, int] = {type_: tag for tag, (type_, _) in SIMPLE.items()}
 
 
-
 def name_of_simple(type_: Attribute) -> str:
     """A number type as the public reader and writer call it: `Float8E8M0FNU`, `i4`."""
     return str(type_) if isinstance(type_, IntegerType) else type(type_).__name__.removesuffix("Type")

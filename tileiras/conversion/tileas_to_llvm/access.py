@@ -20,7 +20,6 @@ from tileiras.dialects.llvm import PtrType, ptr, vec
 
 SCOPES = {"tl_blk": "cta", "device": "gpu", "sys": "sys"}
 
-
 _ORDERED_MOST = 4
 """Words of a vector access narrower than 32 bits: `.v8` exists for 32 bits only."""
 

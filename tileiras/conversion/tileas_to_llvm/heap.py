@@ -25,6 +25,7 @@ ALLOCATE, FREE = "__cuda_syscall_aligned_malloc", "free"
 
 
 def allocate(low: Lowering, op: Operation) -> None:
+    """Let thread 0 allocate what the alloca asks for, hand the pointer to all threads, and remember it in `low.heap`."""
     b = low.b
     properties: dict[str, Any] = op.properties
     pointee: Any = op.results[0].type

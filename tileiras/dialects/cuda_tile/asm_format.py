@@ -136,6 +136,7 @@ _TABLE: dict[str, str] = {
     "module": "$sym_name attributes-dict module_body",
 }
 
+
 class Element(NamedTuple):
     """One element: kind "word", "$", "%", "group" or a directive's name; its arguments; whether a space goes before."""
 
