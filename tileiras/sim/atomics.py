@@ -162,6 +162,7 @@ def _atomic(decoder, ins):
         raise InvalidInstruction(f"{ins.opcode} needs {needed} operands")
     size, storage = BITS[t] // 8, STORAGE[t]
     note_access(decoder, space, size)
+    decoder.cas |= op == "cas" and space in ("global", "")
     ordering = Ordering(parts)
     want = target is not None and not isinstance(target, ptx.Sink)
     put = decoder.scatter_target(target, t) if want else None

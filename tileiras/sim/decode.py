@@ -79,6 +79,7 @@ class Program:
     module: ptx.Module
     granule: int = 0        # bytes of the smallest access to shared memory; 0: there is none
     global_granule: int = 0  # the same of global memory
+    cas: bool = False       # whether it compares and swaps in global memory
     cancels: bool = False   # whether it cancels clusters
     engines: int = 0        # slots for asynchronous operations in `order`
 
@@ -111,7 +112,7 @@ class Decoder:
         self.granule = 16                # smallest access to shared memory
         self.global_granule = 16         # and to global memory
         self.watched = True              # nothing reads it any more
-        self.cancels = False
+        self.cas = self.cancels = False
         self.soft = ""                   # what getters made now do about registers without a value: see `note`
 
     # ---- names
@@ -575,7 +576,7 @@ def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
     wide = [t == B128 for t in decoder.types]
     return Program(entry, blocks, decoder.storage, decoder.names, wide, decoder.shared_size, decoder.local_size, module,
                    decoder.granule if decoder.shared_size > mem.SHARED_START else 0, decoder.global_granule,
-                   decoder.cancels, ENGINES if any(item.ins is not None and asynchronous(item.ins) for item in items) else 0)
+                   decoder.cas, decoder.cancels, ENGINES if any(item.ins is not None and asynchronous(item.ins) for item in items) else 0)
 
 
 ENGINES = 32        # slots for asynchronous operations of a cluster

@@ -2,7 +2,8 @@
 
 Each granule remembers who wrote it last, and who read it last; blocks of different clusters are ordered only by releases
 and acquires through memory (`order.publish`, `order.observe`). Reads by several clusters are remembered as just that.
-Storing the value that is there already isn't a race. Launches with more memory than LIMIT aren't watched.
+Storing the value that is there already isn't a race;
+nor is, in a kernel with atom.cas, an ordinary load of what others change by atomics. Launches with more memory than LIMIT aren't watched.
 """
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ class GlobalWatch:
         self.launch = launch
         n = self.count = (launch.memory.size + 256) // g // 32 * 32
         self.agents = st.order.agents
+        self.cas = st.program.cas       # such kernels read what others change by atomics, and compare it then
         self.writer, self.wtime = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self.batch = self.everyone = None                   # the numbers of all threads of the last batch that asked
         self.reader, self.rtime = np.zeros(n, np.int32), np.zeros(n, np.int32)
@@ -65,6 +67,8 @@ class GlobalWatch:
         seen = writers[at]
         me = self._numbers(st, lanes)
         mine = me[:, None] if count > 1 else me
+        if self.cas:
+            seen = np.maximum(seen, 0)
         if seen.any():
             times = (self.wtime if count == 1 else self.wtime.reshape(-1, count))[at]
             self._check(st, seen, times, mine, at, count, lanes, "reads", "wrote", strong, None)
@@ -95,7 +99,7 @@ class GlobalWatch:
             changed = changed() if seen.any() or read.any() else None
         if seen.any():
             late = self._check(st, seen, wtimes[at], mine, at, count, lanes, "overwrites", "wrote", strong, changed)
-        if read.any():
+        if read.any() and not (strong and self.cas):
             self._check(st, read, rtimes[at], mine, at, count, lanes, "writes", "read", False, changed)
         if store is not None:
             store()
