@@ -54,8 +54,9 @@ class TensorMap:
 
     `address`: of the tensor in global memory. `sizes`: elements in each dimension. `strides`: bytes from one element to
     the next in dimensions 1 and up (dimension 0 is contiguous). `box`: elements in each dimension of a box.
-    `steps`: element strides of a box. `interleave`: 0, 16 or 32 bytes. `swizzle`: 0, 32, 64, 96 or 128 bytes, with
-    `atomicity` one of ATOMICITIES. `promotion`: 0, 64, 128 or 256 bytes of L2. `nan_fill`: what lies outside is NaN.
+    `steps`: element strides of a box: of `box[i]` elements every `steps[i]`-th is copied. `interleave`: 0, 16 or 32
+    bytes. `swizzle`: 0, 32, 64, 96 or 128 bytes, with `atomicity` one of ATOMICITIES.
+    `promotion`: 0, 64, 128 or 256 bytes of L2. `nan_fill`: what lies outside is NaN.
     `mode`: "tile", or "im2col" and "im2col::w" with `lower` and `upper` corners (dimensions W, H, D in this order),
     `channels` and `pixels`."""
     address: int
@@ -88,8 +89,11 @@ class TensorMap:
     def box_bytes(self) -> int:
         """Bytes that one copy of a box reports to its mbarrier: all of the box, outside the tensor or not."""
         count = 1
-        for n in (self.channels, self.pixels) if self.mode != "tile" else self.box:
-            count *= n
+        if self.mode == "tile":
+            for n, step in zip(self.box, self.steps or (1,) * self.rank):
+                count *= (n + step - 1) // step
+        else:
+            count = self.channels * self.pixels
         return count * (8 * self.interleave if self.interleave and self.mode == "tile" else self.bits) // 8
 
     def check(self) -> None:
