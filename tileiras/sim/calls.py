@@ -30,7 +30,23 @@ def _call(decoder, ins):
         return _allocate(decoder, results, arguments)
     if name == "free":
         return _free(decoder, arguments)
+    if not name and ins.operands:
+        return _function_pointer(decoder, ins)
     raise UnsupportedInstruction(f"call of {name or 'a function pointer'}")
+
+
+def _function_pointer(decoder, ins):
+    """A check of a function's address before an indirect call: the first operand must be one of the others."""
+    get = decoder.source(ins.operands[0], "u64")
+    known = np.array([o.value for o in ins.operands[1:]], np.uint64)
+
+    def check(st):
+        bad = ~np.isin(st.gathered(get(st)), known)
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise OutOfBounds(f"call of {int(st.gathered(get(st))[i]):#x}, which is no function that this call may mean",
+                              thread=int(st.lanes[i]))
+    return check
 
 
 def _argument(decoder, operand, bits: int):

@@ -471,12 +471,44 @@ def _flatten(decoder: Decoder) -> list[_Item]:
                 jump = ptx.Instruction("bra", ("bra",), [ptx.Symbol(end)], node.guard, node.guard_negated, node.line)
                 jump.call = ("absolute",)
                 items.append(_Item(instance, jump))
+            elif node.parts[0] == "call" and isinstance(node.call[1], ptx.Register):
+                indirect(instance, node)
             elif node.parts[0] == "call" and _callee(decoder, instance, node) is not None:
                 inline(instance, node)
             else:
                 items.append(_Item(instance, node))
             if len(items) > MAX_INSTRUCTIONS:
                 raise UnsupportedInstruction("the program is too large after inlining")
+
+    def indirect(caller: Instance, node: ptx.Instruction) -> None:
+        """A call through a register: one guarded call for each function that it may mean."""
+        assert node.call is not None
+        results, register, arguments = node.call
+        named = caller.function.tables.get(node.table)
+        functions = decoder.module.functions
+        chosen = [functions[n] for n in named if n in functions] if named is not None else list(functions.values())
+        chosen = [f for f in chosen if f.defined and not f.entry and len(f.params) == len(arguments) and
+                  len(f.results) == len(results)]
+        counter[0] += 1
+        label = f"{caller.prefix}indirect#{counter[0]}"
+        if node.guard is not None:
+            jump = ptx.Instruction("bra", ("bra",), [ptx.Symbol(label)], node.guard, not node.guard_negated, node.line)
+            jump.call = ("absolute",)
+            items.append(_Item(caller, jump))
+        addresses = [decoder.launch.function_addresses[f.name] for f in chosen]
+        check = ptx.Instruction("call", ("call",), [register, *map(ptx.Immediate, addresses)], line=node.line)
+        check.call = ([], ptx.Symbol(""), [])
+        items.append(_Item(caller, check))
+        for f, address in zip(chosen, addresses):
+            name = f"{label}:{f.name}"
+            caller.slots[name] = decoder.new_slot("pred", name)
+            items.append(_Item(caller, ptx.Instruction("setp.eq.u64", ("setp", "eq", "u64"), [
+                ptx.Register(name), register, ptx.Immediate(address)], line=node.line)))
+            call = ptx.Instruction("call", ("call",), [], name, line=node.line)
+            call.call = (results, ptx.Symbol(f.name), arguments)
+            inline(caller, call)
+        items.append(_Item(caller, None, label))
+        decoder.instance = caller
 
     def inline(caller: Instance, node: ptx.Instruction) -> None:
         assert node.call is not None

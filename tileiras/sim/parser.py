@@ -89,6 +89,7 @@ class Instruction:
     guard_negated: bool = False
     line: int = 0
     call: tuple | None = None         # (results, target, arguments) of `call`
+    table: str = ""                   # the .calltargets or .callprototype of an indirect call
 
 
 @dataclass(slots=True)
@@ -565,15 +566,15 @@ class _Parser:
         name = self.unique(self.next())
         self.i += 1
         t = self.peek()
-        if t == ".branchtargets":
+        if t in (".branchtargets", ".calltargets"):
             self.i += 1
             targets = []
             while not self.accept(";"):
                 w = self.next()
                 if w != ",":
-                    targets.append(self.resolve(w) or w)
+                    targets.append(w if t == ".calltargets" else self.resolve(w) or w)
             f.tables[name] = targets
-        elif t in (".callprototype", ".calltargets"):
+        elif t == ".callprototype":
             self.skip_statement()
         else:
             f.body.append(Label(name))
@@ -621,7 +622,8 @@ class _Parser:
         parts = tuple(opcode.split("."))
         ins = Instruction(opcode, parts, [], guard, negated, line)
         if parts[0] == "call":
-            ins.call = self.call_operands()
+            *call, ins.table = self.call_operands()
+            ins.call = tuple(call)
             return ins
         if self.accept(";"):
             return ins
@@ -638,14 +640,16 @@ class _Parser:
             results = self.group()
             self.expect(",")
         target = self.operand()
-        if self.accept(","):
+        table = ""
+        while self.accept(","):
             if self.peek() == "(":
                 arguments = self.group()
             else:
-                self.next()
+                table = self.next()
+                table = self.resolve(table) or table
         while not self.accept(";"):
             self.next()
-        return results, target, arguments
+        return results, target, arguments, table
 
     def group(self) -> list:
         self.expect("(")
