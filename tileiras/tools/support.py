@@ -34,11 +34,18 @@ class ShowVersion(argparse.Action):
 
 def add_language(parser: argparse.ArgumentParser) -> None:
     """`--language=13.3`: the edition of the language to hold a program to."""
-    from tileiras.dialects.cuda_tile.edition import EDITIONS, NEWEST
+    from tileiras.dialects.cuda_tile.edition import EDITIONS, NEWEST, Edition
 
-    names = {f"{major}.{minor}": (major, minor) for major, minor in EDITIONS}
-    parser.add_argument("--language", type=lambda text: names.get(text, text), choices=EDITIONS, default=NEWEST,
-                        metavar="V", help=f"hold programs to an older edition of the language ({', '.join(names)})")
+    editions = {f"{major}.{minor}": (major, minor) for major, minor in EDITIONS}
+    known = ", ".join(editions)
+
+    def edition(text: str) -> Edition:
+        if text not in editions:
+            raise argparse.ArgumentTypeError(f"unknown edition '{text}'; known: {known}")
+        return editions[text]
+
+    parser.add_argument("--language", type=edition, default=NEWEST, metavar="V",
+                        help=f"hold programs to an older edition of the language ({known})")
 
 
 def read_bytes(path: str) -> bytes:
