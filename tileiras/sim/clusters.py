@@ -114,7 +114,9 @@ def describe(st) -> list[tuple[str, int, int]]:
     """Who waits at cluster barriers, for the message of a deadlock: [(words, a thread, the block after the wait)]."""
     s = st.cluster_barrier
     out = []
-    for resume, mask, _ in s.waiting if s is not None else ():
+    if s is None:
+        return out
+    for resume, mask, _ in s.waiting:
         thread = int(np.argmax(mask))
         cluster = int(s.of[thread])
         absent = st.live & ~s.arrived & (s.of == cluster)

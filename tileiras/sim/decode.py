@@ -608,7 +608,8 @@ def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
     wide = [t == B128 for t in decoder.types]
     return Program(entry, blocks, decoder.storage, decoder.names, wide, decoder.shared_size, decoder.local_size, module,
                    decoder.granule if decoder.shared_size > mem.SHARED_START else 0, decoder.global_granule,
-                   decoder.cas, decoder.cancels, ENGINES if any(item.ins is not None and asynchronous(item.ins) for item in items) else 0)
+                   decoder.cas, decoder.cancels,
+                   ENGINES if any(item.ins is not None and asynchronous(item.ins) for item in items) else 0)
 
 
 ENGINES = 32        # slots for asynchronous operations of a cluster

@@ -253,7 +253,7 @@ class Engine:
         clusters.leave(st, mask, self.block.end_line)
         st.live &= ~mask
         st.all_live = False
-        st.exited = ~st.live.reshape(st.ctas, -1).any(axis=1)
+        st.exited = np.logical_not(st.live.reshape(st.ctas, -1).any(axis=1))
         self.live_count = int(np.count_nonzero(st.live))
         if st.bulk_groups is not None:
             st.bulk_groups.left(st)

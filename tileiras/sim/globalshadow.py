@@ -1,13 +1,14 @@
 """Races in global memory: accesses of different warps, of one block or of several, that nothing orders.
 
 Each granule remembers who wrote it last, and who read it last; blocks of different clusters are ordered only by releases
-and acquires through memory (`order.publish`, `order.observe`). Reads by several clusters are remembered as just that.
-Storing the value that is there already isn't a race;
-nor is, in a kernel with atom.cas, an ordinary load of what others change by atomics. Launches with more memory than LIMIT aren't watched.
+and acquires through memory (`order.through`). Reads by several clusters are remembered as just that. Storing the value
+that is there already isn't a race; nor is, in a kernel with atom.cas, an ordinary load of what others change by atomics.
+Launches with more memory than LIMIT aren't watched.
 """
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class GlobalWatch:
         self.agents = st.order.agents
         self.cas = st.program.cas       # such kernels read what others change by atomics, and compare it then
         self.writer, self.wtime = np.zeros(n, np.int32), np.zeros(n, np.int32)
-        self.batch = self.everyone = None                   # the numbers of all threads of the last batch that asked
+        self.batch, self.everyone = None, None              # the numbers of all threads of the last batch that asked
         self.reader, self.rtime = np.zeros(n, np.int32), np.zeros(n, np.int32)
 
     @staticmethod
@@ -50,7 +51,7 @@ class GlobalWatch:
 
     def _numbers(self, st, lanes: np.ndarray) -> np.ndarray:
         if lanes is st.everyone:
-            if self.batch is not st:
+            if self.batch is not st or self.everyone is None:
                 self.batch, self.everyone = st, self._compute(st, lanes)
             return self.everyone
         return self._compute(st, lanes)
@@ -82,7 +83,7 @@ class GlobalWatch:
         readers[at] = mine
         (self.rtime if count == 1 else self.rtime.reshape(-1, count))[at] = st.order.now
 
-    def write(self, st, off: np.ndarray, size: int, lanes: np.ndarray, changed, lost, strong: bool,
+    def write(self, st, off: np.ndarray, size: int, lanes: np.ndarray, changed: Any, lost: Any, strong: bool,
               store: Callable | None) -> None:
         """Threads write; see `Shadow.write`."""
         at, count = self._shape(off, size)
@@ -111,7 +112,8 @@ class GlobalWatch:
         if late is not None:
             several |= late
         if several.any():
-            lost = lost() if callable(lost) and not strong else lost
+            if callable(lost):
+                lost = None if strong else lost()
             if lost is not None and not strong and lost.any():
                 clash = several & (after != number) & (lost[:, None] if count > 1 else lost)
                 if clash.any():

@@ -128,7 +128,7 @@ class Launch:
         """x, y, z of the CTA at a place in the order of execution (an int or an array): cluster after cluster."""
         if self.cluster_size == 1:
             return self.unflatten(position, self.grid)
-        clusters = tuple(g // c for g, c in zip(self.grid, self.cluster))
+        clusters = self.grid[0] // self.cluster[0], self.grid[1] // self.cluster[1], self.grid[2] // self.cluster[2]
         outer = self.unflatten(position // self.cluster_size, clusters)
         inner = self.unflatten(position % self.cluster_size, self.cluster)
         return tuple(o * c + i for o, c, i in zip(outer, self.cluster, inner))

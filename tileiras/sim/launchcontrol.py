@@ -85,7 +85,9 @@ def describe(st) -> list[str]:
     """Who waits for registers, for the message of a deadlock."""
     r = st.registers
     out = []
-    for w, (wanted, line) in sorted(r.waiting.items()) if r is not None else ():
+    if r is None:
+        return out
+    for w, (wanted, line) in sorted(r.waiting.items()):
         cta = w * 32 // st.padded
         out.append(f"warp {w * 32 % st.padded // 32} waits for {wanted} registers a thread (line {line}): it has {int(r.have[w])}, "
                    f"{int(r.free[cta])} are free in its CTA")

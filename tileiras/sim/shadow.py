@@ -15,6 +15,7 @@ The usual access is found innocent by one comparison: everything it meets is old
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class Shadow:
         agents = order.agent[lanes >> 5]
         self._runs(self.rtime, count)[agents * (self.count // count) + at] = now
 
-    def write(self, space: str, off: np.ndarray, size: int, lanes: np.ndarray, changed=None, lost=None,
+    def write(self, space: str, off: np.ndarray, size: int, lanes: np.ndarray, changed: Any = None, lost: Any = None,
               strong: bool = False, store: Callable | None = None) -> None:
         """As `read`, for stores. `changed`: which accesses replace another value (None: take it that all do); `lost`: which
         were overwritten by another thread of the same instruction. Both are arrays, or functions that make them when
@@ -117,7 +118,8 @@ class Shadow:
         if foreign is not None:
             several = several | foreign
         if several.any():
-            lost = lost() if callable(lost) else lost
+            if callable(lost):
+                lost = lost()
             if lost is not None and lost.any():
                 clash = several & (lost[:, None] if count > 1 else lost)
                 if clash.any():

@@ -9,6 +9,8 @@ holds their numbers and operands are gathered before the arithmetic instead of m
 """
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tileiras.sim.agents import Agents
@@ -45,7 +47,7 @@ class Batch:
         self.everyone = np.arange(self.size, dtype=np.int64)
         self.cta_of = np.repeat(np.arange(ctas, dtype=np.int64), self.padded)
         self.rank_of = self.cta_of % self.cluster_size          # of each thread's CTA in its cluster
-        self.exited = np.zeros(ctas, bool)                      # CTAs all of whose threads are gone
+        self.exited: np.ndarray = np.zeros(ctas, bool)                      # CTAs all of whose threads are gone
         self.shared_stride = (program.shared_size - SHARED_START + 127) // 128 * 128
         self.shared = np.zeros(ctas * self.shared_stride, np.uint8)
         self.shared_written = np.zeros(ctas * self.shared_stride, np.uint8)
@@ -71,7 +73,7 @@ class Batch:
         self.mbarriers = None         # mbarrier.Table, made on first use
         self.bulk_groups = None       # bulk.Groups, made on first use
         self.found = lambda error, line=0: None
-        self.where = lambda: 0
+        self.where: Callable[[], int] = lambda: 0
         self.remark = lambda line, slot: None
         self.order: Order | None = None         # both None when races aren't watched
         self.shadow: Shadow | None = None
