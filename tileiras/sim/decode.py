@@ -1,22 +1,19 @@
 """PTX instructions to Python closures: operands bound to register slots, addresses and constants.
 
-`build` turns one entry function into a `Program`: a flat list of basic blocks, each a list of closures `run(batch)`.
-Device functions are inlined where they are called, so the execution engine knows one function and one register file.
-An operation is decoded by the function registered for its name: `@operation("add")`.
+An operation is decoded by the function registered for its name, `@operation("add")`, into a closure `run(batch)`.
+`program.build` makes a whole entry function of such closures.
 """
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
 from tileiras.sim import memory as mem
 from tileiras.sim import parser as ptx
-from tileiras.sim import targets
-from tileiras.sim.errors import InvalidInstruction, UninitializedRead, UnsupportedInstruction
+from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
 from tileiras.sim.types import B128, BITS, SIGNED, STORAGE, VALUE
 
 Run: TypeAlias = Callable
@@ -25,6 +22,8 @@ PURE: set[str] = set()                   # operations from registers to register
 _PURE_MODULES = ("integer", "floating", "bitwise", "compare", "convert")
 SYNCHRONOUS: dict[str, Callable] = {}    # operation -> (decoder, instruction) -> member mask getter, None: whole warp
 BLOCKING: dict[str, Callable] = {}       # operation -> whether an instruction may block: its closure returns who is through
+MAX_SHARED = (228 << 10) + mem.SHARED_START
+MAX_LOCAL = (512 << 10) + mem.LOCAL_START
 _loaded: list[bool] = []
 _MODULES = ("integer", "floating", "bitwise", "compare", "convert", "move", "loadstore", "atomics", "warp", "special",
             "matrix", "matrixcopy", "asynccopy", "mbarrier", "tma", "hints", "packed", "calls", "tcgen05", "wgmma", "wmma",
@@ -48,40 +47,6 @@ def load_operations() -> None:
         _loaded.append(True)
         for name in _MODULES:
             importlib.import_module(f"tileiras.sim.{name}")
-
-
-@dataclass
-class Block:
-    """A basic block: closures, the PTX line of each, and how it ends.
-
-    `end`: ("fall",), ("bra", target, predicate, negated), ("brx", getter, targets), ("exit", predicate, negated),
-    ("bar", Barrier, predicate, negated). `sync` holds what a warp-synchronous first instruction needs: (getter of the
-    member mask or None for the whole warp, predicate, negated)."""
-    start: int
-    run: list = field(default_factory=list)
-    lines: list = field(default_factory=list)
-    end: tuple = ("fall",)
-    end_line: int = 0
-    sync: tuple | None = None
-    kinds: list = field(default_factory=list)
-
-
-@dataclass
-class Program:
-    """A decoded entry: blocks, the register slots' storage and names, and the sizes of private memory in bytes."""
-    entry: ptx.Function
-    blocks: list[Block]
-    storage: list
-    names: list[str]
-    wide: list[bool]
-    shared_size: int
-    local_size: int
-    module: ptx.Module
-    granule: int = 0        # bytes of the smallest access to shared memory; 0: there is none
-    global_granule: int = 0  # the same of global memory
-    cas: bool = False       # whether it compares and swaps in global memory
-    cancels: bool = False   # whether it cancels clusters
-    engines: int = 0        # slots for asynchronous operations in `order`
 
 
 class Instance:
@@ -111,7 +76,6 @@ class Decoder:
         self.line = 0
         self.granule = 16                # smallest access to shared memory
         self.global_granule = 16         # and to global memory
-        self.watched = True              # nothing reads it any more
         self.cas = self.cancels = False
         self.soft = ""                   # what getters made now do about registers without a value: see `note`
 
@@ -439,327 +403,6 @@ def describe(operand) -> str:
     return type(operand).__name__.lower()
 
 
-# ---- flattening and blocks
-
-@dataclass
-class _Item:
-    instance: Instance
-    ins: ptx.Instruction | None
-    label: str | None = None
-
-
-_CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier"}
-MAX_INLINE_DEPTH = 32
-MAX_SHARED = (228 << 10) + mem.SHARED_START
-MAX_LOCAL = (512 << 10) + mem.LOCAL_START
-MAX_INSTRUCTIONS = 2_000_000
-
-
-def _flatten(decoder: Decoder) -> list[_Item]:
-    """The entry's instructions with called functions put in place of their calls."""
-    items: list[_Item] = []
-    counter = [0]
-
-    def emit(instance: Instance, end: str | None) -> None:
-        decoder.instance = instance
-        for node in instance.function.body:
-            if isinstance(node, ptx.Label):
-                items.append(_Item(instance, None, instance.prefix + node.name))
-                continue
-            decoder.line = node.line
-            if node.parts[0] == "ret" and end is not None:
-                jump = ptx.Instruction("bra", ("bra",), [ptx.Symbol(end)], node.guard, node.guard_negated, node.line)
-                jump.call = ("absolute",)
-                items.append(_Item(instance, jump))
-            elif node.parts[0] == "call" and isinstance(node.call[1], ptx.Register):
-                indirect(instance, node)
-            elif node.parts[0] == "call" and _callee(decoder, instance, node) is not None:
-                inline(instance, node)
-            else:
-                items.append(_Item(instance, node))
-            if len(items) > MAX_INSTRUCTIONS:
-                raise UnsupportedInstruction("the program is too large after inlining")
-
-    def indirect(caller: Instance, node: ptx.Instruction) -> None:
-        """A call through a register: one guarded call for each function that it may mean."""
-        assert node.call is not None
-        results, register, arguments = node.call
-        named = caller.function.tables.get(node.table)
-        functions = decoder.module.functions
-        chosen = [functions[n] for n in named if n in functions] if named is not None else list(functions.values())
-        chosen = [f for f in chosen if f.defined and not f.entry and len(f.params) == len(arguments) and
-                  len(f.results) == len(results)]
-        counter[0] += 1
-        label = f"{caller.prefix}indirect#{counter[0]}"
-        if node.guard is not None:
-            jump = ptx.Instruction("bra", ("bra",), [ptx.Symbol(label)], node.guard, not node.guard_negated, node.line)
-            jump.call = ("absolute",)
-            items.append(_Item(caller, jump))
-        addresses = [decoder.launch.function_addresses[f.name] for f in chosen]
-        check = ptx.Instruction("call", ("call",), [register, *map(ptx.Immediate, addresses)], line=node.line)
-        check.call = ([], ptx.Symbol(""), [])
-        items.append(_Item(caller, check))
-        for f, address in zip(chosen, addresses):
-            name = f"{label}:{f.name}"
-            caller.slots[name] = decoder.new_slot("pred", name)
-            items.append(_Item(caller, ptx.Instruction("setp.eq.u64", ("setp", "eq", "u64"), [
-                ptx.Register(name), register, ptx.Immediate(address)], line=node.line)))
-            call = ptx.Instruction("call", ("call",), [], name, line=node.line)
-            call.call = (results, ptx.Symbol(f.name), arguments)
-            inline(caller, call)
-        items.append(_Item(caller, None, label))
-        decoder.instance = caller
-
-    def inline(caller: Instance, node: ptx.Instruction) -> None:
-        assert node.call is not None
-        results, _, arguments = node.call
-        f = _callee(decoder, caller, node)
-        assert f is not None
-        counter[0] += 1
-        callee = Instance(f, f"{f.name}#{counter[0]}:", caller)
-        up: Instance | None = caller
-        while up is not None:
-            if up.function is f or callee.depth() > MAX_INLINE_DEPTH:
-                raise UnsupportedInstruction(f"recursive call of {f.name}")
-            up = up.parent
-        if len(arguments) != len(f.params) or len(results) != len(f.results):
-            raise InvalidInstruction(f"call of {f.name} with the wrong number of arguments")
-        skip = None
-        if node.guard is not None:
-            skip = f"{callee.prefix}skip"
-            jump = ptx.Instruction("bra", ("bra",), [ptx.Symbol(skip)], node.guard, not node.guard_negated, node.line)
-            jump.call = ("absolute",)
-            items.append(_Item(caller, jump))
-        before, after = [], []
-        for given, formal in zip(list(arguments) + list(results), f.params + f.results):
-            if formal.kind == "reg":
-                continue
-            if not isinstance(given, ptx.Symbol) or given.name not in caller.addresses:
-                raise UnsupportedInstruction(f"argument {describe(given)} for parameter {formal.name}")
-            space, address = caller.addresses[given.name]
-            callee.addresses[formal.name] = (space, address + given.offset)
-        decoder.enter(callee)
-        for given, formal in zip(arguments, f.params):
-            if formal.kind == "reg":
-                before.append((given, formal))
-        for given, formal in zip(results, f.results):
-            if formal.kind == "reg":
-                after.append((given, formal))
-        for given, formal in before:
-            items.append(_Item(caller, _transfer(callee, caller, formal.name, given, formal.type, node.line, True)))
-        end = f"{callee.prefix}end"
-        emit(callee, end)
-        items.append(_Item(caller, None, end))
-        for given, formal in after:
-            items.append(_Item(caller, _transfer(callee, caller, formal.name, given, formal.type, node.line, False)))
-        if skip:
-            items.append(_Item(caller, None, skip))
-        decoder.instance = caller
-
-    decoder.enter(decoder.instance)
-    emit(decoder.instance, None)
-    return items
-
-
-def _transfer(callee: Instance, caller: Instance, formal: str, given, type_: str, line: int, inward: bool):
-    """A mov between a register of the caller and a register parameter of the callee."""
-    alias = f"{callee.prefix}{formal}"
-    caller.slots[alias] = callee.slots[formal]
-    a, b = (ptx.Register(alias), given) if inward else (given, ptx.Register(alias))
-    bits = {"f32": "b32", "f64": "b64", "f16": "b16"}.get(type_, type_)
-    return ptx.Instruction(f"mov.{bits}", ("mov", bits), [a, b], line=line)
-
-
-def _callee(decoder: Decoder, instance: Instance, node: ptx.Instruction) -> ptx.Function | None:
-    assert node.call is not None
-    target = node.call[1]
-    if isinstance(target, ptx.Symbol):
-        f = decoder.module.functions.get(target.name)
-        if f is not None and f.defined:
-            return f
-    return None
-
-
-def _label_of(item: _Item) -> str:
-    ins = item.ins
-    assert ins is not None
-    target = ins.operands[0]
-    if not isinstance(target, ptx.Symbol):
-        raise InvalidInstruction("a branch needs a label")
-    return target.name if ins.call else item.instance.prefix + target.name
-
-
-def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
-    """Decode an entry function for a launch (whose memory layout gives the addresses of variables and parameters)."""
-    load_operations()
-    decoder = Decoder(module, entry, launch)
-    items: list[_Item] = []
-    try:
-        for v in module.variables.values():
-            if v.space == "shared" and not v.extern:
-                decoder.place_shared(v.name, v)
-        items = _flatten(decoder)
-        blocks = _blocks(decoder, items)
-    except (UnsupportedInstruction, InvalidInstruction) as error:
-        line = decoder.line
-        error.locate(kernel=entry.name, line=line or None, source=module.source_of(line),
-                     text=module.lines[line - 1].strip() if 0 < line <= len(module.lines) else "")
-        raise
-    wide = [t == B128 for t in decoder.types]
-    return Program(entry, blocks, decoder.storage, decoder.names, wide, decoder.shared_size, decoder.local_size, module,
-                   decoder.granule if decoder.shared_size > mem.SHARED_START else 0, decoder.global_granule,
-                   decoder.cas, decoder.cancels,
-                   ENGINES if any(item.ins is not None and asynchronous(item.ins) for item in items) else 0)
-
-
-ENGINES = 32        # slots for asynchronous operations of a cluster
-
-
-def asynchronous(ins: ptx.Instruction) -> bool:
-    """Whether an instruction makes an asynchronous engine do something."""
-    parts = ins.parts
-    return parts[0] in ("wgmma", "tcgen05") or "bulk" in parts or (parts[0] in ("st", "red") and "async" in parts) or \
-        "mbarrier" in parts[1:] or parts[0] == "clusterlaunchcontrol"
-
-
-def _blocks(decoder: Decoder, items: list[_Item]) -> list[Block]:
-    labels: dict[str, int] = {}
-    blocks: list[Block] = []
-    def fresh() -> Block:
-        block = Block(len(blocks))
-        blocks.append(block)
-        return block
-
-    current = fresh()
-    soft = decoder.launch.undefined == "propagate"
-    watch = _product_watch(decoder, items)
-    allowed = targets.Checker(decoder.module)
-    for item in items:
-        if item.label is not None:
-            if current.run or current.sync or current.end != ("fall",):
-                current = fresh()
-            labels[item.label] = current.start
-            continue
-        ins = item.ins
-        assert ins is not None
-        decoder.instance = item.instance
-        decoder.line = ins.line
-        allowed(ins)
-        name = ins.parts[0]
-        guard = (None if ins.guard is None else decoder.predicate(ins.guard)), ins.guard_negated
-        if name in _CONTROL:
-            current.end_line = ins.line
-            if name != "ret" and name != "exit" and not ins.operands and "cluster" not in ins.parts:
-                raise InvalidInstruction(f"{ins.opcode} needs an operand")
-            if name == "bra":
-                current.end = ("bra", _label_of(item), *guard)
-            elif name == "brx":
-                get = decoder.source(ins.operands[0], "u32")
-                table = ins.operands[1] if len(ins.operands) > 1 else None
-                names = item.instance.function.tables.get(getattr(table, "name", ""))
-                if names is None:
-                    raise InvalidInstruction("brx.idx needs a branch table")
-                current.end = ("brx", get, [item.instance.prefix + n for n in names], *guard)
-            elif name in ("ret", "exit"):
-                current.end = ("exit", *guard)
-            else:
-                from tileiras.sim.barriers import decode_barrier
-                barrier = _decode(decode_barrier, decoder, ins)
-                if barrier is None:                        # bar.warp.sync
-                    _synchronous(decoder, ins, guard, fresh() if current.run or current.sync else current)
-                    current = blocks[-1]
-                    current.run.append(lambda st: None)
-                    current.lines.append(ins.line)
-                    current.kinds.append("bar.warp")
-                    continue
-                current.end = ("bar", barrier, *guard)
-            current = fresh()
-            continue
-        decode = OPERATIONS.get(name)
-        if decode is None:
-            raise UnsupportedInstruction(ins.opcode)
-        if name in SYNCHRONOUS and SYNCHRONOUS[name](ins):
-            if current.run or current.sync:
-                current = fresh()
-            _synchronous(decoder, ins, guard, current)
-        if name in BLOCKING and BLOCKING[name](ins):
-            current = _blocking(decoder, ins, guard, decode, fresh() if current.run else current, labels, fresh)
-            continue
-        decoder.soft = "taint" if soft and name in PURE else ""
-        run = _decode(decode, decoder, ins)
-        if decoder.soft:
-            run = decoder.tainting(run, ins.operands[0])
-            decoder.soft = ""
-        if watch is not None and name != "wgmma":
-            run = watch(run, ins)
-        if guard[0] is not None:
-            run = guarded(run, guard[0], guard[1], soft="ignore" if soft and name in PURE else "")
-        current.run.append(run)
-        current.lines.append(ins.line)
-        current.kinds.append(name)
-    if current.end == ("fall",):
-        current.end = ("exit", None, False)
-        current.end_line = decoder.line
-    for block in blocks:
-        end = block.end
-        if end[0] == "bra":
-            block.end = ("bra", _target(labels, end[1]), *end[2:])
-        elif end[0] == "brx":
-            block.end = ("brx", end[1], [_target(labels, n) for n in end[2]], *end[3:])
-    return blocks
-
-
-def _product_watch(decoder: Decoder, items: list[_Item]):
-    """wgmma.watcher for a kernel that has asynchronous products in registers, else None."""
-    if not any(item.ins is not None and item.ins.parts[0] == "wgmma" for item in items):
-        return None
-    from tileiras.sim.wgmma import watcher
-    return watcher(decoder, [(item.instance, item.ins) for item in items if item.ins is not None])
-
-
-def _decode(decode: Callable, decoder: Decoder, ins: ptx.Instruction) -> Run:
-    """Decode one instruction; operands of the wrong number or kind are the text's fault, not the simulator's."""
-    try:
-        return decode(decoder, ins)
-    except (IndexError, KeyError, AttributeError, TypeError, ValueError, StopIteration) as error:
-        raise InvalidInstruction(f"{ins.opcode}: malformed operands or type ({error})") from error
-
-
-def _synchronous(decoder: Decoder, ins: ptx.Instruction, guard: tuple, block: Block) -> None:
-    from tileiras.sim.warp import member_mask
-    block.sync = (member_mask(decoder, ins), *guard)
-
-
-def _blocking(decoder: Decoder, ins: ptx.Instruction, guard: tuple, decode: Callable, block: Block, labels: dict,
-              fresh: Callable) -> Block:
-    """An instruction that is tried again until its closure says of every active thread that it is through."""
-    done = decoder.new_slot("pred", f"{ins.opcode} is through")
-    attempt = _decode(decode, decoder, ins)
-
-    def try_(st):
-        st.scatter(done, attempt(st))
-    run: Run = try_
-    if guard[0] is not None:
-        run = guarded(run, guard[0], guard[1])
-
-    def again(st):
-        st.write(done, np.ones(1, bool))
-        run(st)
-    block.run.append(again)
-    block.lines.append(ins.line)
-    block.kinds.append(ins.parts[0])
-    block.end_line = ins.line
-    labels[name := f"{ins.opcode}@{block.start}"] = block.start
-    block.end = ("bra", name, done, True)
-    return fresh()
-
-
-def _target(labels: dict[str, int], name: str) -> int:
-    if name not in labels:
-        raise InvalidInstruction(f"unknown label {name}")
-    return labels[name]
-
-
 def guarded(run: Run, slot: int, negated: bool, soft: str = "") -> Run:
     """An operation under a predicate."""
     def conditional(st):
@@ -793,6 +436,3 @@ def predicate_of(st, slot: int, negated: bool, soft: str = ""):
     if count == np.count_nonzero(active):
         return True
     return taken
-
-
-__all__ = ["Block", "Decoder", "Program", "UninitializedRead", "apply", "build", "guarded", "operation"]

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from tileiras.sim import barriers, clusters, launchcontrol, mbarrier, wgmma
-from tileiras.sim.decode import Block, predicate_of
+from tileiras.sim.decode import predicate_of
 from tileiras.sim.errors import BudgetExceeded, Deadlock, SimulationError
+from tileiras.sim.program import Block
 from tileiras.sim.state import Batch
 
 POLLS = 4                  # polling rounds of a loop before another fragment runs

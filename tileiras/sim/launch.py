@@ -12,11 +12,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from tileiras.sim import decode, heap
+from tileiras.sim import heap
 from tileiras.sim import parser as ptx
 from tileiras.sim.engine import Engine
 from tileiras.sim.errors import LaunchError, SimulationError
 from tileiras.sim.memory import GlobalMemory
+from tileiras.sim.program import Program, build
 from tileiras.sim.state import Batch
 from tileiras.sim.statistics import Estimate, Statistics, estimate, tensor_flops
 from tileiras.sim.tensormap import MapArgument
@@ -380,7 +381,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     report = Report(entry.name)
     with np.errstate(all="ignore"):
         with collection_paused():
-            program = decode.build(module, entry, launch)
+            program = build(module, entry, launch)
         report.shared_bytes, report.local_bytes = program.shared_size, program.local_size
         hits = [0] * len(program.blocks)
         budget = [max_instructions, max_instructions]
@@ -409,7 +410,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     return report
 
 
-def batch_size(program: decode.Program, launch: Launch, batch_threads: int) -> int:
+def batch_size(program: Program, launch: Launch, batch_threads: int) -> int:
     """How many CTAs run together, so that a batch's arrays stay within BATCH_BYTES."""
     per_thread = sum(np.dtype(d).itemsize + 1 for d in program.storage) + 2 * program.local_size
     per_cta = per_thread * launch.padded + 2 * program.shared_size
@@ -417,7 +418,7 @@ def batch_size(program: decode.Program, launch: Launch, batch_threads: int) -> i
     return max(1, count // launch.cluster_size) * launch.cluster_size
 
 
-def _run_all(program: decode.Program, launch: Launch, hits: list[int], budget: list[int], batch_threads: int) -> None:
+def _run_all(program: Program, launch: Launch, hits: list[int], budget: list[int], batch_threads: int) -> None:
     size = batch_size(program, launch, batch_threads)
     if program.cancels:                      # leave clusters to cancel
         size = max(min(size, launch.ctas // 4) // launch.cluster_size, 1) * launch.cluster_size

@@ -25,7 +25,6 @@ BLOCKING["tcgen05"] = lambda ins: ins.parts[1:2] == ("alloc",)
 @operation("tcgen05")
 def _tcgen05(decoder, ins):
     kind = ins.parts[1]
-    decoder.watched = False
     found = {"mma": decode_mma, "ld": decode_load, "st": decode_store, "cp": decode_copy, "shift": decode_shift,
              "alloc": _alloc, "dealloc": _dealloc, "relinquish_alloc_permit": _relinquish, "commit": _commit,
              "fence::before_thread_sync": _fence, "fence::after_thread_sync": _fence, "wait::ld": _wait,
