@@ -13,8 +13,8 @@ on (`progress`, one operation for each cluster), or, under a seed, at any moment
 - `after` are the operations that the ISA orders before this one. Two steps of one instruction with different moments
   (a bulk store has read its source long before its result is visible) are two operations, the second `after` the first.
 - Under a seed an operation may already have happened when `issue` returns: look at `op.done`. A place is in flight for
-  the program until it waits, however early the engine was; `st.shadow` and `st.order` see to that (`begin` when issued,
-  `end` when performed), and an operation without places (`reads`, `writes` empty) must see to its own.
+  the program until it waits, however early the engine was; `st.shadow` and `st.order` see to that (`begin`, when it is
+  issued), and an operation without places (`reads`, `writes` empty) must see to its own.
 
 Seed 0: everything at the last moment, newest first where order is free. Other seeds: random moments and orders.
 """
@@ -169,8 +169,5 @@ class Agents:
         op.done = True
         st.launch.statistics.operation(op)
         op.perform(st)
-        shadow = getattr(st, "shadow", None)
-        if shadow is not None:
-            shadow.end(op)
         op.complete(st)
         op.after = []

@@ -516,9 +516,3 @@ def leftovers(st) -> None:
         elif b.carried and not b.seen:
             finding(st, UseAfterExit(f"nobody waited for phase {b.phase - 1} of the mbarrier at {name(st, off)}, in which "
                                      f"{b.carried} bytes arrive: the copy may land after the block's end"), lane, b.line)
-
-
-def red_async(decoder, ins):
-    """red.async and st.async: an operation on the shared memory of a CTA of the cluster that completes on an mbarrier."""
-    from tileiras.sim.bulk import remote_async
-    return remote_async(decoder, ins)

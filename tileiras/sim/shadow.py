@@ -290,9 +290,6 @@ class Shadow:
         if fault is not None:
             self.st.found(fault, op.line)
 
-    def end(self, op) -> None:
-        """The operation has happened. What it touched stays under way until somebody who waited for it says so."""
-
     def _judge(self, op, where: np.ndarray, known: np.ndarray, fenced: np.ndarray, verb: str):
         """The fault of an operation that touches granules, or None."""
         order = self.order

@@ -117,7 +117,7 @@ def decode_mma(decoder, ins):
             enabled = ~np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little").astype(bool) & (path.rows >= 0)
             mask = None if masks is None else decode_column_mask(int(masks[i]), product.m, product.n)
             task = Task(product, path, ctas, None, int(at_a) & 0xFFFF, [], int(at_d) & 0xFFFF, bool(accumulate), scale_d,
-                        enabled, ashift, mask, (int(at_meta) & 0xFFFF) + 0, int(at_sa) & 0xFFFF, int(at_sb) & 0xFFFF)
+                        enabled, ashift, mask, int(at_meta) & 0xFFFF, int(at_sa) & 0xFFFF, int(at_sb) & 0xFFFF)
             if ashift and product.m // group != 128:
                 raise InvalidInstruction("tcgen05.mma.ashift needs M of 128, or 256 with a pair", thread=int(lane))
             if in_tensor:
