@@ -252,8 +252,7 @@ class Load(Operation):
 
     def complete(self, st) -> None:
         """Tell the mbarrier."""
-        mbarrier.engine_releases(st, self.bar, self)
-        mbarrier.arrive_bytes(st, self.bar, self.size, self.lane)
+        mbarrier.engine_brings(st, self.bar, self, self.size)
 
 
 def _store(decoder, ins) -> Callable:
@@ -352,8 +351,7 @@ class Across(Operation):
 
     def complete(self, st) -> None:
         """Tell the mbarrier."""
-        mbarrier.engine_releases(st, self.bar, self)
-        mbarrier.arrive_bytes(st, self.bar, self.size, self.lane)
+        mbarrier.engine_brings(st, self.bar, self, self.size)
 
 
 def _prefetch(decoder, ins) -> Callable:
@@ -425,5 +423,4 @@ class Word(Operation):
 
     def complete(self, st) -> None:
         """Tell the mbarrier."""
-        mbarrier.engine_releases(st, self.bar, self)
-        mbarrier.arrive_bytes(st, self.bar, len(self.data), self.lane)
+        mbarrier.engine_brings(st, self.bar, self, len(self.data))

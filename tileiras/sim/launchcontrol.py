@@ -132,8 +132,7 @@ class Cancel(Operation):
     def complete(self, st) -> None:
         """Tell the mbarriers."""
         for bar in self.bars:
-            mbarrier.engine_releases(st, bar, self)
-            mbarrier.arrive_bytes(st, bar, 16, self.lane)
+            mbarrier.engine_brings(st, bar, self, 16)
 
 
 @operation("clusterlaunchcontrol")

@@ -224,6 +224,12 @@ def engine_releases(st, off: int, op) -> None:
         order.complete(_key(off, table(st).get(st, off, op.lane).phase), op)
 
 
+def engine_brings(st, off: int, op, amount: int) -> None:
+    """An engine's operation is done and has brought `amount` bytes."""
+    engine_releases(st, off, op)
+    arrive_bytes(st, off, amount, op.lane)
+
+
 # ---- instructions
 
 def locator(decoder, operand, parts, cluster: bool = False) -> Callable:

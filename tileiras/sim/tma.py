@@ -338,8 +338,7 @@ class TensorLoad(Operation):
 
     def complete(self, st) -> None:
         """Tell the mbarrier."""
-        mbarrier.engine_releases(st, self.bar, self)
-        mbarrier.arrive_bytes(st, self.bar, self.tx, self.lane)
+        mbarrier.engine_brings(st, self.bar, self, self.tx)
 
 
 def _units(m: Map, rows: box.Rows, target: int, stride: int) -> np.ndarray:
