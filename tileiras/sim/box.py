@@ -18,11 +18,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from tileiras.sim import descriptors
 from tileiras.sim.errors import DescriptorError
 from tileiras.sim.tensormap import Map
 
 _NAN = {"f16": (2, 0x7FFF), "bf16": (2, 0x7FFF), "f32": (4, 0x7FFFFFFF), "f32.ftz": (4, 0x7FFFFFFF),
         "f64": (8, 0x7FFF_FFFF_FFFF_FFFF)}
+_ATOMS = (16, 32, 32, 64)                # bytes that a swizzle keeps together, by atomicity
 _PADDED = {"b4x16_p64": (8, 16), "b6x16_p32": (12, 16)}         # bytes of 16 elements: global, shared
 
 
@@ -161,19 +163,9 @@ def places(start: int, rows: int, width: int, swizzle: int, atomicity: int) -> n
 
 
 def swizzled(address: np.ndarray, swizzle: int, atomicity: int = 0) -> np.ndarray:
-    """Shared addresses with the swizzle's bits exchanged."""
-    if swizzle in (32, 96):
-        return address ^ (address >> 3 & 0x10)
-    if swizzle == 64:
-        return address ^ (address >> 3 & 0x30)
-    if swizzle == 128:
-        if atomicity == 0:
-            return address ^ (address >> 3 & 0x70)
-        if atomicity == 3:
-            return address ^ (address >> 1 & 0x40)
-        address = address ^ (address >> 2 & 0x60)
-        return address if atomicity == 1 else address ^ (address >> 4 & 8)
-    return address
+    """Shared addresses with the swizzle's bits exchanged, as matrix descriptors have it, and the 8B flip."""
+    address = descriptors.swizzled(address, 32 if swizzle == 96 else swizzle, _ATOMS[atomicity])
+    return address ^ (address >> 4 & 8) if atomicity == 2 else address
 
 
 def span(m: Map, rows: int, width: int) -> int:

@@ -13,15 +13,11 @@ from tileiras.sim import parser as ptx
 from tileiras.sim.errors import InvalidInstruction, TensorMemoryError
 from tileiras.sim.floating import canonical
 from tileiras.sim.inflight import registers
-from tileiras.sim.matrix import warps_of
+from tileiras.sim.matrix import _items, warps_of
 from tileiras.sim.tcgen05move import COPIES, copy_lanes, register_cells
 from tileiras.sim.tcgen05pipe import check_shared, issue, members_of, require_target, shared_places, tensor_address
 from tileiras.sim.tcgen05product import spread_packed
 from tileiras.sim.tensormemory import LANES, LOAD, STORE, Places, tensor_memory
-
-
-def _items(operand) -> list:
-    return operand.items if isinstance(operand, ptx.Vector) else [operand]
 
 
 def _shape(ins) -> tuple[str, int]:

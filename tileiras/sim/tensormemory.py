@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileiras.sim.errors import InFlight, SimulationError, TensorMemoryError
+from tileiras.sim.tcgen05layout import COLUMNS, LANES
 
-LANES, COLUMNS = 128, 512
 GROUP = 16                                   # lanes that share their order marks
 LOAD, STORE, ENGINE, ISSUED = range(4)       # a warp's agents; ISSUED: asynchronous operations issued, finished or not
 AGENTS = 4
