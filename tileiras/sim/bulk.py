@@ -124,14 +124,12 @@ def shared_address(decoder, operand, cluster: bool) -> Callable:
     get, _ = address_source(decoder, operand, "shared")
 
     def locate(st, sizes: np.ndarray, align: int = 16) -> np.ndarray:
-        address = st.gathered(get(st))
-        return shared_ranges(st, address, sizes, align, cluster)
+        return shared_ranges(st, st.gathered(get(st)), sizes, align, cluster, st.lanes)
     return locate
 
 
-def shared_ranges(st, address: np.ndarray, sizes: np.ndarray, align: int, cluster: bool) -> np.ndarray:
-    """Offsets of ranges of shared memory, bounds and alignment checked."""
-    lanes = st.lanes
+def shared_ranges(st, address: np.ndarray, sizes: np.ndarray, align: int, cluster: bool, lanes: np.ndarray) -> np.ndarray:
+    """Offsets of ranges of shared memory, one for each of `lanes`, bounds and alignment checked."""
     bad = (address & np.uint64(align - 1)) != 0
     if bad.any():
         i = int(np.argmax(bad))

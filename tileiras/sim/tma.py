@@ -279,14 +279,8 @@ def _load(decoder, ins, operands: list, rank: int, mode: str, cluster: bool) -> 
 
 
 def _shared_box(st, address: np.ndarray, size: int, lane: int, cluster: bool) -> int:
-    saved = st.mask, st.index, st._lanes
-    one = np.zeros(st.size, bool)
-    one[lane] = True
-    st.set_mask(one)
-    try:
-        return int(shared_ranges(st, address, np.array([size]), SHARED_ALIGN, cluster)[0])
-    finally:
-        st.mask, st.index, st._lanes = saved
+    """The offset of a box's memory, for one thread."""
+    return int(shared_ranges(st, address, np.array([size]), SHARED_ALIGN, cluster, np.array([lane]))[0])
 
 
 def _signal(target: int, bar: int, stride: int, paired: bool) -> int:
