@@ -412,12 +412,7 @@ def guarded(run: Run, slot: int, negated: bool, soft: str = "") -> Run:
         if taken is True:
             run(st)
             return
-        saved = st.mask, st.index, st._lanes
-        st.set_mask(taken)
-        try:
-            run(st)
-        finally:
-            st.mask, st.index, st._lanes = saved
+        st.within(taken, run)
     return conditional
 
 

@@ -243,12 +243,7 @@ def _load(decoder, ins):
         st.remark(line, slot)               # an address without a value: those threads load nothing
         rest = st.active & ~bad
         if rest.any():
-            saved = st.mask, st.index, st._lanes
-            st.set_mask(rest)
-            try:
-                run(st)
-            finally:
-                st.mask, st.index, st._lanes = saved
+            st.within(rest, run)
         for out in outs:
             st.unwrite(out, bad)
     return careful

@@ -97,6 +97,15 @@ class Batch:
         else:
             self.index = None
 
+    def within(self, mask: np.ndarray, run) -> None:
+        """Call `run(self)` with other active threads."""
+        saved = self.mask, self.index, self._lanes
+        self.set_mask(mask)
+        try:
+            run(self)
+        finally:
+            self.mask, self.index, self._lanes = saved
+
     @property
     def active(self) -> np.ndarray:
         """The active threads as a boolean array."""

@@ -61,12 +61,8 @@ def _alloc(decoder, ins):
                 st.yielded = st.yielded or "wait"
                 continue
             done[i] = True
-            saved = st.mask, st.index, st._lanes
-            only = np.zeros(st.size, bool)
-            only[lane] = True
-            st.set_mask(only)
-            deposit(st, space, address[32 * i:32 * i + 1], np.array([start], np.uint32), 4, 1)
-            st.mask, st.index, st._lanes = saved
+            where, what = address[32 * i:32 * i + 1], np.array([start], np.uint32)
+            st.within(st.everyone == lane, lambda st, where=where, what=what: deposit(st, space, where, what, 4, 1))
         return done.reshape(-1)
     return attempt
 
