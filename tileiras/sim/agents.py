@@ -82,10 +82,10 @@ class Agents:
         st = self.st
         if not op.line:
             op.line = st.where()
-        op.cluster = int(st.cta_of[op.lane]) // getattr(st, "cluster_size", 1)
+        op.cluster = int(st.cta_of[op.lane]) // st.cluster_size
         op.number = self.issued
         self.issued += 1
-        shadow = getattr(st, "shadow", None)
+        shadow = st.shadow
         if shadow is not None:
             shadow.begin(op)
         op.begin(st)

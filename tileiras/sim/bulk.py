@@ -52,7 +52,7 @@ class Groups:
         if reading:
             done = done[self.read.get(lane, 0):]
         st.agents.finish([pair[0] if reading else pair[1] for group in done for pair in group])
-        order = getattr(st, "order", None)
+        order = st.order
         for group in done:
             for first, second in group:
                 if order is not None:
@@ -75,7 +75,7 @@ class Groups:
 
 def groups_of(st) -> Groups:
     """The batch's bulk groups, made on first use."""
-    if getattr(st, "bulk_groups", None) is None:
+    if st.bulk_groups is None:
         st.bulk_groups = Groups()
     return st.bulk_groups
 
@@ -175,7 +175,7 @@ def _sizes(st, get) -> np.ndarray:
 
 def peers(st, off: int, mask: int, lane: int) -> list[int]:
     """The offset of the same place in each CTA of a multicast mask, by ascending rank."""
-    size, stride = getattr(st, "cluster_size", 1), max(st.shared_stride, 1)
+    size, stride = st.cluster_size, max(st.shared_stride, 1)
     if mask >> size or not mask:
         raise OutOfBounds(f"multicast to CTAs {mask:#x} of a cluster of {size}", thread=lane)
     first = int(st.cta_of[lane]) // size * size
@@ -317,7 +317,7 @@ def _across(decoder, ins) -> Callable:
         for i in range(len(lanes)):
             lane, size = int(lanes[i]), int(n[i])
             target, source, b = int(to_off[i]), int(from_off[i]), int(bars[i])
-            if getattr(st, "cluster_size", 1) > 1 and target // stride != b // stride:
+            if st.cluster_size > 1 and target // stride != b // stride:
                 raise OutOfBounds("the mbarrier of a copy between CTAs must be in the destination's CTA", thread=lane)
             check_source(st, source, size, lane)
             if reduce is not None:

@@ -55,7 +55,7 @@ class ClusterBarrier:
                     s.gathered = st.order.gather(s.gathered, mask.reshape(-1, 32).any(axis=1), s.groups)
                 from tileiras.sim import mbarrier
                 mbarrier.fenced(st, np.flatnonzero(mask))
-                tensor = getattr(st, "tensor", None)
+                tensor = st.tensor
                 if tensor is not None:
                     tensor.release(np.flatnonzero(mask), ("cluster",))
             return [*complete(st), (resume, mask)]
@@ -77,7 +77,7 @@ def _leave_barrier(st, s: ClusterState, mask: np.ndarray, ordered: bool) -> None
     if ordered:
         if st.order is not None and s.handed is not None:
             st.order.hand_out(s.handed, mask.reshape(-1, 32).any(axis=1))
-        tensor = getattr(st, "tensor", None)
+        tensor = st.tensor
         if tensor is not None:
             tensor.acquire(np.flatnonzero(mask), ("cluster",))
 

@@ -342,8 +342,7 @@ class Decoder:
 
 def note(st, slot: int, soft: str) -> None:
     """A register that may lack a value is read. "": raise; "taint": remember the threads; "ignore": nothing."""
-    inflight = getattr(st, "inflight", None)
-    if inflight is not None and inflight.touched(slot):
+    if st.inflight is not None and st.inflight.touched(slot):
         return
     if not soft:
         st.check(slot)

@@ -80,6 +80,6 @@ class Registers:
 
 def registers(st) -> Registers:
     """The batch's registers in flight, made on first use."""
-    if getattr(st, "inflight", None) is None:
+    if st.inflight is None:
         st.inflight = Registers(st)
     return st.inflight

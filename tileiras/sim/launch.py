@@ -109,6 +109,7 @@ class Launch:
         self.statistics = Statistics()
         self.next = 0                                           # the first CTA that hasn't started
         self.world = None                                       # globalshadow.GlobalWatch
+        self.tensor_maps = None                                 # tma.Maps, made on first use
         self.variable_addresses: dict[str, int] = {}
         self.function_variables: dict[tuple[str, str], int] = {}
         self.function_addresses = {n: FUNCTION_BASE + 16 * i for i, n in enumerate(module.functions)}

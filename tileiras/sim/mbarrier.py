@@ -91,7 +91,7 @@ class Table:
 
 def table(st) -> Table:
     """The batch's mbarriers, made on first use."""
-    if getattr(st, "mbarriers", None) is None:
+    if st.mbarriers is None:
         st.mbarriers = Table(st)
     return st.mbarriers
 
@@ -100,7 +100,7 @@ def name(st, off: int) -> str:
     """Where an mbarrier is, for messages: its address in the shared memory of its block."""
     stride = max(st.shared_stride, 1)
     text = f"shared address {off % stride + mem.SHARED_START:#x}"
-    size = getattr(st, "cluster_size", 1)
+    size = st.cluster_size
     return text if size == 1 else f"{text} of CTA {off // stride % size} of the cluster"
 
 
@@ -182,7 +182,7 @@ def engine_uses(st, off: int, lane: int) -> Barrier:
 
 def fenced(st, lanes: np.ndarray) -> None:
     """Threads made their initialisations visible: fence.mbarrier_init, fence.proxy.async, a cluster barrier."""
-    if getattr(st, "mbarriers", None) is None:
+    if st.mbarriers is None:
         return
     warps = set((lanes // 32).tolist())
     for b in st.mbarriers.at.values():
@@ -192,7 +192,7 @@ def fenced(st, lanes: np.ndarray) -> None:
 
 def acquire_init(st, off: int, b: Barrier, lanes: np.ndarray) -> None:
     """Threads use an mbarrier: its initialisation by another warp must have happened before."""
-    shadow = getattr(st, "shadow", None)
+    shadow = st.shadow
     if shadow is not None:
         shadow.check_barrier(off, lanes)
 
@@ -205,21 +205,21 @@ def _key(off: int, phase: int) -> tuple:
 
 def release(st, off: int, phase: int, lanes: np.ndarray) -> None:
     """Threads release what they did into a phase."""
-    order = getattr(st, "order", None)
+    order = st.order
     if order is not None:
         order.release(lanes, _key(off, phase))
 
 
 def acquire(st, off: int, phase: int, lanes: np.ndarray) -> None:
     """Threads saw a phase complete."""
-    order = getattr(st, "order", None)
+    order = st.order
     if order is not None:
         order.acquire(lanes, _key(off, phase))
 
 
 def engine_releases(st, off: int, op) -> None:
     """An engine's operation is done, as the phase of the mbarrier will tell."""
-    order = getattr(st, "order", None)
+    order = st.order
     if order is not None:
         order.complete(_key(off, table(st).get(st, off, op.lane).phase), op)
 
@@ -323,7 +323,7 @@ def _init(decoder, ins):
             t.dead.discard(o)
             t.words[o // 8] = True
             st.written_views["shared"].of(8)[o // 8] = 0
-        shadow = getattr(st, "shadow", None)
+        shadow = st.shadow
         if shadow is not None:
             shadow.init_barrier(off, lanes)
     return init
@@ -467,7 +467,7 @@ def _wait(decoder, ins):
 
 def blame(st) -> SimulationError | None:
     """Threads poll mbarriers and nothing can complete them any more: the error that says which, and why."""
-    t = getattr(st, "mbarriers", None)
+    t = st.mbarriers
     if t is None:
         return None
     for off, (lane, line, _) in sorted(t.waits.items()):
@@ -482,7 +482,7 @@ def blame(st) -> SimulationError | None:
 
 def describe_waits(st) -> list[str]:
     """Who waits on which mbarrier for what, for the message of a deadlock."""
-    t = getattr(st, "mbarriers", None)
+    t = st.mbarriers
     out = []
     if t is not None:
         for off, (lane, line, phase) in sorted(t.waits.items()):
@@ -499,7 +499,7 @@ def describe_waits(st) -> list[str]:
 
 def first_wait(st) -> tuple[int, int] | None:
     """Thread and line of a failed wait."""
-    t = getattr(st, "mbarriers", None)
+    t = st.mbarriers
     if t is None or not t.waits:
         return None
     lane, line, _ = t.waits[min(t.waits)]
@@ -508,7 +508,7 @@ def first_wait(st) -> tuple[int, int] | None:
 
 def leftovers(st) -> None:
     """The kernel is over: mbarriers with bytes outstanding were told wrong byte counts; ones in mid-phase wrong counts."""
-    t = getattr(st, "mbarriers", None)
+    t = st.mbarriers
     if t is None:
         return
     for off, b in sorted(t.at.items()):

@@ -103,7 +103,7 @@ class Order:
     # ---- keys
     def release(self, lanes: np.ndarray, key, fenced: bool = False) -> None:
         """The threads' warps make what they know available at a key (`fenced`: only what they had at their last fence)."""
-        tensor = getattr(self.st, "tensor", None)
+        tensor = self.st.tensor
         if tensor is not None:
             tensor.release(lanes, key)
         rows = self.rows_of(lanes)
@@ -118,7 +118,7 @@ class Order:
 
     def acquire(self, lanes: np.ndarray, key, later: bool = False) -> None:
         """The threads' warps take over what was made available at a key (`later`: at their next fence)."""
-        tensor = getattr(self.st, "tensor", None)
+        tensor = self.st.tensor
         if tensor is not None:
             tensor.acquire(lanes, key)
         found = self.keys.get(key)

@@ -69,9 +69,10 @@ class Batch:
         self.registers = None         # launchcontrol.Registers, made on first use
         self.tensor = None            # tensormemory.TensorMemory, made on first use
         self.wgmma = None             # wgmma.Warpgroups, made on first use
-        self.agents = Agents(self, getattr(launch, "seed", 0))
+        self.agents = Agents(self, launch.seed)
         self.mbarriers = None         # mbarrier.Table, made on first use
         self.bulk_groups = None       # bulk.Groups, made on first use
+        self.inflight = None          # inflight.Registers, made on first use
         self.found = lambda error, line=0: None
         self.where: Callable[[], int] = lambda: 0
         self.remark = lambda line, slot: None

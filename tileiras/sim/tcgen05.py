@@ -142,7 +142,7 @@ def _commit(decoder, ins):
             ops, count = issued_before(st, lane)
             offs = [off]
             if masks is not None:
-                size = int(getattr(st, "cluster_size", 1))
+                size = st.cluster_size
                 cta = int(st.cta_of[lane])
                 inside = off % st.shared_stride
                 wanted = [r for r in range(16) if int(masks[i]) >> r & 1]

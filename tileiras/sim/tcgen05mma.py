@@ -191,9 +191,7 @@ def _start(st, lane: int, task: Task, name: str) -> None:
         for chunks in operand or ():
             check_shared(st, chunks, used, lane, name)
     shared = [chunks for operand in (task.a, task.b) for chunks in operand or ()]
-    statistics = getattr(st.launch, "statistics", None)
-    if statistics is not None:
-        statistics.flops += 2 * p.m * p.n * p.k
+    st.launch.statistics.flops += 2 * p.m * p.n * p.k
     issue(st, lane, name, shared, reads, writes, lambda st: _perform(st, task))
 
 

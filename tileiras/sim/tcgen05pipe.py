@@ -50,7 +50,7 @@ def members_of(st, lane: int, group: int) -> list[int]:
     cta = int(st.cta_of[lane])
     if group == 1:
         return [cta]
-    size = int(getattr(st, "cluster_size", 1))
+    size = st.cluster_size
     even = cta - cta % size % 2
     if size % 2:
         raise LaunchError(f"cta_group::2 in a cluster of {size} blocks", thread=lane)

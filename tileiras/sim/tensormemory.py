@@ -72,7 +72,7 @@ class TensorMemory:
 
     def __init__(self, st) -> None:
         self.st = st
-        self.cluster = int(getattr(st, "cluster_size", 1))
+        self.cluster = st.cluster_size
         self.warps = self.cluster * st.padded // 32                  # of a cluster
         shape = (st.ctas, LANES, COLUMNS)
         self.data, self.written = np.zeros(shape, np.uint32), np.zeros(shape, bool)
@@ -185,13 +185,12 @@ class TensorMemory:
         self.counts[cluster, agent] += 1
         count = int(self.counts[cluster, agent])
         self.lines[cluster, agent] = lane, self.st.where()
-        statistics = getattr(self.st.launch, "statistics", None)
         found = False
         for writing, places in ((False, reads), (True, writes)):
             for place in places:
                 at = np.broadcast_arrays(np.asarray(place.lanes) // GROUP, place.columns)
-                if statistics is not None and level == KNOWN:
-                    statistics.move("tensor", writing, 4 * at[0].size)
+                if level == KNOWN:
+                    self.st.launch.statistics.move("tensor", writing, 4 * at[0].size)
                 where = np.unique(at[0].astype(np.int64) * COLUMNS + at[1])
                 found = found or self._check(lane, cluster, warp, agent, place.cta, where, writing, what, level)
                 uses = ("written",) if writing else ("loaded",) if kind == LOAD else ("read",)
@@ -201,7 +200,7 @@ class TensorMemory:
         return count
 
     def _check(self, lane, cluster, warp, agent, cta, where, writing, what, level) -> bool:
-        if getattr(self.st, "order", None) is None:
+        if self.st.order is None:
             return False
         know = self.knowledge[cluster, warp, level]
         for use in ("written", "loaded", "read") if writing else ("written",):
@@ -308,7 +307,7 @@ class TensorMemory:
         free = [s for s in range(0, COLUMNS, count) if not taken[s:s + count].any()]
         if not free:
             return None
-        chance = getattr(getattr(self.st, "agents", None), "random", None)
+        chance = self.st.agents.random
         return free[0] if chance is None else chance.choice(free)
 
     def free(self, cta: int, lane: int, address: int, count: int, what: str = "tcgen05.dealloc") -> None:
@@ -351,7 +350,6 @@ class TensorMemory:
 
 def tensor_memory(st) -> TensorMemory:
     """The batch's tensor memory, made on first use."""
-    found = getattr(st, "tensor", None)
-    if found is None:
-        found = st.tensor = TensorMemory(st)
-    return found
+    if st.tensor is None:
+        st.tensor = TensorMemory(st)
+    return st.tensor

@@ -149,7 +149,7 @@ class Maps:
 def maps_of(st) -> Maps:
     """The launch's written tensor maps."""
     launch = st.launch
-    if getattr(launch, "tensor_maps", None) is None:
+    if launch.tensor_maps is None:
         launch.tensor_maps = Maps()
     return launch.tensor_maps
 
@@ -173,12 +173,12 @@ def _fetch_map(st, address: int, lane: int) -> Map:
 
 def _missing_fence(st, address: int, lane: int) -> str:
     """The fence, "release" or "acquire", that is missing between the kernel's writes to a map and a use; "" for none."""
-    maps = getattr(st.launch, "tensor_maps", None)
+    maps = st.launch.tensor_maps
     warp = st.first, lane // 32
     written = maps.written.get(address) if maps is not None else None
     if written is not None:
         return "" if written.released and warp in written.acquired else "acquire" if written.released else "release"
-    world = getattr(st.launch, "world", None)
+    world = st.launch.world
     if world is None:
         return ""
     first = (address - mem.GLOBAL_BASE) // world.granule
@@ -507,7 +507,7 @@ def _replace(decoder, ins) -> Callable:
 
 def _watch(st, space: str, off: int, lanes: np.ndarray) -> None:
     """Tell the watch that a thread reads and writes a whole map."""
-    shadow = getattr(st, "shadow", None)
+    shadow = st.shadow
     if shadow is not None:
         where = off + np.arange(0, MAP_BYTES, 16)
         shadow.read(space, where, 16, np.repeat(lanes, len(where)))
