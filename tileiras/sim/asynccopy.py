@@ -99,7 +99,7 @@ def _arrive(decoder, ins):
         number = copies(st).issued
         for o, picks in mbarrier.groups(off):
             b = mbarrier.table(st).get(st, o, int(lanes[picks[0]]))
-            mbarrier.acquire_init(st, o, b, lanes[picks])
+            mbarrier.acquire_init(st, o, lanes[picks])
             if counted:
                 b.pending += len(picks)
                 if b.pending > mbarrier.MOST:

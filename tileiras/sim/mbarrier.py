@@ -176,7 +176,7 @@ def engine_uses(st, off: int, lane: int) -> Barrier:
     """An asynchronous operation that will signal the mbarrier at `off` is issued by thread `lane`."""
     b = table(st).get(st, off, lane)
     used_from_outside(st, off, b, lane, "an asynchronous operation")
-    acquire_init(st, off, b, np.array([lane]))
+    acquire_init(st, off, np.array([lane]))
     return b
 
 
@@ -190,7 +190,7 @@ def fenced(st, lanes: np.ndarray) -> None:
             b.fenced = True
 
 
-def acquire_init(st, off: int, b: Barrier, lanes: np.ndarray) -> None:
+def acquire_init(st, off: int, lanes: np.ndarray) -> None:
     """Threads use an mbarrier: its initialisation by another warp must have happened before."""
     shadow = st.shadow
     if shadow is not None:
@@ -350,7 +350,7 @@ def _check_use(st, off: np.ndarray, lanes: np.ndarray) -> None:
         if not own[picks].all():
             visit(st, off[picks], lanes[picks])
             used_from_outside(st, o, b, int(lanes[picks[0]]), "another CTA")
-        acquire_init(st, o, b, lanes[picks])
+        acquire_init(st, o, lanes[picks])
 
 
 def _semantics(ins, default: str) -> str:
@@ -434,7 +434,7 @@ def _wait(decoder, ins):
             raise BarrierError("a wait on an mbarrier of another CTA", thread=int(lanes[np.argmin(_own(st, off, lanes))]))
         for o, picks in groups(off):
             b = t.get(st, o, int(lanes[picks[0]]))
-            acquire_init(st, o, b, lanes[picks])
+            acquire_init(st, o, lanes[picks])
             if by_parity:
                 if (wanted[picks] > 1).any():
                     raise BarrierError(f"phase parity {int(wanted[picks].max())}", thread=int(lanes[picks[0]]))

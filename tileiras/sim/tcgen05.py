@@ -151,7 +151,8 @@ def _commit(decoder, ins):
                 offs = [(cta - cta % size + r) * st.shared_stride + inside for r in wanted]
             for o in offs:
                 if o // st.shared_stride == st.cta_of[lane]:         # kernels do without fence.mbarrier_init for these
-                    mbarrier.acquire_init(st, o, mbarrier.table(st).get(st, o, lane), np.array([lane]))
+                    mbarrier.table(st).get(st, o, lane)             # raises where there is none
+                    mbarrier.acquire_init(st, o, np.array([lane]))
                 else:
                     mbarrier.engine_uses(st, o, lane)
             st.agents.issue(Commit(lane, offs, ops, count))
