@@ -12,7 +12,7 @@ import numpy as np
 from tileiras.sim import parser as ptx
 from tileiras.sim.decode import operation
 from tileiras.sim.errors import InvalidInstruction, Misaligned, SimulationError
-from tileiras.sim.loadstore import address_source, deposit, fetch, space_of
+from tileiras.sim.loadstore import address_source, deposit, fetch, note_access, space_of
 from tileiras.sim.matrix import _WIDTH, LANE, accumulate, accumulator, chained, elements, value_of, warps_of
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
@@ -120,10 +120,7 @@ def _load(decoder, ins):
     wide = access.kind == "f64"
     items = _items(ins.operands[0], access.registers, ins)
     puts = [decoder.scatter_target(o, "b64" if wide else "b32") for o in items]
-    if access.space != "global":
-        decoder.granule = min(decoder.granule, access.unit)
-    if access.space != "shared":
-        decoder.global_granule = min(decoder.global_granule, access.unit)
+    note_access(decoder, access.space, access.unit)
 
     def run(st):
         if not len(st.lanes):
@@ -144,10 +141,7 @@ def _store(decoder, ins):
     items = _items(ins.operands[1], access.registers, ins)
     gets = [decoder.source(o, "b64" if access.kind == "f64" else "b32") for o in items]
     kind = {2: np.uint16, 4: np.uint32, 8: np.uint64}[access.unit]
-    if access.space != "global":
-        decoder.granule = min(decoder.granule, access.unit)
-    if access.space != "shared":
-        decoder.global_granule = min(decoder.global_granule, access.unit)
+    note_access(decoder, access.space, access.unit)
 
     def run(st):
         if not len(st.lanes):
