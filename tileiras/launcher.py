@@ -4,6 +4,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from tileiras.errors import ConfigError
@@ -20,6 +21,14 @@ def compiled(bytecode: bytes, gpu_name: str, opt_level: int) -> CompiledModule:
     """The module's PTX, with source lines for the findings; the last few are kept."""
     import tileiras
     return tileiras.compile(bytecode, gpu_name, opt_level, lineinfo=True, emit="ptx")
+
+
+def dimensions(grid: Any) -> tuple[int, ...]:
+    """A grid as a tuple of whole numbers. Raises ConfigError where it is none; its range is for the simulator to judge."""
+    try:
+        return tuple(index(n) for n in ((grid,) if hasattr(grid, "__index__") else grid))
+    except TypeError:
+        raise ConfigError(f"grid is {grid!r}; it may be a whole number, or up to three of them") from None
 
 
 def launch(kernel: Any, grid: int | Sequence[int], args: Sequence[Any], *, gpu_name: str = "sm_90",
@@ -39,16 +48,19 @@ def launch(kernel: Any, grid: int | Sequence[int], args: Sequence[Any], *, gpu_n
 
     if findings not in FINDINGS:
         raise ConfigError(f"findings is {findings!r}; it may be raise or keep")
+    blocks = dimensions(grid)
     if isinstance(kernel, bytes | bytearray | memoryview):
-        bytecode, flat = bytes(kernel), list(args)
+        bytecode, flat, called = bytes(kernel), list(args), None
         level = 3 if opt_level is None else opt_level
     else:
+        from tileiras.driver.targets import find_target
         from tileiras.sim import cutile
+        find_target(gpu_name)                # before the frontend, which asks for less
         exported = cutile.export(kernel, args, gpu_name)
-        bytecode, flat, name = exported.bytecode, exported.flat, exported.symbol
+        bytecode, flat, name, called = exported.bytecode, exported.flat, exported.symbol, exported.names
         level = exported.opt_level if opt_level is None else opt_level
     module = compiled(bytecode, gpu_name, level)
-    report = sim.simulate(module.ptx, name, grid, flat, **simulation)
+    report = sim.simulate(module.ptx, name, blocks, flat, names=called, **simulation)
     sys.stdout.write(report.output)
     if findings == "raise" and report.findings:
         raise report.findings[0]

@@ -133,10 +133,42 @@ def _wide(x: Annotated[ct.Array, ct.ArrayAnnotation(index_dtype=ct.int64)]):
     (("text", np.zeros(4), np.zeros(4), 4), "is a str"),
     (([], np.zeros(4), np.zeros(4), 4), "is an empty list"),
     ((np.zeros(4, np.complex64), np.zeros(4), np.zeros(4), 4), "which tile kernels don't have"),
-    ((2**40, np.zeros(4), np.zeros(4), 4), "doesn't fit int32")])
+    ((2**40, np.zeros(4), np.zeros(4), 4), "doesn't fit int32"),
+    ((np.zeros(4)[::-1], np.zeros(4), np.zeros(4), 4), "'a' has a negative stride"),
+    ((np.int64(4), np.zeros(4), np.zeros(4), 4), r"'a' is a NumPy int64; pass int\(...\)"),
+    ((np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4)), "'TILE' is a ct.Constant, and a ndarray is no constant"),
+    ((np.zeros(4), np.zeros(4), np.zeros(4), np.int64(4)), r"no constant; pass int\(...\)"),
+    ((np.zeros(4, np.dtype(">f4" if sys.byteorder == "little" else "<f4")), np.zeros(4), np.zeros(4), 4), "byte order")])
 def test_arguments_that_have_no_place(args, words):
     with pytest.raises(sim.LaunchError, match=words):
         tileiras.launch(add, 1, args)
+
+
+@pytest.mark.parametrize("grid", ["1", 1.0, None, (1, "2"), (1, 2.5)])
+def test_what_is_no_grid(grid):
+    with pytest.raises(tileiras.ConfigError, match=r"grid is .*; it may be a whole number"):
+        tileiras.launch(add, grid, (np.zeros(4), np.zeros(4), np.zeros(4), 4))
+
+
+def test_an_unknown_gpu_is_named():
+    with pytest.raises(tileiras.ConfigError, match="unsupported GPU target 'H100'"):
+        tileiras.launch(add, 1, (np.zeros(4), np.zeros(4), np.zeros(4), 4), gpu_name="H100")
+
+
+def test_a_read_only_array_stays_as_it_is():
+    a, out = np.ones(16, np.float32), np.frombuffer(bytes(64), np.float32)
+    with pytest.raises(sim.LaunchError, match="argument 'c' is a read-only array"):
+        tileiras.launch(add, 1, (a, a, out, 16))
+    assert not out.any()
+    b = np.zeros(16, np.float32)
+    tileiras.launch(add, 1, (a, out, b, 16))
+    assert (b == 1).all()
+
+
+def test_findings_name_the_kernels_arguments():
+    first, base = np.ones(32), np.ones(48)
+    with pytest.raises(sim.DataRace, match="argument 'b'"):
+        tileiras.launch(add, 2, (first, base[:32], base[16:], 16))
 
 
 def test_what_is_no_kernel():

@@ -35,11 +35,13 @@ DEFAULT_GPU = "sm_90"
 
 @dataclass(frozen=True)
 class Exported:
-    """A kernel specialized for one launch: bytecode, the entry's name, flat launch parameters, the kernel's level."""
+    """A kernel specialized for one launch: bytecode, the entry's name, flat launch parameters, the kernel's level,
+    and for each launch parameter which argument it is of."""
     bytecode: bytes
     symbol: str
     flat: list[Any]
     opt_level: int
+    names: list[str]
 
 
 def export(kernel: Any, args: Sequence[Any], gpu_name: str = DEFAULT_GPU) -> Exported:
@@ -50,21 +52,24 @@ def export(kernel: Any, args: Sequence[Any], gpu_name: str = DEFAULT_GPU) -> Exp
 
     annotated = getattr(kernel, "_annotated_function", None)
     if annotated is None:
-        raise LaunchError(f"a {type(kernel).__name__} is no cuTile kernel (a function under @ct.kernel)")
+        raise LaunchError(f"a {type(kernel).__name__} is no cuTile kernel (a function under @ct.kernel) and no bytecode (bytes)")
     nodes = annotated.parameter_annotations
     if len(nodes) != len(args):
         raise LaunchError(f"kernel {annotated.pyfunc.__name__} takes {len(nodes)} arguments, {len(args)} were given")
     flat: list[Any] = []
     names = list(annotated.pysig.parameters)
     convention = _Convention()
-    constraints = [_argument(node, value, f"argument '{name}'", flat, convention)
-                   for node, value, name in zip(nodes, args, names)]
+    called: list[str] = []
+    constraints = []
+    for node, value, name in zip(nodes, args, names):
+        constraints.append(_argument(node, value, f"argument '{name}'", flat, convention))
+        called += [f"argument '{name}'"] * (len(flat) - len(called))
     conventions = compilation.CallingConvention
     chosen = conventions.cutile_python_v2() if convention.version == 2 else conventions.cutile_python_v1()
     signature = compilation.KernelSignature(constraints, chosen).with_mangled_symbol(annotated.pyfunc.__name__)
     level = kernel._compiler_options.opt_level_for_target(gpu_name)
     assert signature.symbol is not None
-    return Exported(_bytecode(kernel, signature, gpu_name), signature.symbol, flat, 3 if level is None else level)
+    return Exported(_bytecode(kernel, signature, gpu_name), signature.symbol, flat, 3 if level is None else level, called)
 
 
 _KEPT: dict[tuple, tuple[Any, bytes]] = {}        # bytecode by kernel (held, so that its id stays its own), signature, GPU
@@ -110,7 +115,11 @@ def _argument(node: Any, value: Any, where: str, flat: list[Any], convention: _C
     if kind != "leaf":
         raise LaunchError(f"{where} is annotated as a tuple, a {type(value).__name__} was given")
     if node.constant:
-        return compilation.ConstantConstraint(value)
+        try:
+            return compilation.ConstantConstraint(value)
+        except TypeError:
+            hint = f"; pass {type(value.item()).__name__}(...)" if isinstance(value, np.generic) else ""
+            raise LaunchError(f"{where} is a ct.Constant, and a {type(value).__name__} is no constant{hint}") from None
     if isinstance(value, bool | int | float):
         return _scalar(node, value, where, flat)
     if isinstance(value, list):
@@ -174,6 +183,8 @@ def as_array(value: Any, where: str = "an argument") -> np.ndarray:
             return np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             raise LaunchError(f"{where} isn't in the memory of the CPU, or of no type NumPy has: {error}") from error
+    if isinstance(value, np.generic):
+        raise LaunchError(f"{where} is a NumPy {type(value).__name__}; pass {type(value.item()).__name__}(...)")
     raise LaunchError(f"{where} is a {type(value).__name__}; a kernel takes arrays, lists of them, numbers and tuples")
 
 
@@ -200,6 +211,8 @@ def _of_torch(tensor: Any, where: str) -> np.ndarray:
 def _dtype(array: np.ndarray, where: str) -> Any:
     import cuda.tile as ct
 
+    if not array.dtype.isnative:
+        raise LaunchError(f"{where} is an array of {array.dtype}, not in this machine's byte order")
     name = str(array.dtype.name)
     dtype = getattr(ct, "bool_" if name == "bool" else name, None)
     if not isinstance(dtype, ct.DType):
@@ -243,6 +256,8 @@ def _array_constraint(arrays: list[np.ndarray], annotation: Any, where: str, con
     ndim, bits = first.ndim, first.itemsize * 8
     annotation = annotation if annotation is not None else ct.ArrayAnnotation()
     strides = [_strides(a, where) for a in arrays]
+    if any(n < 0 for s in strides for n in s):
+        raise LaunchError(f"{where} has a negative stride, which tile kernels don't have; pass a copy")
     assumed = range(ndim) if ndim <= ASSUMED_RANK else range(0)
     stride_constant: list[int | None] = [None] * ndim
     shape_constant: list[int | None] = [None] * ndim

@@ -80,8 +80,9 @@ class Launch:
     """One launch: dimensions, and where arguments and module variables are in memory."""
 
     def __init__(self, module: ptx.Module, entry: ptx.Function, grid, block, args: Sequence, dynamic_shared: int,
-                 undefined: str = "raise", watch_races: bool = True, cluster=None) -> None:
+                 undefined: str = "raise", watch_races: bool = True, cluster=None, names: Sequence[str] | None = None) -> None:
         self.module, self.entry = module, entry
+        self.names = names
         self.grid = _dimensions(grid, "grid")
         self.cluster, self.explicit_cluster = _cluster(entry, self.grid, cluster)
         self.cluster_size = self.cluster[0] * self.cluster[1] * self.cluster[2]
@@ -114,7 +115,7 @@ class Launch:
         self.function_variables: dict[tuple[str, str], int] = {}
         self.function_addresses = {n: FUNCTION_BASE + 16 * i for i, n in enumerate(module.functions)}
         self.param_addresses: dict[str, int] = {}
-        self._spans: list[tuple[np.ndarray, int]] = []
+        self._spans: list[tuple[np.ndarray, int, str, bool]] = []
         pointers = self._place_arrays(args)
         self._place_variables()
         block_bytes = self._parameters(args, pointers)
@@ -140,6 +141,10 @@ class Launch:
         """x, y, z of a linear index."""
         return i % dims[0], i // dims[0] % dims[1], i // (dims[0] * dims[1])
 
+    def _called(self, i: int) -> str:
+        """What messages call launch parameter `i`."""
+        return f"argument {i}" if self.names is None else self.names[i]
+
     def _place_arrays(self, args: Sequence) -> dict[int, int]:
         """Give every array's memory an allocation; arrays that overlap share one. Returns {argument: address}."""
         spans = []
@@ -149,6 +154,9 @@ class Launch:
         inside = [(i, k) for i, words in tables.items() for k, w in enumerate(words) if isinstance(w, np.ndarray)]
         arrays += [(len(args) + n, tables[i][k]) for n, (i, k) in enumerate(inside)]
         for i, a in arrays:
+            if not a.dtype.isnative:
+                what = self._called(i) if i < len(args) else f"an array in {self._called(inside[i - len(args)][0])}"
+                raise LaunchError(f"{what} is an array of {a.dtype}, not in this machine's byte order")
             low, high = np.lib.array_utils.byte_bounds(a) if a.size else (a.ctypes.data, a.ctypes.data)
             spans.append((low, high, i, a))
         spans.sort(key=lambda s: (s[0], s[1], s[2]))
@@ -163,16 +171,16 @@ class Launch:
             members = spans[k:end]
             raw = _bytes_at(low, high - low)
             first = min(m[2] for m in members)
-            name = f"argument {first}" if first < len(args) else f"an array in argument {inside[first - len(args)][0]}"
+            name = self._called(first) if first < len(args) else f"an array in {self._called(inside[first - len(args)][0])}"
             address = self.memory.add(name, raw)
-            self._spans.append((raw, address))
+            self._spans.append((raw, address, name, any(m[3].flags.writeable for m in members)))
             for member in members:
                 out[member[2]] = address + (member[3].ctypes.data - low)
             k = end
         for i, words in tables.items():
             at = {k: out[len(args) + n] for n, (j, k) in enumerate(inside) if j == i}
             content = np.array([at[k] if k in at else int(w) & 2**64 - 1 for k, w in enumerate(words)], np.uint64)
-            out[i] = self.memory.add(f"argument {i}", content.view(np.uint8), readonly=True)
+            out[i] = self.memory.add(self._called(i), content.view(np.uint8), readonly=True)
         self._keep = list(args)
         return out
 
@@ -221,13 +229,19 @@ class Launch:
             data += _scalar_bytes(i, p, pointers.get(i), a)
         return bytes(data)
 
-    def write_back(self) -> None:
-        """Copy the arrays' memory back to the arrays."""
-        for raw, address in self._spans:
+    def write_back(self) -> str | None:
+        """Copy the arrays' memory back to the arrays. Returns the name of a read-only one that the kernel changed."""
+        refused = None
+        for raw, address, name, writeable in self._spans:
             if len(raw):
                 new = self.memory.read(address, len(raw))
-                if not np.array_equal(raw, new):
+                if np.array_equal(raw, new):
+                    continue
+                if writeable:
                     raw[:] = new
+                else:
+                    refused = refused or name
+        return refused
 
 
 def _bytes_at(address: int, size: int) -> np.ndarray:
@@ -347,7 +361,7 @@ def choose_entry(module: ptx.Module, kernel: str | None) -> ptx.Function:
 def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Sequence = (), block=None, *,
              cluster=None, dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
              undefined: str = "propagate", races: bool = True, seed: int = 0,
-             strict: bool = False, progress: Progress | None = None) -> Report:
+             strict: bool = False, progress: Progress | None = None, names: Sequence[str] | None = None) -> Report:
     """Run a PTX kernel on NumPy arrays.
 
     `args`: the launch parameters in order; an array stands for a pointer to its memory (written in place), NumPy and
@@ -361,7 +375,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     `seed`: in which order and how late asynchronous operations happen; 0 is as late as may be.
     `strict`: also find what the ISA forbids and compilers rely on: mbarriers between accesses to tensor memory without
     tcgen05.fence, and registers of tcgen05.ld used before tcgen05.wait::ld.
-    `progress`: is kept up to date, for others to read.
+    `progress`: is kept up to date, for others to read. `names`: what messages call the launch parameters.
     Raises a SimulationError for every fault. Returns a Report."""
     if undefined not in ("raise", "propagate"):
         raise LaunchError(f"undefined is {undefined!r}; it may be raise or propagate")
@@ -370,7 +384,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     if block is None:
         block = (entry.directives.get("reqntid") or [1])[:3]
     try:
-        launch = Launch(module, entry, grid, block, args, dynamic_shared, undefined, races, cluster)
+        launch = Launch(module, entry, grid, block, args, dynamic_shared, undefined, races, cluster, names)
     except LaunchError as error:
         error.locate(kernel=entry.name)
         raise
@@ -395,7 +409,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
             error.findings = list(launch.findings.values())
             raise
         finally:
-            launch.write_back()
+            refused = launch.write_back()
             report.output = "".join(launch.output)
             report.findings = list(launch.findings.values())
             report.issued = budget[1] - budget[0]
@@ -408,6 +422,10 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
                     for kind in block_.kinds:
                         report.kinds[kind] = report.kinds.get(kind, 0) + n
             report.estimate = estimate(module.target, report.kinds, report.bytes, report.flops, launch.ctas)
+    if refused:
+        error = LaunchError(f"{refused} is a read-only array, and the kernel changes it")
+        error.locate(kernel=entry.name)
+        raise error
     return report
 
 
