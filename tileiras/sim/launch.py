@@ -38,7 +38,7 @@ class Report:
     `instructions`: thread-instructions executed; `issued`: instructions issued, one for all threads that execute it
     together; `kinds`: thread-instructions by operation; `output`: what the kernel printed; `findings`: remarks that
     didn't stop it; `bytes`: moved, by "global read", "shared write" and so on; `bank_conflicts`: by PTX line, passes of an
-    access to shared memory on average, where more than one; `flops`: of matrix instructions but tcgen05's; `estimate`: the
+    access to shared memory on average, where more than one; `flops`: of matrix instructions; `estimate`: the
     least time on the target (see `statistics`)."""
     kernel: str
     instructions: int = 0
@@ -371,10 +371,10 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     `undefined`: "raise" makes any arithmetic on a register without a value a fault; "propagate" lets it pass (the
     result has no value either) until it reaches an address, global memory, an atomic or a matrix product; a branch on
     such a value becomes a finding of the report.
-    `races`: watch shared memory for accesses of different warps that no barrier orders; they become findings.
+    `races`: watch shared and global memory for accesses of different warps that nothing orders; they become findings.
     `seed`: in which order and how late asynchronous operations happen; 0 is as late as may be.
     `strict`: also find what the ISA forbids and compilers rely on: mbarriers between accesses to tensor memory without
-    tcgen05.fence, and registers of tcgen05.ld used before tcgen05.wait::ld.
+    tcgen05.fence, registers of tcgen05.ld used before tcgen05.wait::ld, and arithmetic between wgmma.fence and its product.
     `progress`: is kept up to date, for others to read. `names`: what messages call the launch parameters.
     Raises a SimulationError for every fault. Returns a Report."""
     if undefined not in ("raise", "propagate"):
