@@ -258,6 +258,14 @@ def test_a_fault_names_the_users_line(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_refused_launch_names_its_line(tmp_path):
+    path = tmp_path / "few.py"
+    path.write_text(PROGRAM + "launch(None, (1,), double, (np.ones(4),))\n")
+    done = run_program(path, "100")
+    assert done.returncode == 5 and "takes 3 arguments, 1 were given" in done.stderr
+    assert f"launched at {path}:{len(path.read_text().splitlines())}" in done.stderr
+
+
 def test_install_and_uninstall():
     original = ct.launch
     cutile.install("sm_90")

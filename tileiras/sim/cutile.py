@@ -381,9 +381,20 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         runpy.run_path(given[0], run_name="__main__")
     except TileirasError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error}{_launched_at(error)}", file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def _launched_at(error: BaseException) -> str:
+    """Where the program called what ended in `error`: the last of its lines before this package's."""
+    import traceback
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<")]
+    for before, frame in reversed(list(zip(frames, frames[1:]))):
+        if frame.filename.startswith(ours) and not before.filename.startswith(ours):
+            return f"\n  launched at {before.filename}:{before.lineno}"
+    return ""
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class Launch:
         self.block = _dimensions(block, "block")
         for n, top in zip(self.grid, MAX_GRID):
             if not 0 < n <= top:
-                raise LaunchError(f"grid {self.grid} is out of range")
+                raise LaunchError(f"grid {self.grid} is out of range: at least 1, at most {MAX_GRID}")
         self.threads = self.block[0] * self.block[1] * self.block[2]
         if not 0 < self.threads <= MAX_THREADS:
             raise LaunchError(f"a block of {self.threads} threads")
