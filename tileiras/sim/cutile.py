@@ -389,9 +389,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _launched_at(error: BaseException) -> str:
     """Where the program called what ended in `error`: the last of its lines before this package's."""
     import traceback
+    from itertools import pairwise
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<")]
-    for before, frame in reversed(list(zip(frames, frames[1:]))):
+    for before, frame in reversed(list(pairwise(frames))):
         if frame.filename.startswith(ours) and not before.filename.startswith(ours):
             return f"\n  launched at {before.filename}:{before.lineno}"
     return ""
