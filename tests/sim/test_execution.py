@@ -403,6 +403,7 @@ def test_the_faulting_thread_is_named():
         run(TID + "mov.u32 %r2, %ctaid.y; setp.eq.u32 %p1, %r1, 17; setp.eq.and.u32 %p1, %r2, 2, %p1;"
             "@%p1 add.s64 %d3, %d3, 4096; st.global.u32 [%d3], 1;", grid=(1, 4))
     assert caught.value.ctaid == (0, 2, 0) and caught.value.tid == (17, 0, 0)
+    assert (caught.value.warp, caught.value.lane) == (0, 17) and "warp 0 lane 17" in str(caught.value)
 
 
 def test_strict_launches_refuse_arithmetic_without_a_value():

@@ -71,7 +71,8 @@ def test_unordered_accesses_of_shared_memory(way):
     given, taken = UNORDERED[way]
     found = findings(HANDED.replace("GIVEN", given).replace("TAKEN", taken))
     assert [type(e) for e in found] == [DataRace]
-    assert "warp 1 reads byte" in str(found[0]) and found[0].tid == (32, 0, 0) and found[0].line and found[0].kernel == "k"
+    assert (found[0].tid, found[0].warp, found[0].lane) == ((32, 0, 0), 1, 0)
+    assert "warp 1 reads byte" in str(found[0]) and found[0].line and found[0].kernel == "k"
 
 
 def test_a_barrier_of_two_warps_orders_those_two():

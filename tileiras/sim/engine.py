@@ -366,7 +366,7 @@ class Engine:
         """Say where an error happened."""
         st = self.st
         module = st.program.module
-        ctaid = tid = None
+        ctaid = tid = warp = lane = None
         thread = error.thread
         if thread is None and st.active.any():
             thread = int(np.argmax(st.active))
@@ -374,6 +374,7 @@ class Engine:
             launch = st.launch
             ctaid = launch.ctaid(st.first + thread // st.padded)
             tid = launch.unflatten(thread % st.padded, launch.block)
+            warp, lane = divmod(thread % st.padded, 32)
         text = module.lines[line - 1].strip() if 0 < line <= len(module.lines) else ""
-        error.locate(kernel=st.program.entry.name, ctaid=ctaid, tid=tid, line=line, text=text,
-                     source=module.source_of(line))
+        error.locate(kernel=st.program.entry.name, ctaid=ctaid, tid=tid, warp=warp, lane=lane, line=line,
+                     text=text, source=module.source_of(line))

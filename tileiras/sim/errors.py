@@ -13,7 +13,8 @@ class SimulationError(TileirasError):
     """A fault found while simulating PTX.
 
     Attributes: `kind` (a short word, as "out-of-bounds"), `kernel`, `ctaid` and `tid` (x, y, z; None where they don't
-    apply), `line` (1-based PTX line), `text` (that line), `source` (file:line of the user's program, from `.loc`)."""
+    apply), `warp` in its block and `lane` in its warp, `line` (1-based PTX line), `text` (that line), `source` (file:line of
+    the user's program, from `.loc`)."""
 
     kind = "fault"
 
@@ -24,20 +25,24 @@ class SimulationError(TileirasError):
         self.kernel: str | None = None
         self.ctaid: tuple[int, int, int] | None = None
         self.tid: tuple[int, int, int] | None = None
+        self.warp: int | None = None
+        self.lane: int | None = None
         self.line: int | None = None
         self.text: str | None = None
         self.source: str | None = None
         self.findings: list[SimulationError] = []       # what was found before this ended the run
 
-    def locate(self, *, kernel=None, ctaid=None, tid=None, line=None, text=None, source=None) -> None:
+    def locate(self, *, kernel=None, ctaid=None, tid=None, warp=None, lane=None, line=None, text=None, source=None) -> None:
         """Fill in where it happened and rebuild the message."""
-        self.kernel, self.ctaid, self.tid = kernel, ctaid, tid
+        self.kernel, self.ctaid, self.tid, self.warp, self.lane = kernel, ctaid, tid, warp, lane
         self.line, self.text, self.source = line, text, source
         where = [f"kernel {kernel}"] if kernel else []
         if ctaid is not None:
             where.append(f"ctaid {ctaid}")
         if tid is not None:
             where.append(f"tid {tid}")
+        if warp is not None:
+            where.append(f"warp {warp} lane {lane}")
         if source:
             where.append(f"source {source}")
         message = f"{self.kind}: {self.detail}"
