@@ -17,16 +17,12 @@ if TYPE_CHECKING:
 DEFAULT_GPU = "sm_100"
 """The original assembler's default when no `--gpu-name` is given (spec 01-driver/04)."""
 
-PTX_LANGUAGE_VERSION = (9, 2)
-"""The first PTX ISA with `.language`, which marks a kernel as launched by tile grid."""
-
 LLVM_PTX_FEATURE = "+ptx90"
 """The newest PTX ISA that LLVM 22 prints; its own defaults per SM are too old for TMA and 256-bit loads."""
 
 MAX_PARAMETER_BYTES = 32764
 """Kernel parameter space: ptxas 13.5 takes this much on every SM and refuses one byte more."""
 
-WARP_SIZE = 32
 MAX_REGISTERS_PER_THREAD = 255
 REGISTERS_PER_SM = 65536
 MAX_THREADS_PER_CTA = 1024
@@ -127,16 +123,6 @@ class Target:
     def tile_block_sreg(self) -> str:
         """The special register holding the tile block id: a launch counts clusters where clusters exist."""
         return "clusterid" if self.has_clusters else "ctaid"
-
-    @property
-    def num_tile_blocks_sreg(self) -> str:
-        """The special register holding the tile grid's extent."""
-        return "nclusterid" if self.has_clusters else "nctaid"
-
-    @property
-    def mma_f16_k(self) -> int:
-        """K of the f16 `mma.sync.m16n8kK`."""
-        return 16 if self.has_f16_mma_k16 else 8
 
     def __str__(self) -> str:
         return self.name

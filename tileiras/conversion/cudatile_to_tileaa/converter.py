@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.conversion.cudatile_to_tileaa.registry import LOWERINGS
-from tileiras.conversion.cudatile_to_tileaa.types import convert_type, text
+from tileiras.conversion.cudatile_to_tileaa.types import convert_type
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.cuda_tile.debug import render_location
 from tileiras.errors import CompileError
@@ -127,8 +127,3 @@ class Converter:
 def location_text(op: Operation | None) -> str | None:
     """An op's source position as `"file":line:col`, if it is known."""
     return None if op is None else render_location(op.location)
-
-
-def enum_text(attr: Any, default: str) -> Attribute:
-    """An enumeration attribute's mnemonic as a string attribute."""
-    return text(default if attr is None else attr.value)

@@ -87,11 +87,6 @@ def shuffle_lanes(low: Lowering, v: SSAValue, lane: int | SSAValue) -> SSAValue:
     return from_words(b, words, v.type)
 
 
-def as_vector(b: Builder, xs: Sequence[SSAValue] | SSAValue) -> SSAValue:
-    """One vector of a list of scalars (a vector stays)."""
-    return xs if isinstance(xs, SSAValue) else b.pack(xs)
-
-
 def rename(low: Lowering, v: SSAValue, result: SSAValue, mapping: Sequence[int]) -> None:
     """Set `result` to `v` with register r = source register mapping[r], in the form that `v` has."""
     if low.has_list(v):

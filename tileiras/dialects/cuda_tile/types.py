@@ -105,10 +105,6 @@ class PointerType(CudaTileType):
         return self.data[0]
 
     @property
-    def pointee_type(self) -> Attribute:
-        return self.data[0]
-
-    @property
     def ptr_attr(self) -> str | None:
         """The 13.4 pointer attribute (`none`), or None where the type has no such attribute."""
         return self.data[1]
