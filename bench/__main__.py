@@ -116,7 +116,7 @@ def measure(names: list[str], targets: list[str], level: int, repeat: int, origi
                 with tempfile.TemporaryDirectory() as folder:
                     peak = peak_bytes([*commands[who], "-o", os.path.join(folder, "kernel.cubin")])
                 row[who] = {"seconds": outcome.seconds if outcome.cubin else None, "peak": peak,
-                            "message": outcome.message[:500] if not outcome.cubin else "",
+                            "message": outcome.message.replace(f"{ROOT}/", "")[:500] if not outcome.cubin else "",
                             "code": dataclasses.asdict(facts) if facts else None}
             rows.append(row)
             jobs.append([path, target, level])

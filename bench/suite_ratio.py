@@ -18,10 +18,9 @@ import sys
 from typing import Any
 
 from bench import table
-from bench.__main__ import milliseconds, progress, reference_command, run, two
+from bench.__main__ import ROOT, milliseconds, progress, reference_command, run, two
 from tests.kernels import runner
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 MEDIAN_GOAL, WORST_GOAL = 4.0, 10.0
 
 
@@ -32,7 +31,7 @@ def measure(name: str, commands: dict[str, list[str]], again: float) -> dict[str
         for who, command in commands.items():
             done = run(command)
             if done.cubin is None:
-                return {"case": name, "failed": who, "message": done.message[:300]}
+                return {"case": name, "failed": who, "message": done.message.replace(f"{ROOT}/", "")[:300]}
             seconds[who].append(done.seconds)
         if turn == 0 and seconds["ours"][0] <= again * seconds["original"][0]:
             break
