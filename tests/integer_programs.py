@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, IntegerType, NoneAttr, StringAttr, TensorType
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Region, SSAValue
 
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
@@ -164,7 +164,7 @@ class Program:
         self.rng = random.Random(seed)
         self.block = Block(arg_types=[I32, I32, I64, F32_PTR])
         self.func = aa.Func.make((), (), {"sym_name": StringAttr("f")}, [Region(self.block)])
-        self.values = list(self.block.args)
+        self.values: list[SSAValue] = list(self.block.args)
         self.divisors = [self.rng.choice((1, 4, 16)) for _ in range(4)]
         self.least = self.rng.choice((None, 0))
         for i, arg in enumerate(self.block.args):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def test_prefixes(shape: tuple[int, ...], dim: int, kind: str, reverse: bool) ->
 def test_narrow_and_wide_elements() -> None:
     cases = ((np.float16, arith.Addf), (np.float64, arith.Addf), (np.int8, arith.Addi), (np.int64, arith.Muli))
     for dtype, cls in cases:
-        x = (np.arange(256) % 3).astype(dtype) if cls is not arith.Muli else np.full(256, -1, dtype)
+        x: Any = (np.arange(256) % 3).astype(dtype) if cls is not arith.Muli else np.full(256, -1, dtype)
         [y] = run([Tile(x, blocked((256,), 4, 2))], lambda v, cls=cls: [scan_op(v, 0, False, one(cls))], 4, [dtype])
         np.testing.assert_array_equal(np.cumprod(x) if cls is arith.Muli else np.cumsum(x, dtype=dtype), y)
 

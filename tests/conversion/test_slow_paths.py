@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ ULP = {"f32": {"sin": 2, "cos": 2, "tan": 4}, "f64": {"sin": 2, "cos": 2, "tan":
 def arguments(t: str) -> np.ndarray:
     """Groups of four, the registers of a thread: none large, one large, all large; around the bounds; infinities and NaN."""
     rng = np.random.default_rng(3)
-    dtype = np.float32 if t == "f32" else np.float64
+    dtype: Any = np.float32 if t == "f32" else np.float64
     bound = dtype(GUARDS["__nv_sinf" if t == "f32" else "__nv_sin"].bound)
     small = rng.uniform(-100, 100, 64).astype(dtype)
     mixed = rng.uniform(-100, 100, 64).astype(dtype)

@@ -41,7 +41,7 @@ correctly rounded result; from the exact one it is half an ulp more."""
 
 def integers(x: np.ndarray, element: str, signed: bool) -> list[int]:
     """The numbers that integers in memory mean."""
-    values = [int(v) for v in (x.astype(np.int8) if element == "i4" else x).tolist()]
+    values = [int(v) for v in (x.astype(np.int8) if element == "i4" else x)]
     top = 1 << BITS[element]
     return [v - top if signed and v >= top // 2 else v + top if not signed and v < 0 else v for v in (v % top for v in values)]
 
