@@ -10,6 +10,7 @@ Expected notes and remarks are skipped: this project attaches none to errors.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from tileiras.dialects.cuda_tile.ops import Module
 from tileiras.dialects.cuda_tile.verify import Verifier
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
 from tileiras.dialects.cuda_tile.verify_hints import FAILED, hint_problems
-from tileiras.errors import TileirasError
+from tileiras.errors import TileirasError, UsageError
 
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
 _EXPECTED = re.compile(r"expected-(error|warning)(-re)? *(?:@([+-]\d+|above|below|unknown))? *\{\{(.*?)\}\}(?!\}) *$")
@@ -197,3 +198,11 @@ def check(text: str, file_name: str = "-", settings: Settings | None = None) -> 
     out = [f"{file_name}:{expected.line}: expected {expected.severity} \"{expected.text}\" was not produced"
            for expected, _, met in outcomes if not met]
     return out + [f"{file_name}:{c.line}: unexpected {c.severity}: {c.message}" for c in unannounced]
+
+
+def say(text: str, file_name: str, settings: Settings) -> int:
+    """Print what is wrong with a text's diagnostics (see `check`); a tool's exit code."""
+    wrong = check(text, file_name, settings)
+    for line in wrong:
+        print(line, file=sys.stderr)
+    return UsageError.exit_code if wrong else 0

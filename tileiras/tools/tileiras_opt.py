@@ -204,13 +204,10 @@ def _holds_cuda_tile(module: Any) -> bool:
 
 
 def _verify_diagnostics(data: bytes, given: argparse.Namespace, extra_ops: Mapping[str, Any] | None) -> int:
-    from tileiras.tools.diagnostics import Settings, check
+    from tileiras.tools.diagnostics import Settings, say
 
     then = None if not (given.passes or given.canonicalize) else lambda ops: run_passes(_program(ops), given)
-    wrong = check(data.decode(), given.input, Settings(extra_ops or {}, given.Wunsupported_hints, given.Werr_hints, then))
-    for line in wrong:
-        print(line, file=sys.stderr)
-    return UsageError.exit_code if wrong else 0
+    return say(data.decode(), given.input, Settings(extra_ops or {}, given.Wunsupported_hints, given.Werr_hints, then))
 
 
 def _say_hints(module: Any, given: argparse.Namespace) -> None:

@@ -110,15 +110,6 @@ def writer(version_text: str | None) -> Callable[[list[Any]], None]:
     return translate
 
 
-def _verify_diagnostics(given: argparse.Namespace, text: str, extra_ops: Mapping[str, Any] | None) -> int:
-    from tileiras.tools.diagnostics import Settings, check
-
-    wrong = check(text, given.input, Settings(extra_ops or {}, then=writer(given.bytecode_version)))
-    for line in wrong:
-        print(line, file=sys.stderr)
-    return UsageError.exit_code if wrong else 0
-
-
 def main(arguments: list[str] | None = None, extra_ops: Mapping[str, Any] | None = None) -> int:
     """Run the command; its exit code. `extra_ops`: more ops than the dialect's, by their name without `cuda_tile.`."""
     from tileiras.dialects.cuda_tile import edition
@@ -140,7 +131,9 @@ def _run(given: argparse.Namespace, extra_ops: Mapping[str, Any] | None) -> int:
         parts = [data]
         if given.kind != "cudatilebc-to-mlir":
             if given.verify_diagnostics:
-                return _verify_diagnostics(given, data.decode(), extra_ops)
+                from tileiras.tools.diagnostics import Settings, say
+
+                return say(data.decode(), given.input, Settings(extra_ops or {}, then=writer(given.bytecode_version)))
             if given.split_input_file:
                 from tileiras.tools.diagnostics import split
 
