@@ -48,7 +48,7 @@ def compile(bytecode: bytes | bytearray | memoryview, gpu_name: str = "sm_90", o
     """
     from tileiras.compiler import compile_module
     from tileiras.driver.options import CompileOptions
-    from tileiras.driver.targets import find_target
+    from tileiras.machine.targets import find_target
 
     options = CompileOptions(find_target(gpu_name), opt_level, lineinfo, device_debug, sanitize, emit,
                              verify_each=verify_each)

@@ -53,7 +53,7 @@ def launch(kernel: Any, grid: int | Sequence[int], args: Sequence[Any], *, gpu_n
         bytecode, flat, called = bytes(kernel), list(args), None
         level = 3 if opt_level is None else opt_level
     else:
-        from tileiras.driver.targets import find_target
+        from tileiras.machine.targets import find_target
         from tileiras.sim import cutile
         find_target(gpu_name)                # before the frontend, which asks for less
         exported = cutile.export(kernel, args, gpu_name)

@@ -1,7 +1,7 @@
 """LLVM IR kernels that the tests of code generation share."""
 from __future__ import annotations
 
-from tileiras.driver.targets import Target
+from tileiras.machine.targets import Target
 
 
 def vector_op(target: Target, value: str = "%s = fadd float %x, %y", declarations: str = "", name: str = "vadd") -> str:

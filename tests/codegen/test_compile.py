@@ -9,8 +9,8 @@ import pytest
 
 from tests.codegen import programs
 from tileiras.codegen import client, compile_llvm, compile_llvm_to_ptx, ptxas
-from tileiras.driver.targets import TARGETS, Target, find_target
 from tileiras.errors import CompileError
+from tileiras.machine.targets import TARGETS, Target, find_target
 
 EM_CUDA = 190
 SM90 = find_target("sm_90")

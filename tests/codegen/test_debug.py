@@ -25,7 +25,7 @@ from tileiras.dialects.cuda_tile.debug import (
     source_position,
 )
 from tileiras.driver.options import CompileOptions
-from tileiras.driver.targets import find_target
+from tileiras.machine.targets import find_target
 from tileiras.pipeline import run
 from tileiras.tools.tileirdisasm import disassemble
 

@@ -6,8 +6,8 @@ import pytest
 from tests.codegen import programs
 from tileiras.codegen import compile_llvm_to_ptx
 from tileiras.codegen.gate import INTRINSIC_RULES, check, problems
-from tileiras.driver.targets import TARGETS, Target, find_target
 from tileiras.errors import CompileError
+from tileiras.machine.targets import TARGETS, Target, find_target
 
 SM75, SM80, SM90, SM100 = (find_target(f"sm_{n}") for n in (75, 80, 90, 100))
 

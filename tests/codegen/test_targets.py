@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from tileiras.codegen import toolchain
-from tileiras.driver.targets import TARGETS, Target, find_target
 from tileiras.errors import ConfigError
+from tileiras.machine.targets import TARGETS, Target, find_target
 
 REGISTERS = (".reg .pred p; .reg .b16 h<8>; .reg .b32 r<16>; .reg .b64 q<8>; .reg .f32 f<8>; .reg .f64 d<8>; "
              ".reg .b128 w; .shared .align 128 .b8 s[1024];")

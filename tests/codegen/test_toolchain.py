@@ -10,8 +10,8 @@ import pytest
 
 from tests.codegen import programs
 from tileiras.codegen import compile_llvm, ptxas, toolchain
-from tileiras.driver.targets import find_target
 from tileiras.errors import CompileError
+from tileiras.machine.targets import find_target
 
 SM90 = find_target("sm_90")
 

@@ -45,8 +45,8 @@ from tileiras.conversion.tileas_to_llvm.core import HANDLERS, Lowering, storage_
 from tileiras.dialects import arith, llvm
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import with_layout
-from tileiras.driver.targets import find_target
 from tileiras.layout.linear import LinearLayout
+from tileiras.machine.targets import find_target
 
 OPS = {op.name: op for op in arith.ARITH_OPS + arith.MATH_OPS}
 TYPES: dict[str, Attribute] = {

@@ -8,7 +8,7 @@ from tests.conversion import reference as ref
 from tests.conversion.harness import Case
 from tests.conversion.test_casts import NARROW, WIDE, verify
 from tests.conversion.test_float_ops import BINARY, FLOATS, OPERANDS, check, draw, exact
-from tileiras.driver.targets import target_names
+from tileiras.machine.targets import target_names
 
 pytestmark = pytest.mark.slow
 COUNT = 4000

@@ -14,12 +14,12 @@ from tests.conversion.tiles import TYPES, Tile, run, tensor
 from tileiras.conversion.tileaa_to_tileas.dots import fma_layout
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import AllocTensor, BufferType, SharedLayoutAttr, StoreShared
-from tileiras.driver.targets import find_target
 from tileiras.layout.atoms import ATOMS, MmaAtom, dot_layouts
 from tileiras.layout.atoms import choose_atom as find_atom
 from tileiras.layout.linear import blocked
 from tileiras.layout.operands import operand_buffer
 from tileiras.layout.shared import SharedLayout
+from tileiras.machine.targets import find_target
 
 NUMPY = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f64": np.float64, "s8": np.int8,
          "u8": np.uint8, "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "f32": np.float32, "s32": np.int32}

@@ -18,7 +18,7 @@ from tests.interp import build
 from tests.interp.build import TOKEN, WEAK, Kernel, pointer, tile
 from tileiras.bytecode import read, write
 from tileiras.dialects.cuda_tile import attrs, ops, types
-from tileiras.driver.targets import TARGETS
+from tileiras.machine.targets import TARGETS
 from tileiras.sim import simulate
 
 E5M3 = types.Float8E5M3FNUType()

@@ -12,7 +12,7 @@ import tileiras
 from tests.interp.build import Kernel, pointer
 from tileiras.bytecode import write
 from tileiras.dialects.cuda_tile import attrs, ops
-from tileiras.driver.targets import TARGETS, find_target
+from tileiras.machine.targets import TARGETS, find_target
 from tileiras.sim import simulate
 
 

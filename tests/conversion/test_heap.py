@@ -13,7 +13,7 @@ import tileiras
 from tests.interp.build import TOKEN, WEAK, Kernel, pointer, tile
 from tileiras.bytecode import write
 from tileiras.dialects.cuda_tile import attrs, ops
-from tileiras.driver.targets import TARGETS
+from tileiras.machine.targets import TARGETS
 from tileiras.sim import simulate
 
 WEAKLY = {"memory_ordering_semantics": WEAK}

@@ -12,7 +12,7 @@ import tileiras
 from tests.interp.build import ARRAYS, TOKEN, WEAK, Kernel, pointer, tile
 from tileiras.bytecode import write
 from tileiras.dialects.cuda_tile import ops
-from tileiras.driver.targets import find_target
+from tileiras.machine.targets import find_target
 from tileiras.sim import simulate
 
 WEAKLY = {"memory_ordering_semantics": WEAK}

@@ -21,7 +21,7 @@ from tests.conversion.test_memory_order import ROWS, SCOPES, semantics
 from tests.interp.build import ARRAYS, TOKEN, WEAK, Kernel, pointer, tile
 from tileiras.bytecode import write
 from tileiras.dialects.cuda_tile import attrs, ops, types
-from tileiras.driver.targets import TARGETS
+from tileiras.machine.targets import TARGETS
 from tileiras.sim import simulate
 
 LOADS = [("weak", None), *itertools.product(("relaxed", "acquire"), SCOPES)]

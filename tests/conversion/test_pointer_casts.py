@@ -15,8 +15,8 @@ from tileiras.conversion.tileas_to_llvm.core import HANDLERS, Lowering
 from tileiras.dialects import arith, llvm
 from tileiras.dialects.nv_tileaa import PtrType
 from tileiras.dialects.nv_tileas import OPS, with_layout
-from tileiras.driver.targets import find_target
 from tileiras.layout.linear import LinearLayout
+from tileiras.machine.targets import find_target
 
 assert harness.HANDLERS is HANDLERS       # importing the harness registers the lowerings
 

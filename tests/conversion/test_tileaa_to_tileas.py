@@ -11,7 +11,7 @@ from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.shared_memory import plan_shared_memory
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
-from tileiras.driver.targets import find_target
+from tileiras.machine.targets import find_target
 from tileiras.pipeline import run
 
 

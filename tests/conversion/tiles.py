@@ -32,8 +32,8 @@ from tileiras.conversion.tileas_to_llvm.core import Lowering
 from tileiras.conversion.tileas_to_llvm.shared_memory import plan_shared_memory
 from tileiras.dialects import llvm, nv_tileas
 from tileiras.dialects.nv_tileas import LayoutAttr
-from tileiras.driver.targets import find_target
 from tileiras.layout.linear import LinearLayout
+from tileiras.machine.targets import find_target
 
 TYPES: dict[Any, Attribute] = {
     np.dtype(np.float16): Float16Type(), np.dtype(np.float32): Float32Type(), np.dtype(np.float64): Float64Type(),

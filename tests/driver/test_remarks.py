@@ -12,7 +12,7 @@ from tileiras.driver import main as driver
 from tileiras.driver.command_line import parse
 from tileiras.driver.options import CompileOptions
 from tileiras.driver.remarks import as_text, as_yaml, resource_remarks, wanted
-from tileiras.driver.targets import find_target
+from tileiras.machine.targets import find_target
 from tileiras.pipeline import run
 from tileiras.remarks import Remark
 from tileiras.tools.tileiras_translate import to_bytecode

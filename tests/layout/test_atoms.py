@@ -5,8 +5,8 @@ import pytest
 
 from tests.conversion.mma import a_place, b_place, c_place
 from tileiras.codegen.compile import compile_llvm
-from tileiras.driver.targets import find_target
 from tileiras.layout.atoms import ATOMS, BITS, MmaAtom, choose_atom, dot_layouts, has_atom, split_warps
+from tileiras.machine.targets import find_target
 
 
 @pytest.mark.parametrize("atom", ATOMS, ids=[a.intrinsic for a in ATOMS])

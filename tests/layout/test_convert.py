@@ -6,12 +6,12 @@ import random
 import pytest
 
 from tests.conversion.test_moves import any_layout
-from tileiras.driver.targets import find_target
 from tileiras.layout.atoms import choose_atom, dot_layouts
 from tileiras.layout.convert import Noop, RegisterPermute, ThroughShared, plan_conversion
 from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LinearLayout, blocked
 from tileiras.layout.shuffle import WarpShuffle, apply_shuffle, plan_shuffle
+from tileiras.machine.targets import find_target
 
 
 @pytest.mark.parametrize("seed", range(150))

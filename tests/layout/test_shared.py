@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tests.conversion.test_moves import any_layout
-from tileiras.driver.targets import find_target
 from tileiras.layout.atoms import choose_atom, dot_layouts
 from tileiras.layout.linear import LinearLayout, blocked
 from tileiras.layout.operands import ldmatrix_plan, operand_buffer
 from tileiras.layout.shared import SharedLayout, access, bank_conflicts, between, vector_width
+from tileiras.machine.targets import find_target
 
 
 def counted_conflicts(layout: LinearLayout, shared: SharedLayout, elem_bytes: int) -> int:

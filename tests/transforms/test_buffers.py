@@ -18,9 +18,9 @@ from tileiras.dialects.nv_tileas import (
     SharedLayoutAttr,
     StoreShared,
 )
-from tileiras.driver.targets import find_target
 from tileiras.layout.linear import blocked
 from tileiras.layout.shared import SharedLayout
+from tileiras.machine.targets import find_target
 from tileiras.transforms import hoist_buffers, share_buffers
 
 

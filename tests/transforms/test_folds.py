@@ -22,7 +22,7 @@ from tileiras.conversion.cudatile_to_tileaa import convert
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.driver.options import CompileOptions
-from tileiras.driver.targets import find_target
+from tileiras.machine.targets import find_target
 from tileiras.sim import simulate
 from tileiras.transforms import dce, simplify
 from tileiras.transforms.rules import constant_attr

@@ -9,8 +9,8 @@ from tileiras.codegen import client, gate
 from tileiras.codegen.location_table import StandIns, complete, read_table, restore_names, without_text
 from tileiras.codegen.ptx_fixup import PTX_VERSION, empty_ptx, fix_ptx
 from tileiras.codegen.resources import Entry, entries_of_ptx, static_shared_bytes, with_resources
-from tileiras.driver.targets import MAX_PARAMETER_BYTES, Target, find_target
 from tileiras.errors import CompileError
+from tileiras.machine.targets import MAX_PARAMETER_BYTES, Target, find_target
 
 TimingSink = Callable[[str, float], None]
 """Called with a phase's name and its seconds."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from tileiras.driver.targets import TARGETS, Target
 from tileiras.errors import CompileError
+from tileiras.machine.targets import TARGETS, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

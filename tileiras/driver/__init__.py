@@ -1,1 +1,1 @@
-"""The command line and everything a compilation is told from outside: targets, options, exit codes."""
+"""The command line and everything a compilation is told from outside: options, exit codes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tileiras.driver.targets import target_names
+from tileiras.machine.targets import target_names
 
 FLAG, VALUE, INTEGER, CHOICE = "flag", "value", "integer", "choice"
 _TRUE = ("", "true", "TRUE", "True", "1")

@@ -115,7 +115,7 @@ def _compile(line: CommandLine) -> int:
 
 def _start_worker(emit: str, gpu_name: str, opt_level: object) -> None:
     """Start LLVM's process before the compiler itself is imported, so that both load side by side."""
-    from tileiras.driver.targets import TARGETS
+    from tileiras.machine.targets import TARGETS
 
     target = next((t for t in TARGETS if t.name == gpu_name), None)
     if emit in ("cubin", "ptx") and target is not None and opt_level in (0, 1, 2, 3):
@@ -135,7 +135,7 @@ def check_magic(bytecode: bytes) -> None:
 
 def _options(line: CommandLine) -> CompileOptions:
     from tileiras.driver.options import ALL_PASSES, CompileOptions
-    from tileiras.driver.targets import find_target
+    from tileiras.machine.targets import find_target
 
     print_after = tuple(name for name in line.text("print-ir-after").split(",") if name)
     if line.flag("print-ir-after-all"):

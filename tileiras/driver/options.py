@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tileiras.driver.targets import Target, find_target
 from tileiras.errors import ConfigError
+from tileiras.machine.targets import Target, find_target
 
 if TYPE_CHECKING:
     from tileiras.remarks import Remark

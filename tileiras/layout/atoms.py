@@ -130,7 +130,7 @@ def choose_atom(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int,
                 signed_a: bool = True, signed_b: bool = True) -> MmaAtom | None:
     """The instruction for a tile product (m x k) x (k x n), or None: multiply and add by ordinary arithmetic.
 
-    target: what the SM can do (driver/targets.py). a, b, acc: element types as the IR prints them (f16, bf16, tf32, f32,
+    target: what the SM can do (machine/targets.py). a, b, acc: element types as the IR prints them (f16, bf16, tf32, f32,
     f64, i8, f8E4M3FN, f8E5M2; acc also i32). None when no type fits on this target, k is smaller than every atom's or
     the tile is too small. A tile of fewer rows or columns than the atom has is held and computed in copies. 8-bit
     floats on an SM without their own instruction give the f16 atom with `widen` = "f16": the conversion loses

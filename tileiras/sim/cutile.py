@@ -308,7 +308,7 @@ def install(gpu_name: str | None = None, **options: Any) -> None:
     import cuda.tile as ct
     from cuda.tile import _cext
 
-    from tileiras.driver.targets import find_target
+    from tileiras.machine.targets import find_target
 
     name = gpu_name or os.environ.get("TILEIRAS_SIM_GPU") or DEFAULT_GPU
     find_target(name)

@@ -144,7 +144,7 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
     from tileiras.dialects.cuda_tile.debug import render_location
     from tileiras.dialects.cuda_tile.verify_error import InvalidOp
     from tileiras.driver.options import CompileOptions
-    from tileiras.driver.targets import find_target
+    from tileiras.machine.targets import find_target
     from tileiras.pipeline import LEVELS, PIPELINE, run
 
     target = find_target(given.gpu_name)
