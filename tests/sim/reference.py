@@ -25,9 +25,9 @@ import numpy as np
 
 from tests.kernels import runner
 from tileiras.layout.tensormap import TensorMap
-from tileiras.sim import descriptors
+from tileiras.sim.copy.tensormap import MapArgument
 from tileiras.sim.errors import DescriptorError
-from tileiras.sim.tensormap import MapArgument
+from tileiras.sim.matrix import descriptors
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ELEMENTS = {"i8": ("u8", 1), "f8E4M3FN": ("u8", 1), "f8E5M2": ("u8", 1), "f8E8M0FNU": ("u8", 1), "i16": ("u16", 2),

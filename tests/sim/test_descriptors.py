@@ -6,9 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
-from tileiras.sim import descriptors
-from tileiras.sim.descriptors import MatrixDescriptor, chunk_addresses, decode, encode, unpack
 from tileiras.sim.errors import DescriptorError
+from tileiras.sim.matrix import descriptors
+from tileiras.sim.matrix.descriptors import MatrixDescriptor, chunk_addresses, decode, encode, unpack
 
 
 def cute(shape: tuple, stride: tuple, index: int) -> int:

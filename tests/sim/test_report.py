@@ -6,7 +6,7 @@ import pytest
 
 from tests.sim.asynckit import kernel
 from tileiras.sim import BudgetExceeded, simulate
-from tileiras.sim.statistics import MACHINES
+from tileiras.sim.core.statistics import MACHINES
 
 SHARED = ".shared .align 16 .b8 s[16384];"
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.sim.ptxkit import kernel
 from tileiras.sim import InvalidInstruction, simulate
-from tileiras.sim.targets import missing, parse_target
+from tileiras.sim.ptx.targets import missing, parse_target
 
 # (opcode, a target that has it, one that doesn't): as ptxas takes and refuses them
 TARGETS = (

@@ -9,7 +9,7 @@ import pytest
 from tests.sim.asynckit import run
 from tileiras.layout.tensormap import ATOMICITIES, DRIVER_TYPES, ELEMENTS, TensorMap, TensorMapError, tiled
 from tileiras.sim import InvalidInstruction
-from tileiras.sim import tensormap as sim
+from tileiras.sim.copy import tensormap as sim
 from tileiras.sim.errors import DescriptorError
 
 CODES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz", "b4x16", "b4x16_p64",

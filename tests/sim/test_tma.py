@@ -9,7 +9,7 @@ import pytest
 
 from tests.sim import tmakit
 from tileiras.layout.tensormap import TensorMap, tiled
-from tileiras.sim import box, tensormap
+from tileiras.sim.copy import box, tensormap
 from tileiras.sim.errors import DescriptorError, Misaligned
 
 DTYPES = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "s32": np.int32, "u64": np.uint64, "s64": np.int64,

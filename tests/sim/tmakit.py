@@ -7,7 +7,7 @@ import numpy as np
 
 from tileiras.layout.tensormap import TensorMap
 from tileiras.sim import simulate
-from tileiras.sim.tensormap import MapArgument
+from tileiras.sim.copy.tensormap import MapArgument
 
 HEAD = """.version 8.7
 .target sm_100a

@@ -1,6 +1,7 @@
 """A functional PTX simulator in NumPy: what generated code computes, and what it does wrong, without a GPU."""
 from __future__ import annotations
 
+from tileiras.sim.copy.tensormap import MapArgument, tensor_map
 from tileiras.sim.errors import (
     BarrierError,
     BudgetExceeded,
@@ -23,8 +24,7 @@ from tileiras.sim.errors import (
     UnsupportedInstruction,
     UseAfterExit,
 )
-from tileiras.sim.launch import PointerTable, Progress, Report, simulate
-from tileiras.sim.tensormap import MapArgument, tensor_map
+from tileiras.sim.run.launch import PointerTable, Progress, Report, simulate
 
 __all__ = [
     "BarrierError",

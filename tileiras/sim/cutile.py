@@ -22,10 +22,10 @@ import numpy as np
 
 from tileiras.errors import ConfigError, TileirasError
 from tileiras.sim.errors import LaunchError
-from tileiras.sim.launch import PointerTable
+from tileiras.sim.run.launch import PointerTable
 
 if TYPE_CHECKING:
-    from tileiras.sim.launch import Report
+    from tileiras.sim.run.launch import Report
 
 ASSUMED_RANK = 5                  # strides and lengths of arrays with more dimensions aren't specialized
 DIVISOR = 16                      # bytes of strides and base addresses, elements of lengths

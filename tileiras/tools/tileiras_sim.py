@@ -164,7 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
         import numpy as np
 
         from tileiras.sim import Progress, simulate
-        from tileiras.sim.launch import DEFAULT_BUDGET
+        from tileiras.sim.run.launch import DEFAULT_BUDGET
 
         args = [_argument(a) for a in given.arg]
         start = time.perf_counter()

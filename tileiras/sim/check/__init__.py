@@ -1,0 +1,1 @@
+"""Who saw what: order between threads and engines, shadows of memory, values in flight."""

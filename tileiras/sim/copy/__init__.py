@@ -1,0 +1,1 @@
+"""Asynchronous copies: cp.async, bulk copies, tensor maps and their boxes."""

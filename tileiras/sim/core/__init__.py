@@ -1,0 +1,1 @@
+"""What every instruction rests on: decoding, registers, memories, counting."""

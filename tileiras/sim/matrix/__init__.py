@@ -1,0 +1,1 @@
+"""Matrix instructions of warps and warpgroups, and what they read."""

@@ -1,0 +1,1 @@
+"""Instructions that reach memory or other threads: loads, atomics, barriers, exchanges, calls."""

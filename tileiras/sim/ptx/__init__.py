@@ -1,0 +1,1 @@
+"""PTX text: its parser, its types, and which target has which instruction."""

@@ -1,0 +1,1 @@
+"""A launch from end to end: program, engine, report."""

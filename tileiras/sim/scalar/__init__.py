@@ -1,0 +1,1 @@
+"""Instructions on registers alone: arithmetic, conversions, special registers."""

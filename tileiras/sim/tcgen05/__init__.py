@@ -1,0 +1,1 @@
+"""The fifth tensor core: tensor memory, its products and its copies."""
