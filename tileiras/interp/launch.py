@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Generator, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from tileiras.interp.registry import integer
 
 PATIENCE = 64                   # meetings in a row before a block is set aside
 IDLE_ROUNDS = 64                # rounds of all blocks without a store before the launch counts as stuck
+WORD_MASK = (1 << 64) - 1       # tables hold negative numbers in two's complement
 MAX_ITERATIONS = 20_000_000     # loop iterations of a whole launch
 
 
@@ -78,7 +80,8 @@ def run(bytecode_or_module: bytes | Operation, kernel: str | None, grid: Sequenc
     """Execute a kernel over a grid of one to three extents.
 
     args: the launch parameters in the entry's order. For a pointer a NumPy array (a pointer to its memory, which is
-    written in place), an address, or None for null; for a scalar a number or a NumPy scalar.
+    written in place), an address, None for null, or a table of 64-bit words (`tileiras.sim.PointerTable`, which is what
+    a list of arrays becomes); for a scalar a number or a NumPy scalar.
     kernel: the entry's name; None where the module has only one.
     order: "forward", "backward", or a seed: blocks in a random order, interleaved at random where they meet.
     output: what print writes to. check_assumptions: false assumptions are errors.
@@ -121,9 +124,7 @@ def _bind(entry: Operation, args: Sequence[Any], memory: Memory) -> list[Any]:
     parameters = entry.regions[0].block.args
     if len(args) != len(parameters):
         raise InterpreterError(f"the kernel takes {len(parameters)} parameters, not {len(args)}")
-    arrays = [(i, a) for i, a in enumerate(args) if isinstance(a, np.ndarray) and _is_pointer(parameters[i].type)]
-    addresses = memory.place_arrays([a for _, a in arrays], [f"argument {i}" for i, _ in arrays])
-    placed = {i: address for (i, _), address in zip(arrays, addresses)}
+    placed = _place(args, [_is_pointer(p.type) for p in parameters], memory)
     values = []
     for i, (value, parameter) in enumerate(zip(args, parameters)):
         type_ = parameter.type
@@ -131,8 +132,10 @@ def _bind(entry: Operation, args: Sequence[Any], memory: Memory) -> list[Any]:
             raise InterpreterError(f"parameter {i} has type {type_}, which no launch can give")
         fmt = format_of(type_.element_type)
         if fmt is POINTER:
-            address = placed[i] if i in placed else 0 if value is None else int(value)
-            values.append(np.array(address, np.uint64))
+            if i not in placed and value is not None and not hasattr(value, "__index__"):
+                raise InterpreterError(f"parameter {i} is a pointer, not a {type(value).__name__}; pass an array, an address, "
+                                       "a table of words, or None")
+            values.append(np.array(placed[i] if i in placed else index(value or 0), np.uint64))
             continue
         if np.shape(value) != ():
             raise InterpreterError(f"parameter {i} is a scalar of {fmt.name}, not an array")
@@ -141,6 +144,23 @@ def _bind(entry: Operation, args: Sequence[Any], memory: Memory) -> list[Any]:
             given = given.view(fmt.dtype)
         values.append(given.astype(fmt.dtype))
     return values
+
+
+def _place(args: Sequence[Any], pointers: list[bool], memory: Memory) -> dict[int, int]:
+    """The addresses of the arrays and tables among the arguments, by parameter."""
+    arrays = [(i, f"argument {i}", a) for i, a in enumerate(args) if isinstance(a, np.ndarray) and pointers[i]]
+    tables = {i: list(a.words) for i, a in enumerate(args) if hasattr(a, "words") and pointers[i]}
+    listed = [(f"argument {i}, word {w}", word) for i, words in tables.items() for w, word in enumerate(words)
+              if isinstance(word, np.ndarray)]
+    addresses = memory.place_arrays([a for *_, a in arrays] + [a for _, a in listed],
+                                    [name for _, name, _ in arrays] + [name for name, _ in listed])
+    placed = {i: address for (i, *_), address in zip(arrays, addresses)}
+    of_listed = iter(addresses[len(arrays):])
+    for i, words in tables.items():
+        flat = [next(of_listed) if isinstance(word, np.ndarray) else int(word) for word in words]
+        data = np.array([n & WORD_MASK for n in flat], np.uint64).view(np.uint8)
+        placed[i] = memory.allocate(len(data), f"the table of argument {i}", data=data).start
+    return placed
 
 
 def _is_pointer(type_: Any) -> bool:

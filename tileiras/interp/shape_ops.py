@@ -7,6 +7,7 @@ import numpy as np
 
 from tileiras.dialects.cuda_tile.attrs import BoundedAttr, DivByAttr, SameElementsAttr
 from tileiras.dialects.cuda_tile.dense import element_bytes, is_splat, significant_bits
+from tileiras.dialects.cuda_tile.memory_ops import MakeTensorView
 from tileiras.interp import integers
 from tileiras.interp.convert import from_bits
 from tileiras.interp.errors import InterpreterError
@@ -130,8 +131,11 @@ def join_tokens(op: Any) -> Run:
 
 @meaning("assume", block=True, elementwise=True)
 def assume(op: Any) -> Run:
-    """The value itself. A false assumption makes the program undefined: it is an error here."""
+    """The value itself. A false assumption makes the program undefined: it is an error here, but for the stride of a
+    dimension of length 1, which no address depends on: frontends call a unit stride there divisible by 16 bytes."""
     predicate = op.predicate
+    if _only_strides_of_length_one(op):
+        return lambda block, value: value
     tile = hasattr(first_operand_type(op), "shape") and hasattr(first_operand_type(op), "element_type")
 
     def holds(value: Any) -> bool:
@@ -155,6 +159,23 @@ def assume(op: Any) -> Run:
             raise InterpreterError(f"the assumption {predicate} is false")
         return value
     return run
+
+
+def _only_strides_of_length_one(op: Any) -> bool:
+    """Whether the result is used as nothing but strides of tensor views along dimensions that are 1 long."""
+    uses = list(op.result.uses)
+    return bool(uses) and all(isinstance(use.operation, MakeTensorView) and _length_along(use) == 1 for use in uses)
+
+
+def _length_along(use: Any) -> int | None:
+    """The static length of the dimension whose stride the use gives; None for other operands and unknown lengths."""
+    view = use.operation
+    at = use.index - (1 + len(view.dynamicShape))
+    if at < 0:
+        return None
+    type_ = view.result.type
+    dynamic = [d for d, stride in enumerate(type_.strides) if stride is None]
+    return type_.shape[dynamic[at]]
 
 
 def _same_elements(value: Any, groups: tuple[int, ...]) -> bool:
