@@ -113,12 +113,9 @@ def stage_text(bytecode: bytes, options: CompileOptions, stage: str) -> str:
         if stage != DIALECT_STAGES[0]:
             from tileiras.pipeline import run
             module = run(module, options.target, options, stop_at=stage, after=options.after_pass)
+        from tileiras.dialects.module_text import module_text
+
         return module_text(module)
-
-
-def module_text(module: Any) -> str:
-    """A module as MLIR text, cuda_tile in its own syntax."""
-    return f"{str(module).rstrip()}\n"
 
 
 def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:

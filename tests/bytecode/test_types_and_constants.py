@@ -11,7 +11,6 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.bytecode import read, write
-from tileiras.bytecode.attributes import float_from_bits, float_to_bits
 from tileiras.bytecode.types import SIMPLE
 from tileiras.bytecode.version import SUPPORTED_VERSIONS
 from tileiras.dialects.cuda_tile import ops
@@ -23,6 +22,8 @@ from tileiras.dialects.cuda_tile.debug import (
     DISubprogramAttr,
     render_location,
 )
+from tileiras.dialects.cuda_tile.dense import element_patterns, is_splat
+from tileiras.dialects.cuda_tile.float_bits import float_from_bits, float_to_bits
 from tileiras.dialects.cuda_tile.op import CudaTileOp
 from tileiras.dialects.cuda_tile.types import (
     GatherScatterViewType,
@@ -155,8 +156,8 @@ def test_float_patterns(type_: Any, value: float, bits: int) -> None:
 ])
 def test_constants_are_taken_apart(type_: TileType, raw: bytes, patterns: tuple[int, ...], splat: bool) -> None:
     constant = DenseElementsAttr(type_, raw)
-    assert constant.bits == patterns
-    assert constant.is_splat == splat
+    assert element_patterns(constant) == patterns
+    assert is_splat(constant) == splat
 
 
 def constant_file(type_of: Any, raw: bytes) -> bytes:

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Region
 
 from tileiras.conversion.cudatile_to_tileaa import convert
-from tileiras.conversion.cudatile_to_tileaa.registry import LOWERINGS
+from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS
 from tileiras.dialects.cuda_tile import attrs, ops, types
 from tileiras.errors import CompileError
 

@@ -16,6 +16,7 @@ from tileiras.dialects.cuda_tile.asm_numbers import bits_of_text
 from tileiras.dialects.cuda_tile.asm_parse import TextError, TextReader, parse_module
 from tileiras.dialects.cuda_tile.asm_print import constant_text, print_contents, print_module
 from tileiras.dialects.cuda_tile.asm_values import float_text, quoted
+from tileiras.dialects.cuda_tile.dense import element_patterns
 from tileiras.dialects.cuda_tile.ops import OPS
 from tileiras.dialects.cuda_tile.verify import verify_module
 
@@ -155,4 +156,4 @@ def test_deep_nesting_is_refused() -> None:
 def test_integer_type_of_constants() -> None:
     constant = parse_constant(TextReader("<i32: -1> : tile<i32>", "-", False))
     assert constant.type.element_type == i32
-    assert constant.bits == (0xFFFFFFFF,)
+    assert element_patterns(constant) == (0xFFFFFFFF,)

@@ -5,7 +5,6 @@ Source: public `BytecodeAttrOpcodes.td` and `BytecodeReader.cpp` (parseOpAttribu
 """
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from functools import cache
 
@@ -17,7 +16,6 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
-    FloatAttr,
     IntegerAttr,
     IntegerType,
     ReducedPrecisionFloatType,
@@ -48,6 +46,7 @@ from tileiras.dialects.cuda_tile.attrs import (
     SameElementsAttr,
 )
 from tileiras.dialects.cuda_tile.dense import is_valid_buffer, significant_bits
+from tileiras.dialects.cuda_tile.float_bits import float_from_bits
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType, TileType
 from tileiras.errors import BytecodeError
 
@@ -71,31 +70,6 @@ def enum_cases(kind: str) -> tuple[EnumAttr, ...]:
     """The attributes of an enumeration in the order of their numbers."""
     enum = ENUMS[kind]
     return tuple(enum(case) for case in enum.CASES)
-
-
-@cache
-def float_from_bits(type_: Attribute, bits: int) -> FloatAttr:
-    """The float attribute with that bit pattern."""
-    if isinstance(type_, Float32Type):
-        value = struct.unpack("<f", struct.pack("<I", bits))[0]
-    elif isinstance(type_, Float64Type):
-        value = struct.unpack("<d", struct.pack("<Q", bits))[0]
-    elif isinstance(type_, Float16Type):
-        value = struct.unpack("<e", struct.pack("<H", bits))[0]
-    elif isinstance(type_, BFloat16Type):
-        value = struct.unpack("<f", struct.pack("<I", bits << 16))[0]
-    else:
-        assert isinstance(type_, ReducedPrecisionFloatType)
-        value = type_.unpack(bits.to_bytes(type_.size, "little"), 1)[0]
-    return FloatAttr(value, type_)  # pyright: ignore[reportCallIssue, reportArgumentType]
-
-
-def float_to_bits(attr: FloatAttr) -> int:
-    """The bit pattern of a float attribute."""
-    type_, value = attr.type, attr.value.data
-    if isinstance(type_, BFloat16Type):
-        return int.from_bytes(type_.pack((value,)), "little")
-    return int.from_bytes(type_.pack((value,)), "little") & ((1 << significant_bits(type_)) - 1)
 
 
 def default_of(kind: str, text: str) -> Attribute:

@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.bytecode import attributes, container
-from tileiras.bytecode.attributes import float_to_bits
 from tileiras.bytecode.container import append_header, append_table, section
 from tileiras.bytecode.optable import OpRow, WireAttr, rows_by_name
 from tileiras.bytecode.tables import BytesTable, DebugTable, TypeTable
@@ -48,6 +47,7 @@ from tileiras.dialects.cuda_tile.attrs import (
 )
 from tileiras.dialects.cuda_tile.debug import render_location
 from tileiras.dialects.cuda_tile.dense import significant_bits
+from tileiras.dialects.cuda_tile.float_bits import float_to_bits
 from tileiras.dialects.cuda_tile.ops import Entry, Global, Module
 from tileiras.dialects.cuda_tile.types import TileViewType
 from tileiras.errors import BytecodeError

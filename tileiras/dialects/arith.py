@@ -14,6 +14,10 @@ Attributes:
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
 from tileiras.dialects.base import TileOp
 
 
@@ -136,6 +140,14 @@ class For(TileOp):
     RESULTS = "outs*"
     ATTRS = "unsigned_cmp?"
     REGIONS = "body"
+
+    def carried_inits(self) -> Sequence[SSAValue]:
+        """What the carried values are before the first iteration."""
+        return self.operands[3:]
+
+    def carried_args(self) -> Sequence[SSAValue]:
+        """The body's arguments that hold the carried values, behind the induction variable."""
+        return self.regions[0].block.args[1:]
 
 
 class If(TileOp):

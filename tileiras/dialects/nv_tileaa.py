@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
 
 from tileiras.dialects import nv_tileaa_asm as asm
@@ -118,21 +118,33 @@ def int_values(attr: ArrayAttr) -> tuple[int, ...]:
 # ---------------------------------------------------------------------------------------------------------------------
 # Ops of both tile levels
 
-SHARED: dict[str, tuple[str, str, str, str, bool, bool]] = {}
+class LoopOp(TileOp):
+    """A loop all of whose operands and block arguments are carried values."""
+
+    def carried_inits(self) -> Sequence[SSAValue]:
+        """What the carried values are before the first iteration."""
+        return self.operands
+
+    def carried_args(self) -> Sequence[SSAValue]:
+        """The body's arguments that hold the carried values."""
+        return self.regions[0].block.args
+
+
+SHARED: dict[str, tuple[str, str, str, str, bool, bool, type[TileOp]]] = {}
 
 
 def shared_op(mnemonic: str, operands: str = "", results: str = "", attrs: str = "", regions: str = "",
-              pure: bool = False, terminator: bool = False) -> type[TileOp]:
-    """Declare an op for nv_tileaa and (by `nv_tileas`) for nv_tileas."""
-    SHARED[mnemonic] = (operands, results, attrs, regions, pure, terminator)
+              pure: bool = False, terminator: bool = False, base: type[TileOp] = TileOp) -> type[TileOp]:
+    """Declare an op for nv_tileaa and (by `nv_tileas`) for nv_tileas; `base` has what both can do."""
+    SHARED[mnemonic] = (operands, results, attrs, regions, pure, terminator, base)
     return make_op("nv_tileaa", mnemonic)
 
 
 def make_op(dialect: str, mnemonic: str) -> type[TileOp]:
-    operands, results, attrs, regions, pure, terminator = SHARED[mnemonic]
+    operands, results, attrs, regions, pure, terminator, base = SHARED[mnemonic]
     name = "".join(part.capitalize() for part in mnemonic.split("_"))
-    return type(name, (TileOp,), {"name": f"{dialect}.{mnemonic}", "OPERANDS": operands, "RESULTS": results, "ATTRS": attrs,
-                                  "REGIONS": regions, "PURE": pure, "TERMINATOR": terminator})
+    return type(name, (base,), {"name": f"{dialect}.{mnemonic}", "OPERANDS": operands, "RESULTS": results, "ATTRS": attrs,
+                                "REGIONS": regions, "PURE": pure, "TERMINATOR": terminator})
 
 
 # Functions and the grid. func: one block whose arguments are the entry's parameters. `hints`: DictionaryAttr of the
@@ -144,7 +156,7 @@ GetNumPrograms = shared_op("get_num_programs", "", "x y z", pure=True)
 
 # Early exits: scf.for's and loop's terminators inside nested scf.if. `loop` repeats until a break; its block
 # arguments are the carried values, its results are break's operands.
-Loop = shared_op("loop", "inits*", "outs*", regions="body")
+Loop = shared_op("loop", "inits*", "outs*", regions="body", base=LoopOp)
 Break = shared_op("break", "values*", terminator=True)
 Continue = shared_op("continue", "values*", terminator=True)
 
@@ -205,6 +217,6 @@ GdcLaunchDependents = shared_op("gdc_launch_dependents", "token?", "result_token
 FenceAlias = shared_op("fence_alias", "token", "result_token")
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in list(globals().values())
-                                if isinstance(c, type) and issubclass(c, TileOp) and c is not TileOp}
+                                if isinstance(c, type) and issubclass(c, TileOp) and c not in (TileOp, LoopOp)}
 TYPES = (PtrType, MemTokenType, MemRefType, TiledViewType)
 ATTRS = (DenseTileAttr, AssumeAttr)

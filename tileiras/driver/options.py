@@ -60,7 +60,9 @@ class CompileOptions:
     def after_pass(self, name: str, module: Any) -> None:
         """What the pipeline calls when the pass `name` has left `module`."""
         if self.print_sink is not None and (name in self.print_after or ALL_PASSES in self.print_after):
-            self.print_sink(f"// *** IR dump after {name} ***\n{str(module).rstrip()}\n")
+            from tileiras.dialects.module_text import module_text
+
+            self.print_sink(f"// *** IR dump after {name} ***\n{module_text(module)}")
 
     def record(self, phase: str, seconds: float) -> None:
         if self.timing is not None:

@@ -41,7 +41,7 @@ def run(top: Operation, options: Any = None) -> None:
                     op = inlined
                     continue
                 forward_if_results(op, WORDS)
-            elif isinstance(op, (arith.For, aa.Loop)):
+            elif isinstance(op, (arith.For, aa.LoopOp)):
                 forward_loop_invariants(op)
             if op.regions:
                 if following is not None:

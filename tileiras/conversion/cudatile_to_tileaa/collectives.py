@@ -11,8 +11,7 @@ from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Region
 
 from tileiras.conversion.cudatile_to_tileaa.constants import integer_attr
-from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, Converter
-from tileiras.conversion.cudatile_to_tileaa.registry import lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, Converter, lowers
 from tileiras.conversion.cudatile_to_tileaa.types import convert_type, text
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa

@@ -15,8 +15,7 @@ from typing import Any
 from xdsl.dialects.builtin import FloatAttr, FloatTF32Type, IntegerAttr, IntegerType, StringAttr
 from xdsl.ir import Attribute
 
-from tileiras.conversion.cudatile_to_tileaa.converter import Converter
-from tileiras.conversion.cudatile_to_tileaa.registry import lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import Converter, lowers
 from tileiras.conversion.cudatile_to_tileaa.types import convert_type, int_attr, tile_type
 from tileiras.dialects import arith
 from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr

@@ -11,9 +11,8 @@ from typing import Any
 
 from xdsl.ir import Block, Region
 
-from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, Converter
+from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, Converter, lowers
 from tileiras.conversion.cudatile_to_tileaa.memory import entry_hints
-from tileiras.conversion.cudatile_to_tileaa.registry import lowers
 from tileiras.conversion.cudatile_to_tileaa.types import MEM_TOKEN, convert_type
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa

@@ -6,19 +6,33 @@ so a use always finds its definition bound and nesting costs no Python stack.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tileiras.conversion.cudatile_to_tileaa.registry import LOWERINGS
 from tileiras.conversion.cudatile_to_tileaa.types import convert_type
 from tileiras.dialects.base import TileOp
-from tileiras.dialects.cuda_tile.debug import render_location
+from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
 
 UNIT = UnitAttr()
+
+Lowering = Callable[["Converter", Any], None]
+
+LOWERINGS: dict[str, Lowering] = {}
+"""By op name ("cuda_tile.addf"); the family files of this folder fill it. A lowering emits the new ops and binds the old
+op's results."""
+
+
+def lowers(*mnemonics: str) -> Callable[[Lowering], Lowering]:
+    """Register a function as the lowering of these cuda_tile ops."""
+    def register(function: Lowering) -> Lowering:
+        for mnemonic in mnemonics:
+            LOWERINGS[f"cuda_tile.{mnemonic}"] = function
+        return function
+    return register
 
 
 class Converter:
@@ -122,8 +136,3 @@ class Converter:
     def error(self, message: str) -> CompileError:
         """An error at the op being lowered."""
         return CompileError(message, location_text(self.source))
-
-
-def location_text(op: Operation | None) -> str | None:
-    """An op's source position as `"file":line:col`, if it is known."""
-    return None if op is None else render_location(op.location)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, Converter
-from tileiras.conversion.cudatile_to_tileaa.registry import LOWERINGS, lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS, UNIT, Converter, lowers
 from tileiras.conversion.cudatile_to_tileaa.types import text
 from tileiras.dialects import arith
 from tileiras.dialects.base import TileOp

@@ -10,8 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import DictionaryAttr, IntegerType, SymbolRefAttr
 from xdsl.ir import Attribute
 
-from tileiras.conversion.cudatile_to_tileaa.converter import Converter
-from tileiras.conversion.cudatile_to_tileaa.registry import LOWERINGS, lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS, Converter, lowers
 from tileiras.conversion.cudatile_to_tileaa.types import MEM_TOKEN, convert_type, text
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.base import TileOp

@@ -11,8 +11,7 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, NoneAttr, TensorType
 from xdsl.ir import Attribute
 
-from tileiras.conversion.cudatile_to_tileaa.converter import Converter
-from tileiras.conversion.cudatile_to_tileaa.registry import LOWERINGS, lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS, Converter, lowers
 from tileiras.conversion.cudatile_to_tileaa.types import convert_type, int_attr, ints, text
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.base import TileOp

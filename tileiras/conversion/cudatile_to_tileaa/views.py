@@ -14,9 +14,8 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.cudatile_to_tileaa.constants import integer_attr
-from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, Converter
+from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, Converter, lowers
 from tileiras.conversion.cudatile_to_tileaa.memory import hints, ordering, widened
-from tileiras.conversion.cudatile_to_tileaa.registry import lowers
 from tileiras.conversion.cudatile_to_tileaa.types import MEM_TOKEN, convert_type, int_attr, text
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa

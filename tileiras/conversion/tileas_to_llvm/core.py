@@ -46,6 +46,7 @@ from tileiras.dialects import llvm, nv_tileaa
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes as element_bytes
 from tileiras.dialects.llvm import integer, ptr, vec
+from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.errors import CompileError
 from tileiras.layout.linear import LinearLayout
@@ -308,12 +309,6 @@ class Lowering:
             error.loc = error.loc or location_text(op)
             raise
         self.b.location = outer
-
-
-def location_text(op: Operation) -> str | None:
-    """Where an op comes from, as diagnostics show it; None where that is unknown."""
-    from tileiras.dialects.cuda_tile.debug import render_location
-    return render_location(op.location)
 
 
 def bits_of(t: Attribute) -> int:

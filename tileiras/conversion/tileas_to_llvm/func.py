@@ -9,9 +9,10 @@ from xdsl.ir import Attribute, Block, Operation, Region
 from tileiras.conversion.entry_hints import register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
-from tileiras.conversion.tileas_to_llvm.core import Lowering, location_text, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.shared_memory import SharedPlan, plan_shared_memory
 from tileiras.dialects import llvm, nv_tileaa
+from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
 
 SHARED_ALIGNMENT = 128

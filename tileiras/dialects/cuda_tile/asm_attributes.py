@@ -33,6 +33,7 @@ from tileiras.dialects.cuda_tile.asm_scan import Scanner
 from tileiras.dialects.cuda_tile.asm_type_parse import TypeScanner
 from tileiras.dialects.cuda_tile.asm_values import FORMATS, float_format
 from tileiras.dialects.cuda_tile.debug_text import FusedLocAttr, NameLocAttr
+from tileiras.dialects.cuda_tile.float_bits import float_from_bits
 
 _ENUMS: dict[str, type[attrs.EnumAttr]] = {
     cls.name.removeprefix("cuda_tile."): cls for cls in attrs.ATTRS if issubclass(cls, attrs.EnumAttr)}
@@ -108,7 +109,6 @@ class AttributeScanner(TypeScanner):
         if isinstance(type_, (IntegerType, IndexType)):
             return _integer_attribute(self, value, type_, start)
         if is_hex and type(type_) in FORMATS:
-            from tileiras.bytecode.attributes import float_from_bits
             if value < 0 or value >> float_format(type_).width:
                 raise self.error("hexadecimal float constant out of range for type", start)
             return float_from_bits(type_, value)
@@ -371,7 +371,6 @@ def _integer_attribute(scanner: Scanner, value: int, type_: IntegerType | IndexT
 
 
 def _float_attribute(type_: Attribute, text: str) -> Attribute:
-    from tileiras.bytecode.attributes import float_from_bits
     from tileiras.dialects.cuda_tile.asm_numbers import bits_of_text
 
     if isinstance(type_, Float64Type):

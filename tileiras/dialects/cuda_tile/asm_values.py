@@ -24,6 +24,7 @@ from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.asm_types import bare_type_text
 from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr
+from tileiras.dialects.cuda_tile.dense import element_patterns, is_splat
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 
 HEX_ABOVE = 100
@@ -214,11 +215,11 @@ def element_text(type_: Attribute, pattern: int) -> str:
 def dense_text(constant: DenseElementsAttr) -> str:
     """The elements alone: `1`, `[[1, 2], [3, 4]]`, or `"0x..."` for many."""
     type_ = constant.type.element_type
-    if constant.is_splat:
-        return element_text(type_, constant.bits[0])
+    patterns = element_patterns(constant)
+    if is_splat(constant):
+        return element_text(type_, patterns[0])
     if constant.type.num_elements > HEX_ABOVE:
         return f'"0x{constant.raw.hex().upper()}"'
-    patterns = constant.bits
     if len(set(patterns)) == 1:
         return element_text(type_, patterns[0])
     level = [element_text(type_, pattern) for pattern in patterns]
@@ -230,11 +231,11 @@ def dense_text(constant: DenseElementsAttr) -> str:
 def constant_hint(constant: DenseElementsAttr) -> str:
     """The name that a constant's value suggests: `cst_42_i32`, `true`, `cst_f32`."""
     type_ = constant.type.element_type
-    patterns = constant.bits
+    patterns = element_patterns(constant)
     if isinstance(type_, IntegerType) and type_.width.data == 1:
         return "true" if all(patterns) else "cst_i1" if any(patterns) else "false"
     value = ""
-    if constant.is_splat or len(set(patterns)) == 1:
+    if is_splat(constant) or len(set(patterns)) == 1:
         if isinstance(type_, IntegerType):
             value = f"_{integer_value(patterns[0], type_.width.data)}"
         else:

@@ -226,7 +226,7 @@ class BoundedAttr(CudaTileAttr):
 class DenseElementsAttr(CudaTileAttr):
     """A tile constant: data is (tile type, raw little-endian bytes), all elements or just one that fills the tile.
 
-    The bytes are laid out as `dense` says; `bits` takes them apart.
+    The bytes are laid out as the module `dense` says, which also takes them apart.
     """
 
     name = "cuda_tile.dense"
@@ -244,20 +244,6 @@ class DenseElementsAttr(CudaTileAttr):
     @property
     def raw(self) -> bytes:
         return self.data[1]
-
-    @property
-    def is_splat(self) -> bool:
-        """Whether the bytes hold one element for the whole tile (or the tile has just one)."""
-        from tileiras.dialects.cuda_tile.dense import is_splat
-
-        return is_splat(self)
-
-    @property
-    def bits(self) -> tuple[int, ...]:
-        """The stored elements' bit patterns as unsigned integers: one for a splat, else all in row-major order."""
-        from tileiras.dialects.cuda_tile.dense import element_patterns
-
-        return element_patterns(self)
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f'<"0x{self.data[1].hex().upper()}"> : ')

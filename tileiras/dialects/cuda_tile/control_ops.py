@@ -36,12 +36,6 @@ class Module(CudaTileOp):
         producer = self.properties.get("producer")
         return producer.data if isinstance(producer, StringAttr) else None
 
-    def __str__(self) -> str:
-        """The program in the public dialect's syntax."""
-        from tileiras.dialects.cuda_tile.asm_print import print_module
-
-        return print_module(self)
-
     @property
     def entries(self) -> Iterator[Entry]:
         return (op for op in self.body.block.ops if isinstance(op, Entry))

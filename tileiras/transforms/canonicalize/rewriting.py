@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr
+from tileiras.dialects.cuda_tile.dense import element_patterns, is_splat
 from tileiras.dialects.cuda_tile.op import CudaTileOp
 from tileiras.dialects.cuda_tile.ops import CmpI, Constant, Select, XOrI, Yield
 from tileiras.dialects.cuda_tile.types import TileType
@@ -47,9 +48,9 @@ def constant_of(value: SSAValue) -> DenseElementsAttr | None:
 def splat_integer(value: SSAValue) -> int | None:
     """The bits of a constant integer tile whose elements are all equal, else None."""
     constant = constant_of(value)
-    if constant is None or not isinstance(constant.type.element_type, IntegerType) or not constant.is_splat:
+    if constant is None or not isinstance(constant.type.element_type, IntegerType) or not is_splat(constant):
         return None
-    return constant.bits[0]
+    return element_patterns(constant)[0]
 
 
 def boolean(value: SSAValue) -> bool | None:

@@ -11,7 +11,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerType
 
 from tileiras.dialects.cuda_tile.attrs import SignednessAttr
-from tileiras.dialects.cuda_tile.dense import packed
+from tileiras.dialects.cuda_tile.dense import element_patterns, packed
 from tileiras.dialects.cuda_tile.ops import Assume, Constant, ExtI, MulF
 from tileiras.transforms.canonicalize.rewriting import WORDS, constant_of, make, negate, replace, splat_integer
 from tileiras.transforms.rules.choice import reduce_select, select_value
@@ -56,7 +56,8 @@ def select_constants(op: Any) -> bool:
     type_ = op.results[0].type
     if any(constant is None for constant in constants):
         return False
-    columns = [c.bits * type_.num_elements if len(c.bits) == 1 else c.bits for c in constants if c is not None]
+    patterns = [element_patterns(c) for c in constants if c is not None]
+    columns = [p * type_.num_elements if len(p) == 1 else p for p in patterns]
     chosen = [yes if condition else no for condition, yes, no in zip(*columns)]
     replace(op, [make(op, Constant, (), (type_,), {"value": packed(chosen, type_)}).results[0]])
     return True

@@ -76,16 +76,14 @@ def _next_values(loop: Operation) -> Iterator[Operation]:
                 stack.extend(b for region in op.regions for b in region.blocks)
 
 
-def forward_loop_invariants(loop: Operation) -> None:
+def forward_loop_invariants(loop: arith.For | aa.LoopOp) -> None:
     """A carried value that every iteration hands on as it was is the initial value, and so is a for's result."""
-    is_for = isinstance(loop, arith.For)
-    inits = loop.operands[3:] if is_for else loop.operands
+    inits = loop.carried_inits()
     if not inits:
         return
-    args = loop.regions[0].block.args[1:] if is_for else loop.regions[0].block.args
     ends = list(_next_values(loop))
-    for i, (arg, init) in enumerate(zip(args, inits)):
+    for i, (arg, init) in enumerate(zip(loop.carried_args(), inits)):
         if all(end.operands[i] is arg or end.operands[i] is init for end in ends):
             arg.replace_all_uses_with(init)
-            if is_for:
+            if isinstance(loop, arith.For):
                 loop.results[i].replace_all_uses_with(init)
