@@ -42,6 +42,24 @@ def test_bank_conflicts(stride, width, passes):
     assert list(got.bank_conflicts.values()) == ([passes] if passes > 1 else [])
 
 
+@pytest.mark.parametrize(("stride", "width", "sectors"), [
+    (4, 4, 4), (8, 4, 8), (32, 4, 32), (128, 4, 32), (0, 4, 1), (16, 16, 16), (8, 8, 8), (64, 16, 32)])
+def test_sectors_of_global_memory(stride, width, sectors):
+    """Thread t stores `width` bytes at t * stride: each warp's store touches so many times 32 bytes."""
+    values = ", ".join(["%t"] * (width // 4))
+    word, operand = (f"v{width // 4}.", f"{{{values}}}") if width > 4 else ("", "%t")
+    got = report(f"and.b32 %r1, %t, 31; mad.lo.u32 %r1, %r1, {stride}, 0; cvt.u64.u32 %d1, %r1; add.u64 %d1, %d1, %g0;\n"
+                 f"st.global.{word}u32 [%d1], {operand};", [np.zeros(1024, np.uint32)], threads=64, races=False)
+    assert got.global_sectors == 2 * sectors and got.shared_passes == 0
+
+
+def test_passes_count_every_execution():
+    """Ten stores of a loop, each by two warps in two passes, though only the first few are looked at."""
+    got = report("mov.u32 %r1, s; mad.lo.u32 %r1, %t, 8, %r1; mov.u32 %r2, 0;\n"
+                 "L: st.shared.u32 [%r1], %t; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 10; @%p1 bra L;", threads=64)
+    assert got.shared_passes == 10 * 2 * 2
+
+
 def test_work_of_matrix_instructions():
     body = """mov.b32 %r1, 0; mov.b32 %r2, 0; mov.f32 %f1, 0f00000000; mov.f32 %f2, 0f00000000;
     mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2}, {%r1}, {%f1, %f2, %f1, %f2};"""

@@ -1,7 +1,8 @@
 """What a run moved and what that would cost: bytes by space, bank conflicts, and an estimate of time on an SM.
 
-Bank conflicts are sampled: the first SAMPLES executions of each line that accesses shared memory, of up to WARPS warps.
-Shared memory has 32 banks of four bytes; a warp's access of 4, 8 or 16 bytes a thread goes in groups of 32, 16 or 8
+Bank conflicts and sectors are sampled: the first SAMPLES executions of each line that accesses memory, of up to WARPS
+warps; totals count the other executions at the same rate. Global memory moves in sectors of 32 bytes, each once a warp's
+access. Shared memory has 32 banks of four bytes; a warp's access of 4, 8 or 16 bytes a thread goes in groups of 32, 16 or 8
 threads, and a group takes as many passes as its busiest bank has different words.
 
 The estimate is a roofline: for each unit, work divided by what all SMs in use do in a cycle; the slowest unit is the
@@ -18,6 +19,7 @@ import numpy as np
 
 SAMPLES, WARPS = 4, 64
 BANKS = 32
+SECTOR_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,28 @@ class Estimate:
 
 
 @dataclass
+class Sampled:
+    """Accesses of one PTX line. `work`: passes or sectors of the accesses that were looked at, `least`: what they would
+    need at least; `samples` executions, of `seen` of the `threads` thread-accesses."""
+    work: int = 0
+    least: int = 0
+    samples: int = 0
+    seen: int = 0
+    threads: int = 0
+
+    @property
+    def total(self) -> float:
+        """The work of all accesses, the others at the rate of those seen."""
+        return self.work * self.threads / max(self.seen, 1)
+
+
+@dataclass
 class Statistics:
-    """Kept by a launch. `bytes`: by "global read", "shared write", ...; `passes`: (passes, groups) by PTX line; `flops`: of
-    products whose shape isn't in their line (tcgen05.mma)."""
+    """Kept by a launch. `bytes`: by "global read", "shared write", ...; `passes`, `sectors`: of shared and of global memory
+    by PTX line; `flops`: of products whose shape isn't in their line (tcgen05.mma)."""
     bytes: dict[str, int] = field(default_factory=dict)
-    passes: dict[int, list] = field(default_factory=dict)
+    passes: dict[int, Sampled] = field(default_factory=dict)
+    sectors: dict[int, Sampled] = field(default_factory=dict)
     flops: int = 0
 
     def move(self, space: str, write: bool, amount: int) -> None:
@@ -89,12 +108,9 @@ class Statistics:
 
     def banks(self, line: int, off: np.ndarray, width: int, lanes: np.ndarray) -> None:
         """Threads access `width` bytes of shared memory at offsets."""
-        found = self.passes.get(line)
+        found = _next_sample(self.passes, line, lanes)
         if found is None:
-            found = self.passes[line] = [0, 0, 0]
-        if found[2] >= SAMPLES:
             return
-        found[2] += 1
         off, lanes = np.broadcast_to(off, lanes.shape)[:32 * WARPS], lanes[:32 * WARPS]
         words = max(width // 4, 1)
         group = lanes // (32 // min(words, 4))
@@ -102,12 +118,42 @@ class Statistics:
         keys = np.unique((group[:, None] << 40 | each).reshape(-1))
         busy = np.unique((keys >> 40) * BANKS + keys % BANKS, return_counts=True)
         groups, first = np.unique(busy[0] // BANKS, return_index=True)
-        found[0] += int(np.maximum.reduceat(busy[1], first).sum())
-        found[1] += len(groups)
+        found.work += int(np.maximum.reduceat(busy[1], first).sum())
+        found.least += len(groups)
+
+    def global_access(self, line: int, off: np.ndarray, width: int, lanes: np.ndarray) -> None:
+        """Threads access `width` bytes of global memory at offsets."""
+        found = _next_sample(self.sectors, line, lanes)
+        if found is None:
+            return
+        off, lanes = np.broadcast_to(off, lanes.shape)[:32 * WARPS], lanes[:32 * WARPS]
+        first = off.astype(np.int64) // SECTOR_BYTES
+        last = (off.astype(np.int64) + width - 1) // SECTOR_BYTES
+        warp = lanes // 32 << 44
+        found.work += len(np.unique(np.concatenate([warp | first, warp | last])))
+        found.least += len(np.unique(warp))
 
     def conflicts(self) -> dict[int, float]:
         """Passes of an access on average, by PTX line, where there is more than one."""
-        return {line: p / n for line, (p, n, _) in sorted(self.passes.items()) if n and p > n}
+        return {line: s.work / s.least for line, s in sorted(self.passes.items()) if s.least and s.work > s.least}
+
+
+def _next_sample(table: dict[int, Sampled], line: int, lanes: np.ndarray) -> Sampled | None:
+    """The line's record if this execution is to be looked at, else None."""
+    found = table.get(line)
+    if found is None:
+        found = table[line] = Sampled()
+    found.threads += len(lanes)
+    if found.samples >= SAMPLES:
+        return None
+    found.samples += 1
+    found.seen += min(len(lanes), 32 * WARPS)
+    return found
+
+
+def total(table: dict[int, Sampled]) -> int:
+    """The work of all lines."""
+    return round(sum(s.total for s in table.values()))
 
 
 def tensor_flops(module, blocks, hits) -> int:

@@ -207,6 +207,8 @@ def watch_atomic(st, name: str, off: np.ndarray, size: int, lanes: np.ndarray) -
     """Tell the shadow of an atomic."""
     for write in (False, True):
         st.launch.statistics.move(name, write, size * len(lanes))
+    if name == "global":
+        st.launch.statistics.global_access(st.where(), off, size, lanes)
     if st.shadow is not None and name != "local":
         off = np.broadcast_to(off, lanes.shape)
         if name == "shared" and st.cluster_size > 1:

@@ -112,6 +112,8 @@ def fetch(st, space: str, address: np.ndarray, size: int, count: int, strong: bo
         statistics.move(name, False, width * len(lanes))
         if name == "shared":
             statistics.banks(st.where(), off, width, lanes)
+        elif name == "global":
+            statistics.global_access(st.where(), off, width, lanes)
         if st.shadow is not None and name != "local":
             watch_read(st, name, off, width, lanes, strong)
         if name != "global":
@@ -163,6 +165,8 @@ def deposit(st, space: str, address: np.ndarray, values: np.ndarray, size: int, 
         statistics.move(name, True, width * (len(st.lanes) if pick is None else len(pick)))
         if name == "shared":
             statistics.banks(st.where(), off, width, st.lanes if pick is None else st.lanes[pick])
+        elif name == "global":
+            statistics.global_access(st.where(), off, width, st.lanes if pick is None else st.lanes[pick])
         if name != "local" and st.shadow is not None:
             lanes = st.lanes if pick is None else st.lanes[pick]
             if name == "shared":

@@ -16,7 +16,7 @@ from tileiras.sim.copy.tensormap import MapArgument
 from tileiras.sim.core import heap
 from tileiras.sim.core.memory import GlobalMemory
 from tileiras.sim.core.state import Batch
-from tileiras.sim.core.statistics import Estimate, Statistics, estimate, tensor_flops
+from tileiras.sim.core.statistics import Estimate, Statistics, estimate, tensor_flops, total
 from tileiras.sim.errors import LaunchError, SimulationError
 from tileiras.sim.ptx import parser as ptx
 from tileiras.sim.run.engine import Engine
@@ -38,8 +38,8 @@ class Report:
     `instructions`: thread-instructions executed; `issued`: instructions issued, one for all threads that execute it
     together; `kinds`: thread-instructions by operation; `output`: what the kernel printed; `findings`: remarks that
     didn't stop it; `bytes`: moved, by "global read", "shared write" and so on; `bank_conflicts`: by PTX line, passes of an
-    access to shared memory on average, where more than one; `flops`: of matrix instructions; `estimate`: the
-    least time on the target (see `statistics`)."""
+    access to shared memory on average, where more than one; `shared_passes`, `global_sectors`: of all accesses, from
+    samples; `flops`: of matrix instructions; `estimate`: the least time on the target (see `statistics`)."""
     kernel: str
     instructions: int = 0
     issued: int = 0
@@ -50,6 +50,8 @@ class Report:
     local_bytes: int = 0
     bytes: dict[str, int] = field(default_factory=dict)
     bank_conflicts: dict[int, float] = field(default_factory=dict)
+    shared_passes: int = 0
+    global_sectors: int = 0
     flops: int = 0
     estimate: Estimate | None = None
 
@@ -415,6 +417,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
             report.issued = budget[1] - budget[0]
             report.bytes = launch.statistics.bytes
             report.bank_conflicts = launch.statistics.conflicts()
+            report.shared_passes, report.global_sectors = total(launch.statistics.passes), total(launch.statistics.sectors)
             report.flops = tensor_flops(module, program.blocks, hits) + launch.statistics.flops
             for block_, n in zip(program.blocks, hits):
                 if n:
