@@ -1,0 +1,95 @@
+"""How long variable latencies are: memory, barriers, fences, asynchronous engines. Cycles of the SM's clock.
+
+Fixed latencies need no table: ptxas writes them into the code. Sources as in `machines.py`; ranges are taken at their mean.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Cycles until the result can be used, on an idle machine."""
+
+    shared: int
+    l1: int
+    l2: int
+    dram: int
+    xu: int
+    shuffle: int
+    special_register: int
+    constant: int
+    matrix: int
+    barrier: int
+    """bar.sync: this, and `barrier_warp` for each warp that takes part."""
+    barrier_warp: int
+    mbarrier_arrive: int
+    mbarrier_try: int
+    """A try_wait on a phase that is already complete."""
+    mbarrier_wake: int
+    """From the last arrival to the waiter's next instruction, the arrival's own latency not counted."""
+    fence_cta: int
+    fence_gpu: int
+    cluster_barrier: int
+    distributed_shared: int
+    atomic_shared: int
+    atomic_global: int
+    register_change: int
+    """setmaxnreg, where registers are free."""
+    tma: int
+    """Above a plain load of the same place."""
+    tma_issue: int
+    """Between two boxes that the engine takes."""
+    store_read: int
+    """Until a store has read its registers."""
+
+
+_ROWS: dict[str, tuple[str, dict[int, int]]] = {
+    "shared": ("RRZE, LUO, QR, CC", {75: 23, 80: 25, 86: 25, 89: 30, 90: 29, 100: 28, 103: 28, 120: 30}),
+    "l1": ("RRZE, LUO, JA, QR", {75: 32, 80: 35, 86: 33, 89: 38, 90: 36, 100: 42, 103: 42, 120: 44}),
+    "l2": ("RRZE, LUO, JM, CC; mean of near and far halves",
+           {75: 236, 80: 290, 86: 235, 89: 274, 90: 280, 100: 345, 103: 345, 120: 354}),
+    "dram": ("RRZE, JM, CC; 100: SA", {75: 480, 80: 510, 86: 535, 89: 585, 90: 600, 100: 825, 103: 825, 120: 780}),
+    "xu": ("HU, SD: 18 to 24", {75: 20, 120: 22}),
+    "shuffle": ("QR, SD: 23 to 26", {75: 24}),
+    "special_register": ("HU: 20 to 50", {75: 30}),
+    "constant": ("SD; misses of the constant cache are not modelled", {75: 20}),
+    "matrix": ("PX, where a scoreboard holds it", {75: 20, 100: 34, 103: 64, 120: 29}),
+    "barrier": ("QR, exact fit", {75: 22}),
+    "barrier_warp": ("QR, ZB", {75: 2}),
+    "mbarrier_arrive": ("QR, FM", {80: 14}),
+    "mbarrier_try": ("QR", {80: 35}),
+    "mbarrier_wake": ("QR, FM: a round trip is 88 to 111, the arrival 14 of it", {80: 86}),
+    "fence_cta": ("QR", {75: 8}),
+    "fence_gpu": ("QR, idle", {75: 276}),
+    "cluster_barrier": ("QR, LUO", {90: 365}),
+    "distributed_shared": ("LUO, QR", {90: 200}),
+    "atomic_shared": ("QR", {75: 44}),
+    "atomic_global": ("QR: 165 ns", {75: 310}),
+    "register_change": ("estimated", {90: 20}),
+    "tma": ("LUO on H800: 105 to 170; SA on B200", {90: 135, 100: 75, 103: 75, 120: 170}),
+    "tma_issue": ("QR", {90: 50}),
+    "store_read": ("SD: stores read late", {75: 12}),
+}
+
+
+def _of(sm: int) -> Latencies:
+    values = {}
+    for field, (_, row) in _ROWS.items():
+        known = [n for n in row if n <= sm] or [min(row)]
+        values[field] = row[max(known)]
+    return Latencies(**values)
+
+
+LATENCIES: dict[int, Latencies] = {sm: _of(sm) for sm in (75, 80, 86, 89, 90, 100, 103, 120)}
+
+LAUNCH_SECONDS = 2.2e-6
+"""From one kernel's end to the next one's first instruction, back to back (QR, SA: 2.1 to 2.5 us)."""
+
+QUEUE_LSU, QUEUE_XU, QUEUE_WGMMA, QUEUE_TCGEN05 = 8, 2, 7, 6
+"""Instructions that wait in front of a unit without stopping their warp, a sub-partition (SD)."""
+
+
+def latencies(sm: int) -> Latencies:
+    """Of the newest generation that isn't newer."""
+    return LATENCIES[max((n for n in LATENCIES if n <= sm), default=75)]

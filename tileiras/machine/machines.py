@@ -1,0 +1,114 @@
+"""What each machine is: counts, clocks, sizes and bandwidths. A row is a fact, with where it is from.
+
+Sources by their short names: WP NVIDIA's whitepapers, datasheets and deviceQuery; CPG the CUDA programming guide's tables;
+RRZE the gpu-benches of RRZE-HPC; LUO Luo et al. (IPDPS'24, arXiv 2501.12084); JM Johnsonms' repeat on H100; QR QuickRunCUDA on
+B300; SA SemiAnalysis on B200; XLA the tables of XLA's GPU cost model; CC chips and cheese; JIA Jia et al. on T4 (2019).
+A `?` behind a source marks a figure that is carried over from a sister machine or estimated.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Rates that follow from the SM alone stand in `units.py` and `latencies.py`, under `generation`."""
+
+    name: str
+    sm: int
+    """Compute capability times ten, as in sm_90."""
+    sms: int
+    clock: float
+    """Hz at boost."""
+    sustained: float
+    """Share of that clock held under load of the tensor cores."""
+    smem_per_sm: int
+    smem_per_cta: int
+    smem_reserved: int
+    """Bytes that the system takes of each CTA's shared memory."""
+    l1: int
+    """Bytes of L1 and shared memory together."""
+    l2: int
+    dram: float
+    """Bytes a second at the pins."""
+    dram_reached: float
+    """Bytes a second that streaming kernels get."""
+    l2_rate: float
+    """Bytes a second read from L2 by all SMs together."""
+    ingress: float
+    """Bytes a cycle that one SM can take from L2."""
+    warps: int
+    ctas: int
+    tensor_half: bool
+    """GeForce: products of 16 and 8-bit floats that accumulate in f32 go at half the rate."""
+
+    @property
+    def sustained_clock(self) -> float:
+        return self.clock * self.sustained
+
+    @property
+    def dram_per_cycle(self) -> float:
+        """Bytes from DRAM in a cycle, for all SMs together, at the sustained clock."""
+        return self.dram_reached / self.sustained_clock
+
+    @property
+    def l2_per_cycle(self) -> float:
+        return self.l2_rate / self.sustained_clock
+
+
+NAMES = ("T4", "A100", "A6000", "L40S", "RTX 4090", "H100", "H200", "B200", "B300", "RTX 5080", "RTX 5090", "PRO 6000")
+
+ROWS: tuple[tuple[str, str, tuple], ...] = (
+    # field          source                   T4     A100   A6000  L40S   4090   H100   H200   B200   B300   5080   5090   PRO 6000
+    ("sm",           "WP",                   (75,    80,    86,    89,    89,    90,    90,    100,   103,   120,   120,   120)),
+    ("sms",          "WP",                   (40,    108,   84,    142,   128,   132,   132,   148,   148,   84,    170,   188)),
+    ("clock",        "WP, GHz",              (1.59,  1.41,  1.80,  2.52,  2.52,  1.98,  1.98,  1.965, 2.03,  2.617, 2.41,  2.617)),
+    ("sustained",    "XLA 90, 100; QR 103; ?", (.95, .97,   .95,   .95,   .97,   .92,   .92,   .934,  .946,  .97,   .97,   .95)),
+    ("smem_per_sm",  "CPG, KiB",             (64,    164,   100,   100,   100,   228,   228,   228,   228,   100,   100,   100)),
+    ("smem_per_cta", "CPG, KiB",             (64,    163,   99,    99,    99,    227,   227,   227,   227,   99,    99,    99)),
+    ("smem_reserved", "CPG, KiB",            (0,     1,     1,     1,     1,     1,     1,     1,     1,     1,     1,     1)),
+    ("l1",           "CPG, KiB",             (96,    192,   128,   128,   128,   256,   256,   256,   256,   128,   128,   128)),
+    ("l2",           "WP, MiB",              (4,     40,    6,     96,    72,    50,    50,    126,   126,   64,    96,    128)),
+    ("dram",         "WP, GB/s",             (320,   2039,  768,   864,   1008,  3350,  4800,  8000,  8000,  960,   1792,  1792)),
+    ("dram_reached", "RRZE, JM, QR, SA; T4, 4090, 120 ?",
+                                             (270,   1730,  740,   797,   930,   3010,  3825,  7100,  7300,  860,   1600,  1600)),
+    ("l2_rate",      "RRZE, CC, QR; T4 JIA; 86, 89, 120 ?, TB/s",
+                                             (1.2,   5.4,   3.0,   5.2,   5.0,   9.0,   9.0,   19.0,  18.5,  5.5,   9.5,   11.0)),
+    ("ingress",      "QR, LUO; B/cycle",     (64,    64,    64,    64,    64,    64,    64,    81,    81,    64,    64,    64)),
+    ("warps",        "CPG",                  (32,    64,    48,    48,    48,    64,    64,    64,    64,    48,    48,    48)),
+    ("ctas",         "CPG",                  (16,    32,    16,    24,    24,    32,    32,    32,    32,    24,    24,    24)),
+    ("tensor_half",  "WP",                   (False, False, False, False, True,  False, False, False, False, True,  True,  False)),
+)
+_SCALES = {"clock": 1e9, "smem_per_sm": KIB, "smem_per_cta": KIB, "smem_reserved": KIB, "l1": KIB, "l2": MIB, "dram": 1e9,
+           "dram_reached": 1e9, "l2_rate": 1e12}
+DEFAULT = {75: "T4", 80: "A100", 86: "A6000", 87: "A100", 88: "A6000", 89: "L40S", 90: "H100", 100: "B200", 103: "B300",
+           110: "B200", 120: "RTX 5090", 121: "RTX 5090"}
+"""The machine that stands for an SM where none is named."""
+
+
+def _machines() -> dict[str, Machine]:
+    found = {}
+    for i, name in enumerate(NAMES):
+        values = {field: row[i] * _SCALES[field] if field in _SCALES else row[i] for field, _, row in ROWS}
+        found[name] = Machine(name=name, **values)
+    return found
+
+
+MACHINES = _machines()
+
+
+def machine_of(name: str | int) -> Machine:
+    """By name ("H100", "RTX 5090", also "5090" or "rtx5090"), or the one that stands for an SM (90, "sm_90", "sm_90a").
+    Raises LookupError with the names that exist."""
+    if isinstance(name, int):
+        return MACHINES[DEFAULT[max((n for n in DEFAULT if n <= name), default=75)]]
+    wanted = name.lower().replace(" ", "").replace("_", "").replace("-", "")
+    if wanted.startswith("sm") and wanted[2:].rstrip("af").isdigit():
+        return machine_of(int(wanted[2:].rstrip("af")))
+    for machine in MACHINES.values():
+        own = machine.name.lower().replace(" ", "")
+        if wanted in (own, own.removeprefix("rtx"), own.removeprefix("pro")) or wanted == "rtx" + own:
+            return machine
+    raise LookupError(f"no machine '{name}'; there are {', '.join(MACHINES)}")
