@@ -112,7 +112,7 @@ def stage_text(bytecode: bytes, options: CompileOptions, stage: str) -> str:
         module = read_module(bytecode, options)
         if stage != DIALECT_STAGES[0]:
             from tileiras.pipeline import run
-            module = run(module, options.target, options, stop_at=stage, after=options.after_pass)
+            module = run(module, options, stop_at=stage, after=options.after_pass)
         from tileiras.dialects.module_text import module_text
 
         return module_text(module)

@@ -14,79 +14,72 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Pass:
-    """One entry: `function` is "module:name". A conversion is called with (ir, target, options) and returns the IR of its
-    `level`; a pass that stays in its level works in place and is called with (ir, options). `min_opt`: the lowest
-    optimization level that runs it."""
+    """One entry: `module` has a function `run(ir, context)`. That of a conversion returns the IR of its `level`; a pass that
+    stays in its level works in place and returns nothing. `min_opt`: the lowest optimization level that runs it."""
 
     name: str
     level: str
-    function: str
+    module: str
     min_opt: int = 0
-    in_place: bool = False
 
-    def apply(self, ir: Any, target: Any, options: Any) -> Any:
-        module, name = self.function.split(":")
-        function = getattr(import_module(module), name)
-        if self.in_place:
-            function(ir, options)
-            return ir
-        return function(ir, target, options)
+    def apply(self, ir: Any, context: Any) -> Any:
+        """The IR after the pass. `context`: the `CompileOptions` of the compilation."""
+        changed = import_module(self.module).run(ir, context)
+        return ir if changed is None else changed
 
 
-def _in_place(name: str, level: str, min_opt: int) -> Pass:
-    return Pass(name, level, f"tileiras.transforms.{name.replace('-', '_')}:run", min_opt, in_place=True)
+def _transform(name: str, level: str, min_opt: int) -> Pass:
+    return Pass(name, level, f"tileiras.transforms.{name.replace('-', '_')}", min_opt)
+
+
+def _conversion(name: str, level: str) -> Pass:
+    return Pass(name, level, f"tileiras.conversion.{name.removeprefix('convert-').replace('-', '_')}.entry")
 
 
 PIPELINE: tuple[Pass, ...] = (
-    Pass("convert-cudatile-to-tileaa", "nv_tileaa", "tileiras.conversion.cudatile_to_tileaa:convert"),
-    _in_place("simplify", "nv_tileaa", 1),
-    _in_place("cse", "nv_tileaa", 1),
-    _in_place("refine-integers", "nv_tileaa", 1),
-    _in_place("hoist-invariants", "nv_tileaa", 1),
-    _in_place("simplify", "nv_tileaa", 1),
-    _in_place("dce", "nv_tileaa", 0),
-    _in_place("decompose-dot-scaled", "nv_tileaa", 0),
-    Pass("convert-tileaa-to-tileas", "nv_tileas", "tileiras.conversion.tileaa_to_tileas.convert:convert"),
-    _in_place("share-buffers", "nv_tileas", 1),
-    _in_place("hoist-buffers", "nv_tileas", 1),
-    _in_place("order-memory", "nv_tileas", 0),
-    Pass("convert-tileas-to-llvm", "llvm", "tileiras.conversion.tileas_to_llvm.func:convert"),
+    _conversion("convert-cudatile-to-tileaa", "nv_tileaa"),
+    _transform("simplify", "nv_tileaa", 1),
+    _transform("cse", "nv_tileaa", 1),
+    _transform("refine-integers", "nv_tileaa", 1),
+    _transform("hoist-invariants", "nv_tileaa", 1),
+    _transform("simplify", "nv_tileaa", 1),
+    _transform("dce", "nv_tileaa", 0),
+    _transform("decompose-dot-scaled", "nv_tileaa", 0),
+    _conversion("convert-tileaa-to-tileas", "nv_tileas"),
+    _transform("share-buffers", "nv_tileas", 1),
+    _transform("hoist-buffers", "nv_tileas", 1),
+    _transform("order-memory", "nv_tileas", 0),
+    _conversion("convert-tileas-to-llvm", "llvm"),
 )
 
 LEVELS = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm")
 
 
-def run(module: Any, target: Any, options: Any = None, stop_at: str | None = None,
-        after: Callable[[str, Any], None] | None = None) -> Any:
-    """Run the pipeline and return the IR; `stop_at`: the last level wanted. `after(name, ir)` is called after each pass."""
-    opt_level = getattr(options, "opt_level", 3)
-    timing = getattr(options, "timing", None)
-    verify = getattr(options, "verify_each", False)
+def run(module: Any, context: Any, stop_at: str | None = None, after: Callable[[str, Any], None] | None = None) -> Any:
+    """Run the pipeline and return the IR. `context`: the `CompileOptions`, which every pass is handed; `stop_at`: the last
+    level wanted. `after(name, ir)` is called after each pass."""
     ir = module
     for entry in PIPELINE:
-        if entry.min_opt > opt_level:
+        if entry.min_opt > context.opt_level:
             continue
         if stop_at is not None and LEVELS.index(entry.level) > LEVELS.index(stop_at):
             break
         start = time.perf_counter()
-        ir = entry.apply(ir, target, options)
-        if timing is not None:
-            timing.append((entry.name, time.perf_counter() - start))
-        if verify:
+        ir = entry.apply(ir, context)
+        context.record(entry.name, time.perf_counter() - start)
+        if context.verify_each:
             ir.verify()
         if after is not None:
             after(entry.name, ir)
     return ir
 
 
-def lower_to_llvm(module: Any, options: Any) -> str:
-    """cuda_tile module to LLVM IR text, for `options.target` at `options.opt_level`."""
+def lower_to_llvm(module: Any, context: Any) -> str:
+    """cuda_tile module to LLVM IR text, for `context.target` at `context.opt_level`."""
     from tileiras.codegen.llvm_text import print_module
-    after = getattr(options, "after_pass", None)
-    lines, debug = getattr(options, "lineinfo", False), getattr(options, "device_debug", False)
     program = ""
-    if lines or debug:
+    if context.lineinfo or context.device_debug:
         from tileiras.dialects.cuda_tile.asm_lines import annotate
         program = annotate(module)
-    ir = run(module, options.target, options, after=after)
-    return print_module(ir, lines=lines, debug=debug, optimized=getattr(options, "opt_level", 3) > 0, program=program)
+    ir = run(module, context, after=context.after_pass)
+    return print_module(ir, lines=context.lineinfo, debug=context.device_debug, optimized=context.opt_level > 0, program=program)

@@ -248,7 +248,7 @@ def test_no_op_loses_its_place(name: str, kernel_bytecode: Callable[..., bytes])
                 lost[passed, op.name] = lost.get((passed, op.name), 0) + 1
 
     options = CompileOptions(find_target("sm_90"))
-    run(read(kernel_bytecode(name)), options.target, options, after=after)
+    run(read(kernel_bytecode(name)), options, after=after)
     assert not lost
 
 

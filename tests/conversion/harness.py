@@ -33,15 +33,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.codegen.llvm_text import print_module
-from tileiras.conversion.tileas_to_llvm import (  # noqa: F401
-    casts,
-    constants,
-    elementwise_float,
-    elementwise_int,
-    math,
-)
 from tileiras.conversion.tileas_to_llvm.builder import I1, I8, I32, I64, Builder
-from tileiras.conversion.tileas_to_llvm.core import HANDLERS, Lowering, storage_type
+from tileiras.conversion.tileas_to_llvm.elementwise import casts, constants, float_ops, int_ops, math  # noqa: F401
+from tileiras.conversion.tileas_to_llvm.lowering import HANDLERS, Lowering, storage_type
 from tileiras.dialects import arith, llvm
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import with_layout

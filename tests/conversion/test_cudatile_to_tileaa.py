@@ -25,8 +25,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Block, Region
 
-from tileiras.conversion.cudatile_to_tileaa import convert
 from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS
+from tileiras.conversion.cudatile_to_tileaa.entry import run as convert
 from tileiras.dialects.cuda_tile import attrs, ops, types
 from tileiras.errors import CompileError
 
@@ -39,6 +39,11 @@ WEAK = attrs.MemoryOrderingSemanticsAttr("weak")
 class Target:
     def __init__(self, name: str = "sm_90") -> None:
         self.name = name
+
+
+class Context:
+    def __init__(self, target: Target) -> None:
+        self.target = target
 
 
 def tile(*shape_and_element):
@@ -72,7 +77,7 @@ class Entry:
         if self.block.last_op is None or not self.block.last_op.TERMINATOR:
             self(ops.Return, [[]])
         module = ops.Module.make((), (), {"sym_name": StringAttr("m")}, [Region(self.body)])
-        result = convert(module, Target(target))
+        result = convert(module, Context(Target(target)))
         result.verify()
         str(result)
         func = next(op for op in result.body.block.ops if op.name == "nv_tileaa.func")
@@ -351,7 +356,7 @@ def test_deep_nesting_costs_no_stack():
     outer.add_op(ops.Yield.make([[]]))
     e(ops.Return, [[]])
     module = ops.Module.make((), (), {"sym_name": StringAttr("m")}, [Region(e.body)])
-    func: Any = convert(module, Target()).body.block.first_op
+    func: Any = convert(module, Context(Target())).body.block.first_op
     block = func.regions[0].block
     depth = 0
     while (branch := block.first_op).name == "scf.if":
@@ -447,12 +452,12 @@ def test_real_kernels_convert_whole(kernel_bytecode):
     from tileiras.pipeline import PIPELINE
     context = text_context()
     for name in sample():
-        module = convert(bytecode.read(kernel_bytecode(name)), Target())
+        module = convert(bytecode.read(kernel_bytecode(name)), Context(Target()))
         module.verify()
         assert str(Parser(context, str(module)).parse_module()) == str(module), name
         assert all(op.name.startswith(("arith.", "math.", "scf.", "builtin.")) or op.name in OPS
                    for op in module.walk()), name
         for entry in PIPELINE:
-            if entry.level == "nv_tileaa" and entry.in_place:
-                entry.apply(module, None, None)
+            if entry.level == "nv_tileaa" and not entry.name.startswith("convert-"):
+                entry.apply(module, None)
         module.verify()

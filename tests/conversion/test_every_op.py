@@ -7,7 +7,7 @@ import pytest
 
 from tests.conversion.harness import OPS, Case, build
 from tileiras.codegen import compile_llvm, compile_llvm_to_ptx
-from tileiras.conversion.tileas_to_llvm.core import HANDLERS
+from tileiras.conversion.tileas_to_llvm.lowering import HANDLERS
 
 INTS = ("i1", "i8", "i16", "i32", "i64")
 FLOATS = ("f16", "bf16", "f32", "f64")

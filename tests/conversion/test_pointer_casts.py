@@ -11,7 +11,7 @@ from tileiras import sim
 from tileiras.codegen import compile_llvm_to_ptx
 from tileiras.codegen.llvm_text import print_module
 from tileiras.conversion.tileas_to_llvm.builder import I32, I64, Builder
-from tileiras.conversion.tileas_to_llvm.core import HANDLERS, Lowering
+from tileiras.conversion.tileas_to_llvm.lowering import HANDLERS, Lowering
 from tileiras.dialects import arith, llvm
 from tileiras.dialects.nv_tileaa import PtrType
 from tileiras.dialects.nv_tileas import OPS, with_layout

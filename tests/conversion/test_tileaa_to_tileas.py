@@ -8,9 +8,10 @@ from xdsl.dialects.builtin import TensorType
 
 from tileiras.bytecode import read
 from tileiras.conversion.tileas_to_llvm import handlers
-from tileiras.conversion.tileas_to_llvm.shared_memory import plan_shared_memory
+from tileiras.conversion.tileas_to_llvm.shared.shared_memory import plan_shared_memory
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
+from tileiras.driver.options import CompileOptions
 from tileiras.machine.targets import find_target
 from tileiras.pipeline import run
 
@@ -19,7 +20,7 @@ from tileiras.pipeline import run
 def placed(kernel_bytecode) -> Callable:
     """`placed(case, sm)`: the case's nv_tileas function."""
     def lower(name: str, sm: str = "sm_90"):
-        module = run(read(kernel_bytecode(name)), find_target(sm), stop_at="nv_tileas")
+        module = run(read(kernel_bytecode(name)), CompileOptions(find_target(sm)), stop_at="nv_tileas")
         module.verify()
         return next(op for op in module.body.block.ops if op.name == "nv_tileas.func")
     return lower

@@ -28,8 +28,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tests.conversion.machine import Machine
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import Builder
-from tileiras.conversion.tileas_to_llvm.core import Lowering
-from tileiras.conversion.tileas_to_llvm.shared_memory import plan_shared_memory
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering
+from tileiras.conversion.tileas_to_llvm.shared.shared_memory import plan_shared_memory
 from tileiras.dialects import llvm, nv_tileas
 from tileiras.dialects.nv_tileas import LayoutAttr
 from tileiras.layout.linear import LinearLayout

@@ -159,7 +159,7 @@ def test_yaml_goes_to_a_file(kernel_file: Callable[..., pathlib.Path], tmp_path:
 
 def remarks_on(bytecode: bytes, gpu_name: str = "sm_90", opt_level: int = 3) -> list[Remark]:
     options = CompileOptions(find_target(gpu_name), opt_level, remarks=[])
-    run(read(bytecode), options.target, options)
+    run(read(bytecode), options)
     assert options.remarks is not None
     return options.remarks
 

@@ -35,8 +35,8 @@ WEAK = {"mem_semantic": StringAttr("weak")}
 def canonicalize(func, opt_level: int = 3) -> None:
     """What the pipeline does to a function between the two conversions."""
     for entry in PIPELINE:
-        if entry.level == "nv_tileaa" and entry.in_place and entry.min_opt <= opt_level:
-            entry.apply(func, None, None)
+        if entry.level == "nv_tileaa" and not entry.name.startswith("convert-") and entry.min_opt <= opt_level:
+            entry.apply(func, None)
 
 
 class Builder:

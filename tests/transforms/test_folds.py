@@ -18,7 +18,7 @@ import tileiras
 from tests.fuzz.programs import difference, reference
 from tests.interp.test_special_values import specials
 from tileiras.bytecode import write
-from tileiras.conversion.cudatile_to_tileaa import convert
+from tileiras.conversion.cudatile_to_tileaa.entry import run as convert
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.driver.options import CompileOptions
@@ -34,7 +34,7 @@ ARRAYS: dict[str, Any] = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64"
 
 
 def simplified(text: str | Operation) -> Any:
-    module = convert(parse_module(text) if isinstance(text, str) else text, TARGET, OPTIONS)
+    module = convert(parse_module(text) if isinstance(text, str) else text, OPTIONS)
     simplify.run(module)
     dce.run(module)
     return module

@@ -147,8 +147,7 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
     from tileiras.machine.targets import find_target
     from tileiras.pipeline import LEVELS, PIPELINE, run
 
-    target = find_target(given.gpu_name)
-    options = CompileOptions(target=target, opt_level=given.opt_level, verify_each=given.verify_each)
+    options = CompileOptions(target=find_target(given.gpu_name), opt_level=given.opt_level, verify_each=given.verify_each)
     passes = {entry.name: entry for entry in PIPELINE}
     names = [name for name in (given.passes or "").split(",") if name] + ["canonicalize"] * given.canonicalize
     try:
@@ -156,7 +155,7 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
             if name in CUDA_TILE_PASSES:
                 _cuda_tile_pass(name)(module)
             elif name in passes:
-                module = passes[name].apply(module, target, options)
+                module = passes[name].apply(module, options)
             else:
                 known = ", ".join(sorted({*passes, *CUDA_TILE_PASSES}))
                 raise UsageError(f"unknown pass '{name}'; known: {known}")
@@ -165,7 +164,7 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
         if given.to is not None:
             if given.to not in LEVELS:
                 raise UsageError(f"unknown level '{given.to}'; known: {', '.join(LEVELS)}")
-            return run(module, target, options, stop_at=given.to)
+            return run(module, options, stop_at=given.to)
         return module
     except InvalidOp as error:
         raise CompileError(error.message, render_location(error.op.location)) from error

@@ -28,7 +28,7 @@ def key_of(op: TileOp) -> Key:
     return (type(op), tuple(op.operands), attrs, tuple(r.type for r in op.results))
 
 
-def run(top: Operation, options: Any = None) -> None:
+def run(top: Operation, context: Any = None) -> None:
     """Remove repeated pure ops of a module or function in place."""
     frames: list[tuple[Iterator[Operation], list[Key], Table]] = []
 

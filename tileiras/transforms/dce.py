@@ -16,7 +16,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.base import TileOp
 
 
-def run(top: Operation, options: Any = None) -> None:
+def run(top: Operation, context: Any = None) -> None:
     """Remove dead ops of a module or function in place."""
     for op in reversed(list(top.walk())):
         if not isinstance(op, TileOp) or op is top or op.parent is None:

@@ -22,7 +22,7 @@ from tileiras.dialects import arith, nv_tileaa
 _WIDE = BFloat16Type()
 
 
-def run(top: Operation, options: Any = None) -> None:
+def run(top: Operation, context: Any = None) -> None:
     """Rewrite every nv_tileaa.dot_scaled of a module or function in place."""
     for op in [op for op in top.walk() if op.name == "nv_tileaa.dot_scaled"]:
         decompose(op)

@@ -19,7 +19,7 @@ from tileiras.transforms.canonicalize.values import product_first
 _MODES = ("rounding_mode", "flush_to_zero")
 
 
-def run(top: Operation, options: Any = None) -> None:
+def run(top: Operation, context: Any = None) -> None:
     """Fuse under `top`, in place."""
     for op in [op for op in top.walk() if isinstance(op, (AddF, SubF))]:
         if isinstance(op, AddF):

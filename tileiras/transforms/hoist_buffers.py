@@ -17,11 +17,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.dialects import arith, nv_tileas
 
 
-def run(module: Operation, options: Any = None) -> None:
+def run(module: Operation, context: Any) -> None:
     """Move the buffers and conversions of loop-invariant values out of loops, in place."""
-    target = getattr(options, "target", None)
+    target = context.target
     for func in module.regions[0].block.ops:
-        if func.name == "nv_tileas.func" and target is not None:
+        if func.name == "nv_tileas.func":
             _function(func, target)
 
 
@@ -50,7 +50,7 @@ def only_store(alloc: Operation) -> Operation | None:
 def shared_bytes(func: Operation, target: Any) -> int:
     """Shared memory that a function needs as it stands."""
     from tileiras.conversion.tileas_to_llvm import handlers
-    from tileiras.conversion.tileas_to_llvm.shared_memory import plan_shared_memory
+    from tileiras.conversion.tileas_to_llvm.shared.shared_memory import plan_shared_memory
     handlers.load(dict.fromkeys(op.name for op in func.walk()))     # they know how much scratch ops need
     return plan_shared_memory(func, target).size
 

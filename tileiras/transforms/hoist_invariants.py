@@ -20,7 +20,7 @@ from tileiras.transforms.rules import int_constant
 DIVISIONS = (arith.Divsi, arith.Divui, arith.FloorDivsi, arith.CeilDivsi, arith.CeilDivui, arith.Remsi, arith.Remui)
 
 
-def run(top: Operation, options: Any = None) -> None:
+def run(top: Operation, context: Any = None) -> None:
     """Move loop-invariant ops of a module or function out of its loops, in place."""
     loops = [op for op in top.walk() if isinstance(op, (arith.For, aa.Loop))]
     for loop in reversed(loops):

@@ -36,7 +36,7 @@ class Pending:
         return Pending(max(self.read, other.read), max(self.write, other.write))
 
 
-def run(module: ModuleOp, options: Any = None) -> None:
+def run(module: ModuleOp, context: Any = None) -> None:
     """Insert the barriers, in place."""
     for func in module.body.block.ops:
         if func.name == "nv_tileas.func" and _has_both(func):

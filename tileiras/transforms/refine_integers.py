@@ -24,7 +24,7 @@ from tileiras.dialects.base import TileOp
 from tileiras.transforms.rules import build, int_splat, int_width
 
 
-def run(top: Operation, options: Any = None) -> None:
+def run(top: Operation, context: Any = None) -> None:
     """Refine the integer ops of a module's functions, or of one function, in place."""
     functions = [top] if isinstance(top, aa.Func) else [op for op in top.walk() if isinstance(op, aa.Func)]
     for func in functions:

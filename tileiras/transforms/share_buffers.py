@@ -18,11 +18,11 @@ from tileiras.dialects import nv_tileas
 from tileiras.transforms.hoist_buffers import only_store, shared_bytes
 
 
-def run(module: Operation, options: Any = None) -> None:
+def run(module: Operation, context: Any) -> None:
     """Replace repeated buffers of a block by the first, in place."""
-    target = getattr(options, "target", None)
+    target = context.target
     for func in module.regions[0].block.ops:
-        if func.name == "nv_tileas.func" and target is not None:
+        if func.name == "nv_tileas.func":
             for region in [r for op in func.walk() for r in op.regions]:
                 for block in region.blocks:
                     _block(func, tuple(block.ops), target)

@@ -27,7 +27,7 @@ from tileiras.transforms.rules.control import WORDS, forward_loop_invariants, in
 shapes.install()
 
 
-def run(top: Operation, options: Any = None) -> None:
+def run(top: Operation, context: Any = None) -> None:
     """Simplify every op of a module or function in place."""
     stack = [op for region in reversed(top.regions) for block in reversed(region.blocks)
              for op in (block.first_op,) if op is not None]

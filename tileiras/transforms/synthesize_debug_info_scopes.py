@@ -28,7 +28,7 @@ UNKNOWN_FILE = DIFileAttr("<unknown>", "")
 Place = tuple[str, int, int]
 
 
-def run(top: Operation, options: Any = None) -> None:
+def run(top: Operation, context: Any = None) -> None:
     """Give every entry under `top` without a scope one, in place."""
     for entry in [op for op in top.walk() if isinstance(op, Entry)]:
         if not isinstance(entry.location, DILocAttr):

@@ -11,25 +11,25 @@ from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Region
 
 from tileiras.conversion.cudatile_to_tileaa.constants import integer_attr
-from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, Converter, lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, CudaTileConverter, lowers
 from tileiras.conversion.cudatile_to_tileaa.types import convert_type, text
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 
 
 @lowers("mmaf")
-def lower_mmaf(cv: Converter, op: Any) -> None:
+def lower_mmaf(cv: CudaTileConverter, op: Any) -> None:
     cv.replace(op, aa.Dot, cv.get_all(op.operands), {"fast_acc": UNIT} if "fast_acc" in op.properties else None)
 
 
 @lowers("mmai")
-def lower_mmai(cv: Converter, op: Any) -> None:
+def lower_mmai(cv: CudaTileConverter, op: Any) -> None:
     cv.replace(op, aa.Dot, cv.get_all(op.operands), {"signedness_lhs": text(op.signedness_lhs.value),
                                                      "signedness_rhs": text(op.signedness_rhs.value)})
 
 
 @lowers("mmaf_scaled")
-def lower_mmaf_scaled(cv: Converter, op: Any) -> None:
+def lower_mmaf_scaled(cv: CudaTileConverter, op: Any) -> None:
     cv.replace(op, aa.DotScaled, cv.get_all(op.operands))
 
 
@@ -43,7 +43,7 @@ def identity(attr: Attribute, element_type: Attribute) -> Attribute:
 
 
 @lowers("reduce", "scan")
-def lower_collective(cv: Converter, op: Any) -> None:
+def lower_collective(cv: CudaTileConverter, op: Any) -> None:
     old = op.regions[0].block
     body = cv.block_like(old)
     identities = ArrayAttr([identity(a, v.type.element_type) for a, v in zip(op.identities, op.operands)])

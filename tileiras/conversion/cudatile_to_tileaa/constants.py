@@ -15,7 +15,7 @@ from typing import Any
 from xdsl.dialects.builtin import FloatAttr, FloatTF32Type, IntegerAttr, IntegerType, StringAttr
 from xdsl.ir import Attribute
 
-from tileiras.conversion.cudatile_to_tileaa.converter import Converter, lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import CudaTileConverter, lowers
 from tileiras.conversion.cudatile_to_tileaa.types import convert_type, int_attr, tile_type
 from tileiras.dialects import arith
 from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr
@@ -65,7 +65,7 @@ def register_bits(pattern: int, element_type: Attribute) -> int:
 
 
 @lowers("constant")
-def lower_constant(cv: Converter, op: Any) -> None:
+def lower_constant(cv: CudaTileConverter, op: Any) -> None:
     value: DenseElementsAttr = op.value
     shape, element_type = value.type.shape, value.type.element_type
     result_type = convert_type(op.results[0].type)
@@ -86,7 +86,7 @@ def lower_constant(cv: Converter, op: Any) -> None:
 
 
 @lowers("global")
-def lower_global(cv: Converter, op: Any) -> None:
+def lower_global(cv: CudaTileConverter, op: Any) -> None:
     """Two 4-bit elements share a byte in memory, the first in the low half: such a global becomes one of i8."""
     value: DenseElementsAttr = op.value
     patterns, element_type = element_patterns(value), value.type.element_type

@@ -11,7 +11,7 @@ from typing import Any
 
 from xdsl.ir import Block, Region
 
-from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, Converter, lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, CudaTileConverter, lowers
 from tileiras.conversion.cudatile_to_tileaa.memory import entry_hints
 from tileiras.conversion.cudatile_to_tileaa.types import MEM_TOKEN, convert_type
 from tileiras.dialects import arith
@@ -19,7 +19,7 @@ from tileiras.dialects import nv_tileaa as aa
 
 
 @lowers("entry")
-def lower_entry(cv: Converter, op: Any) -> None:
+def lower_entry(cv: CudaTileConverter, op: Any) -> None:
     name = op.sym_name.data
     if "." in name:
         raise cv.error(f"entry name '{name}' contains '.', which no kernel name may")
@@ -34,7 +34,7 @@ def lower_entry(cv: Converter, op: Any) -> None:
 
 
 @lowers("for")
-def lower_for(cv: Converter, op: Any) -> None:
+def lower_for(cv: CudaTileConverter, op: Any) -> None:
     old = op.regions[0].block
     body = cv.block_like(old)
     new = cv.emit(arith.For, cv.get_all(op.operands), [convert_type(r.type) for r in op.results],
@@ -44,7 +44,7 @@ def lower_for(cv: Converter, op: Any) -> None:
 
 
 @lowers("loop")
-def lower_loop(cv: Converter, op: Any) -> None:
+def lower_loop(cv: CudaTileConverter, op: Any) -> None:
     old = op.regions[0].block
     body = cv.block_like(old)
     new = cv.emit(aa.Loop, cv.get_all(op.operands), [convert_type(r.type) for r in op.results], None, (Region(body),))
@@ -53,7 +53,7 @@ def lower_loop(cv: Converter, op: Any) -> None:
 
 
 @lowers("if")
-def lower_if(cv: Converter, op: Any) -> None:
+def lower_if(cv: CudaTileConverter, op: Any) -> None:
     then_region, else_region = op.regions
     then_block = Block()
     else_block = Block() if else_region.blocks else None
@@ -66,36 +66,36 @@ def lower_if(cv: Converter, op: Any) -> None:
 
 
 @lowers("yield")
-def lower_yield(cv: Converter, op: Any) -> None:
+def lower_yield(cv: CudaTileConverter, op: Any) -> None:
     cv.emit(arith.Yield, cv.get_all(op.operands), ())
 
 
 @lowers("continue")
-def lower_continue(cv: Converter, op: Any) -> None:
+def lower_continue(cv: CudaTileConverter, op: Any) -> None:
     parent = op.parent_op()
     cls = arith.Yield if parent is not None and parent.name == "cuda_tile.for" else aa.Continue
     cv.emit(cls, cv.get_all(op.operands), ())
 
 
 @lowers("break")
-def lower_break(cv: Converter, op: Any) -> None:
+def lower_break(cv: CudaTileConverter, op: Any) -> None:
     cv.emit(aa.Break, cv.get_all(op.operands), ())
 
 
 @lowers("return")
-def lower_return(cv: Converter, op: Any) -> None:
+def lower_return(cv: CudaTileConverter, op: Any) -> None:
     if op.operands:
         raise cv.error("'cuda_tile.return' op: a kernel returns no values")
     cv.emit(aa.Return, (), ())
 
 
 @lowers("assert")
-def lower_assert(cv: Converter, op: Any) -> None:
+def lower_assert(cv: CudaTileConverter, op: Any) -> None:
     cv.emit(aa.Assert, cv.get_all(op.operands), (), {"message": op.message})
 
 
 @lowers("print_tko", "print")
-def lower_print(cv: Converter, op: Any) -> None:
+def lower_print(cv: CudaTileConverter, op: Any) -> None:
     new = cv.emit_groups(aa.Print, (cv.get_all(op.args), cv.opt(op.token)), ((MEM_TOKEN,) if op.results else None,),
                          {"format": op.properties["str"]})
     cv.bind_results(op, new)

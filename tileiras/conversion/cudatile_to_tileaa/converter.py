@@ -19,7 +19,7 @@ from tileiras.errors import CompileError
 
 UNIT = UnitAttr()
 
-Lowering = Callable[["Converter", Any], None]
+Lowering = Callable[["CudaTileConverter", Any], None]
 
 LOWERINGS: dict[str, Lowering] = {}
 """By op name ("cuda_tile.addf"); the family files of this folder fill it. A lowering emits the new ops and binds the old
@@ -35,7 +35,7 @@ def lowers(*mnemonics: str) -> Callable[[Lowering], Lowering]:
     return register
 
 
-class Converter:
+class CudaTileConverter:
     """The state of one conversion: the map of values, and where the next op goes."""
 
     def __init__(self, gpu_name: str) -> None:

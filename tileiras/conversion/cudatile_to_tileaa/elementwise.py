@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS, UNIT, Converter, lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS, UNIT, CudaTileConverter, lowers
 from tileiras.conversion.cudatile_to_tileaa.types import text
 from tileiras.dialects import arith
 from tileiras.dialects.base import TileOp
@@ -44,11 +44,11 @@ SIGNED: dict[str, tuple[type[TileOp], type[TileOp]]] = {
 """By mnemonic, the op for signed and the one for unsigned operands."""
 
 
-def lower_plain(cv: Converter, op: Any) -> None:
+def lower_plain(cv: CudaTileConverter, op: Any) -> None:
     cv.replace(op, PLAIN[op.name[10:]], cv.get_all(op.operands))
 
 
-def lower_float(cv: Converter, op: Any) -> None:
+def lower_float(cv: CudaTileConverter, op: Any) -> None:
     attrs: dict[str, Any] = {}
     rounding = op.properties.get("rounding_mode")
     if rounding is not None:
@@ -58,7 +58,7 @@ def lower_float(cv: Converter, op: Any) -> None:
     cv.replace(op, FLOAT[op.name[10:]], cv.get_all(op.operands), attrs)
 
 
-def lower_min_max_float(cv: Converter, op: Any) -> None:
+def lower_min_max_float(cv: CudaTileConverter, op: Any) -> None:
     attrs: dict[str, Any] = {}
     if "propagate_nan" in op.properties:
         attrs["nan"] = UNIT
@@ -67,13 +67,13 @@ def lower_min_max_float(cv: Converter, op: Any) -> None:
     cv.replace(op, MIN_MAX_FLOAT[op.name[10:]], cv.get_all(op.operands), attrs)
 
 
-def lower_wrapping(cv: Converter, op: Any) -> None:
+def lower_wrapping(cv: CudaTileConverter, op: Any) -> None:
     overflow = op.properties.get("overflow")
     word = OVERFLOW.get(overflow.value) if overflow is not None else None
     cv.replace(op, WRAPPING[op.name[10:]], cv.get_all(op.operands), {"overflow": text(word)} if word else None)
 
 
-def lower_signed(cv: Converter, op: Any) -> None:
+def lower_signed(cv: CudaTileConverter, op: Any) -> None:
     signed, unsigned = SIGNED[op.name[10:]]
     cv.replace(op, signed if op.signedness.value == "signed" else unsigned, cv.get_all(op.operands))
 
@@ -93,7 +93,7 @@ DIVISION: dict[tuple[str, str], type[TileOp]] = {
 
 
 @lowers("divi")
-def lower_divi(cv: Converter, op: Any) -> None:
+def lower_divi(cv: CudaTileConverter, op: Any) -> None:
     rounding = op.properties.get("rounding")
     key = (op.signedness.value, "zero" if rounding is None else rounding.value)
     cls = DIVISION.get(key)
@@ -107,7 +107,7 @@ PREDICATES = {"equal": "eq", "not_equal": "ne", "less_than": "lt", "less_than_or
 
 
 @lowers("cmpi")
-def lower_cmpi(cv: Converter, op: Any) -> None:
+def lower_cmpi(cv: CudaTileConverter, op: Any) -> None:
     word = PREDICATES[op.comparison_predicate.value]
     if word not in ("eq", "ne"):
         word = ("s" if op.signedness.value == "signed" else "u") + word
@@ -115,20 +115,20 @@ def lower_cmpi(cv: Converter, op: Any) -> None:
 
 
 @lowers("cmpf")
-def lower_cmpf(cv: Converter, op: Any) -> None:
+def lower_cmpf(cv: CudaTileConverter, op: Any) -> None:
     ordering = "o" if op.comparison_ordering.value == "ordered" else "u"
     cv.replace(op, arith.Cmpf, cv.get_all(op.operands),
                {"predicate": text(ordering + PREDICATES[op.comparison_predicate.value])})
 
 
 @lowers("itof")
-def lower_itof(cv: Converter, op: Any) -> None:
+def lower_itof(cv: CudaTileConverter, op: Any) -> None:
     cls = arith.Sitofp if op.signedness.value == "signed" else arith.Uitofp
     cv.replace(op, cls, cv.get_all(op.operands), {"rounding": text(op.rounding_mode.value)})
 
 
 @lowers("ftoi")
-def lower_ftoi(cv: Converter, op: Any) -> None:
+def lower_ftoi(cv: CudaTileConverter, op: Any) -> None:
     cls = arith.Fptosi if op.signedness.value == "signed" else arith.Fptoui
     attrs: dict[str, Any] = {"rounding": text(op.rounding_mode.value)}
     if "saturating" in op.properties:

@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import DictionaryAttr, IntegerType, SymbolRefAttr
 from xdsl.ir import Attribute
 
-from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS, Converter, lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS, CudaTileConverter, lowers
 from tileiras.conversion.cudatile_to_tileaa.types import MEM_TOKEN, convert_type, text
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.base import TileOp
@@ -22,7 +22,7 @@ PLAIN: dict[str, type[TileOp]] = {
 }
 
 
-def lower_plain(cv: Converter, op: Any) -> None:
+def lower_plain(cv: CudaTileConverter, op: Any) -> None:
     cv.replace(op, PLAIN[op.name[10:]], cv.get_all(op.operands))
 
 
@@ -36,7 +36,7 @@ def ordering(op: Any) -> dict[str, Attribute | None]:
     return {"mem_semantic": text(semantics.value), "mem_scope": None if scope is None else text(scope.value)}
 
 
-def hints(cv: Converter, op: Any, *names: str) -> dict[str, Attribute | None]:
+def hints(cv: CudaTileConverter, op: Any, *names: str) -> dict[str, Attribute | None]:
     """Those optimization hints of a load or store that hold for the target."""
     found = op.properties.get("optimization_hints")
     if found is None:
@@ -45,7 +45,7 @@ def hints(cv: Converter, op: Any, *names: str) -> dict[str, Attribute | None]:
     return {name: for_target.get(name) for name in names}
 
 
-def entry_hints(cv: Converter, op: Any) -> DictionaryAttr | None:
+def entry_hints(cv: CudaTileConverter, op: Any) -> DictionaryAttr | None:
     """The entry's optimization hints for the target, or None."""
     found = op.properties.get("optimization_hints")
     if found is None:
@@ -55,7 +55,7 @@ def entry_hints(cv: Converter, op: Any) -> DictionaryAttr | None:
 
 
 @lowers("load_ptr_tko")
-def lower_load(cv: Converter, op: Any) -> None:
+def lower_load(cv: CudaTileConverter, op: Any) -> None:
     mask, padding = op.mask, op.paddingValue
     new = cv.emit_groups(aa.Load, (cv.get(op.source), cv.opt(mask), cv.opt(padding), cv.opt(op.token)),
                          (convert_type(op.results[0].type), MEM_TOKEN), {**ordering(op), **hints(cv, op, "latency")})
@@ -63,14 +63,14 @@ def lower_load(cv: Converter, op: Any) -> None:
 
 
 @lowers("store_ptr_tko")
-def lower_store(cv: Converter, op: Any) -> None:
+def lower_store(cv: CudaTileConverter, op: Any) -> None:
     new = cv.emit_groups(aa.Store, (cv.get(op.destination), cv.get(op.value), cv.opt(op.mask), cv.opt(op.token)),
                          (MEM_TOKEN,), {**ordering(op), **hints(cv, op, "latency")})
     cv.bind_results(op, new)
 
 
 @lowers("atomic_rmw_tko")
-def lower_atomic_rmw(cv: Converter, op: Any) -> None:
+def lower_atomic_rmw(cv: CudaTileConverter, op: Any) -> None:
     new = cv.emit_groups(aa.AtomicRmw, (cv.get(op.pointers), cv.get(op.arg), cv.opt(op.mask), cv.opt(op.token)),
                          (convert_type(op.results[0].type), MEM_TOKEN),
                          {"rmw_mode": text(op.mode.value), **ordering(op)})
@@ -78,7 +78,7 @@ def lower_atomic_rmw(cv: Converter, op: Any) -> None:
 
 
 @lowers("atomic_cas_tko")
-def lower_atomic_cas(cv: Converter, op: Any) -> None:
+def lower_atomic_cas(cv: CudaTileConverter, op: Any) -> None:
     new = cv.emit_groups(aa.AtomicCas, (cv.get(op.pointers), cv.get(op.cmp), cv.get(op.val), cv.opt(op.mask),
                                         cv.opt(op.token)),
                          (convert_type(op.results[0].type), MEM_TOKEN), ordering(op))
@@ -86,7 +86,7 @@ def lower_atomic_cas(cv: Converter, op: Any) -> None:
 
 
 @lowers("join_tokens")
-def lower_join_tokens(cv: Converter, op: Any) -> None:
+def lower_join_tokens(cv: CudaTileConverter, op: Any) -> None:
     tokens = list(dict.fromkeys(cv.get_all(op.operands)))
     if len(tokens) == 1:
         cv.bind(op.results[0], tokens[0])
@@ -96,19 +96,19 @@ def lower_join_tokens(cv: Converter, op: Any) -> None:
 
 
 @lowers("get_global")
-def lower_get_global(cv: Converter, op: Any) -> None:
+def lower_get_global(cv: CudaTileConverter, op: Any) -> None:
     cv.replace(op, aa.GetGlobal, (), {"symbol": SymbolRefAttr(op.symbol)})
 
 
 @lowers("alloca")
-def lower_alloca(cv: Converter, op: Any) -> None:
+def lower_alloca(cv: CudaTileConverter, op: Any) -> None:
     attrs = {"num_elem": op.num_elem, "alignment": op.alignment}
     if "global" in op.properties:
         attrs["global"] = op.properties["global"]
     cv.replace(op, aa.Alloca, (), attrs)
 
 
-def widened(cv: Converter, value: Any, width: int, signed: bool = False) -> Any:
+def widened(cv: CudaTileConverter, value: Any, width: int, signed: bool = False) -> Any:
     """An integer scalar extended or truncated to `width` bits; extents and indices are not negative."""
     from tileiras.dialects import arith
     have = value.type.width.data

@@ -11,7 +11,7 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, NoneAttr, TensorType
 from xdsl.ir import Attribute
 
-from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS, Converter, lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS, CudaTileConverter, lowers
 from tileiras.conversion.cudatile_to_tileaa.types import convert_type, int_attr, ints, text
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.base import TileOp
@@ -26,7 +26,7 @@ RENAMED: dict[str, type[TileOp]] = {
 }
 
 
-def lower_renamed(cv: Converter, op: Any) -> None:
+def lower_renamed(cv: CudaTileConverter, op: Any) -> None:
     cv.replace(op, RENAMED[op.name[10:]], cv.get_all(op.operands))
 
 
@@ -35,7 +35,7 @@ for _mnemonic in RENAMED:
 
 
 @lowers("reshape", "broadcast")
-def lower_reshape(cv: Converter, op: Any) -> None:
+def lower_reshape(cv: CudaTileConverter, op: Any) -> None:
     source = cv.get(op.operands[0])
     result_type = convert_type(op.results[0].type)
     if source.type == result_type:
@@ -53,7 +53,7 @@ def lower_reshape(cv: Converter, op: Any) -> None:
 
 
 @lowers("permute")
-def lower_permute(cv: Converter, op: Any) -> None:
+def lower_permute(cv: CudaTileConverter, op: Any) -> None:
     permutation = op.permutation.get_values()
     if tuple(permutation) == tuple(range(len(permutation))):
         cv.bind(op.results[0], cv.get(op.operands[0]))
@@ -62,12 +62,12 @@ def lower_permute(cv: Converter, op: Any) -> None:
 
 
 @lowers("cat")
-def lower_cat(cv: Converter, op: Any) -> None:
+def lower_cat(cv: CudaTileConverter, op: Any) -> None:
     cv.replace(op, aa.Cat, cv.get_all(op.operands), {"dim": op.dim})
 
 
 @lowers("extract")
-def lower_extract(cv: Converter, op: Any) -> None:
+def lower_extract(cv: CudaTileConverter, op: Any) -> None:
     source = cv.get(op.source)
     if source.type == convert_type(op.results[0].type):
         cv.bind(op.results[0], source)
@@ -76,7 +76,7 @@ def lower_extract(cv: Converter, op: Any) -> None:
 
 
 @lowers("insert")
-def lower_insert(cv: Converter, op: Any) -> None:
+def lower_insert(cv: CudaTileConverter, op: Any) -> None:
     source = cv.get(op.source)
     if source.type == convert_type(op.results[0].type):
         cv.bind(op.results[0], source)
@@ -100,7 +100,7 @@ def fact(predicate: Any) -> aa.AssumeAttr | None:
 
 
 @lowers("assume")
-def lower_assume(cv: Converter, op: Any) -> None:
+def lower_assume(cv: CudaTileConverter, op: Any) -> None:
     """A fact of a tensor view is one of its base pointer: the memref is made anew from the assumed pointer."""
     source, what = cv.get(op.operands[0]), fact(op.predicate)
     if what is None:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.cudatile_to_tileaa.constants import integer_attr
-from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, Converter, lowers
+from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, CudaTileConverter, lowers
 from tileiras.conversion.cudatile_to_tileaa.memory import hints, ordering, widened
 from tileiras.conversion.cudatile_to_tileaa.types import MEM_TOKEN, convert_type, int_attr, text
 from tileiras.dialects import arith
@@ -25,14 +25,14 @@ MIN_INDEX_WIDTH = 32
 
 
 @lowers("make_tensor_view")
-def lower_make_tensor_view(cv: Converter, op: Any) -> None:
+def lower_make_tensor_view(cv: CudaTileConverter, op: Any) -> None:
     new = cv.emit_groups(aa.MakeMemref, (cv.get(op.base), cv.get_all(op.dynamicShape), cv.get_all(op.dynamicStrides)),
                          (convert_type(op.results[0].type),))
     cv.bind_results(op, new)
 
 
 @lowers("make_partition_view", "make_strided_view", "make_gather_scatter_view")
-def lower_make_view(cv: Converter, op: Any) -> None:
+def lower_make_view(cv: CudaTileConverter, op: Any) -> None:
     cv.replace(op, aa.BlockTile, cv.get_all(op.operands))
 
 
@@ -48,7 +48,7 @@ def inbounds(op: Any) -> Attribute | None:
 
 
 @lowers("load_view_tko")
-def lower_load_view(cv: Converter, op: Any) -> None:
+def lower_load_view(cv: CudaTileConverter, op: Any) -> None:
     new = cv.emit_groups(aa.TiledLoad, (cv.get(op.view), cv.get_all(op.index), cv.opt(op.token)),
                          (convert_type(op.results[0].type), MEM_TOKEN),
                          {**ordering(op), "inbounds": inbounds(op), **hints(cv, op, "latency", "allow_tma")})
@@ -56,7 +56,7 @@ def lower_load_view(cv: Converter, op: Any) -> None:
 
 
 @lowers("store_view_tko")
-def lower_store_view(cv: Converter, op: Any) -> None:
+def lower_store_view(cv: CudaTileConverter, op: Any) -> None:
     new = cv.emit_groups(aa.TiledStore, (cv.get(op.tile), cv.get(op.view), cv.get_all(op.index), cv.opt(op.token)),
                          (MEM_TOKEN,),
                          {**ordering(op), "inbounds": inbounds(op), **hints(cv, op, "latency", "allow_tma")})
@@ -64,14 +64,14 @@ def lower_store_view(cv: Converter, op: Any) -> None:
 
 
 @lowers("atomic_red_view_tko")
-def lower_atomic_red_view(cv: Converter, op: Any) -> None:
+def lower_atomic_red_view(cv: CudaTileConverter, op: Any) -> None:
     new = cv.emit_groups(aa.TiledAtomicRmw,
                          (cv.get(op.value), cv.get(op.view), cv.get_all(op.index), cv.opt(op.token)), (MEM_TOKEN,),
                          {"rmw_mode": text(op.mode.value), **ordering(op), "inbounds": inbounds(op)})
     cv.bind_results(op, new)
 
 
-def extent(cv: Converter, memref: SSAValue, dim: int, width: int) -> SSAValue:
+def extent(cv: CudaTileConverter, memref: SSAValue, dim: int, width: int) -> SSAValue:
     """Extent `dim` of a memref as an integer of `width` bits: a constant, or an operand of its `make_memref`."""
     memref_type, maker = memref.type, memref.owner
     assert isinstance(memref_type, aa.MemRefType) and isinstance(maker, aa.MakeMemref)
@@ -81,19 +81,19 @@ def extent(cv: Converter, memref: SSAValue, dim: int, width: int) -> SSAValue:
     return widened(cv, maker.operands[1 + shape[:dim].count(aa.DYNAMIC)], width)
 
 
-def constant(cv: Converter, value: int, width: int) -> SSAValue:
+def constant(cv: CudaTileConverter, value: int, width: int) -> SSAValue:
     return cv.emit(arith.Constant, (), (IntegerType(width),), {"value": integer_attr(value, width)}).results[0]
 
 
 @lowers("get_tensor_shape")
-def lower_get_tensor_shape(cv: Converter, op: Any) -> None:
+def lower_get_tensor_shape(cv: CudaTileConverter, op: Any) -> None:
     memref = cv.get(op.operands[0])
     for dim, result in enumerate(op.results):
         cv.bind(result, extent(cv, memref, dim, result.type.element_type.width.data))
 
 
 @lowers("get_index_space_shape")
-def lower_get_index_space_shape(cv: Converter, op: Any) -> None:
+def lower_get_index_space_shape(cv: CudaTileConverter, op: Any) -> None:
     """Tiles along each tile dimension: ceil(extent / step)."""
     view = cv.get(op.operands[0])
     maker, view_type = view.owner, view.type
@@ -110,7 +110,7 @@ def lower_get_index_space_shape(cv: Converter, op: Any) -> None:
             cv.bind(result, tiles(cv, memref, dim, step, width))
 
 
-def tiles(cv: Converter, memref: SSAValue, dim: int, step: int, width: int) -> SSAValue:
+def tiles(cv: CudaTileConverter, memref: SSAValue, dim: int, step: int, width: int) -> SSAValue:
     """ceil(extent / step) of a dynamic extent; extents are in [0, 2^(bits - 1)), so the sum can't wrap."""
     maker = memref.owner
     assert isinstance(maker, aa.MakeMemref)

@@ -21,7 +21,7 @@ from tileiras.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.layout.operands import operand_buffer
 
 if TYPE_CHECKING:
-    from tileiras.conversion.tileaa_to_tileas.convert import Converter
+    from tileiras.conversion.tileaa_to_tileas.placement import Placement
 
 SHARED_RESERVE = 1024
 """Bytes of a block's shared memory left to scratch of other ops when a dot's buffers are sized."""
@@ -43,7 +43,7 @@ class DotPlan:
     k_slices: int
     widen: Attribute | None
 
-    def emit(self, conv: Converter, op: Operation, lhs: SSAValue, rhs: SSAValue, acc: SSAValue) -> None:
+    def emit(self, conv: Placement, op: Operation, lhs: SSAValue, rhs: SSAValue, acc: SSAValue) -> None:
         if self.widen is not None:
             lhs, rhs = (self._widened(conv, x) for x in (lhs, rhs))
         extra: dict[str, Attribute] = {}
@@ -52,7 +52,7 @@ class DotPlan:
             extra["atom"] = StringAttr(self.atom.intrinsic)
         operands = [(lhs, self.lhs, len(lhs.type.get_shape()) - 1),  # type: ignore[attr-defined]
                     (rhs, self.rhs, len(rhs.type.get_shape()) - 2)]  # type: ignore[attr-defined]
-        from tileiras.conversion.tileaa_to_tileas.convert import _rename, placed
+        from tileiras.conversion.tileaa_to_tileas.placement import placed, renamed
         for part in range(self.k_slices):
             given = []
             for x, fragment, k_dim in operands:
@@ -60,19 +60,19 @@ class DotPlan:
                     given.append(conv.to_layout(x, fragment))
                 else:
                     given.append(self._buffer(conv, x, k_dim, part, fragment))
-            new = _rename(op, [*given, acc], [placed(op.results[0].type, self.acc)], extra=extra)  # type: ignore[arg-type]
+            new = renamed(op, [*given, acc], [placed(op.results[0].type, self.acc)], extra=extra)  # type: ignore[arg-type]
             if part + 1 == self.k_slices:
                 conv.finish(op, new)
             else:
                 acc = conv.add(new).results[0]
 
-    def _widened(self, conv: Converter, x: SSAValue) -> SSAValue:
+    def _widened(self, conv: Placement, x: SSAValue) -> SSAValue:
         t = x.type
         assert isinstance(t, TensorType) and self.widen is not None
         wide = TensorType(self.widen, t.shape, t.encoding)  # type: ignore[arg-type]
         return conv.add(arith.Convertf.make([x], [wide])).results[0]
 
-    def _buffer(self, conv: Converter, x: SSAValue, k_dim: int, part: int,
+    def _buffer(self, conv: Placement, x: SSAValue, k_dim: int, part: int,
                 fragment: LinearLayout | None) -> SSAValue:
         t = x.type
         assert isinstance(t, TensorType)

@@ -22,8 +22,8 @@ from tileiras.layout.atoms import ATOMS, BITS, LEAST_USE, TYPE_NAMES, has_atom
 from tileiras.remarks import ANALYSIS, FAILED, HINTS, MEMORY, MISSED, PASSED, RESOURCES, TENSOR_CORE, Remark, tile_text
 
 if TYPE_CHECKING:
-    from tileiras.conversion.tileaa_to_tileas.convert import Converter
     from tileiras.conversion.tileaa_to_tileas.dots import DotPlan
+    from tileiras.conversion.tileaa_to_tileas.placement import Placement
 
 ASSUME = "add an assume_div_by"
 THREADS = 32
@@ -32,7 +32,7 @@ _TRACED = 64
 _TRANSPARENT = ("nv_tileaa.assume", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "nv_tileaa.ptr_to_ptr")
 
 
-def report(conv: Converter, remarks: list[Remark]) -> None:
+def report(conv: Placement, remarks: list[Remark]) -> None:
     """Append the remarks on one function."""
     Reporter(conv, remarks).run()
 
@@ -40,7 +40,7 @@ def report(conv: Converter, remarks: list[Remark]) -> None:
 class Reporter:
     """The remarks of one function."""
 
-    def __init__(self, conv: Converter, remarks: list[Remark]) -> None:
+    def __init__(self, conv: Placement, remarks: list[Remark]) -> None:
         self.conv, self.remarks = conv, remarks
         self.function = conv.func.properties["sym_name"].data  # type: ignore[attr-defined]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
-from tileiras.conversion.tileas_to_llvm.heap import give_back
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
+from tileiras.conversion.tileas_to_llvm.memory.heap import give_back
 from tileiras.dialects import nv_tileaa
 
 

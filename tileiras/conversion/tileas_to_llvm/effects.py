@@ -10,7 +10,7 @@ from functools import reduce
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.dialects import llvm
 from tileiras.dialects.cuda_tile.debug import source_position
 from tileiras.dialects.llvm import ptr

@@ -4,17 +4,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 
-COMMON = ("control", "memory", "views", "shape", "elementwise_int", "elementwise_float", "casts", "constants")
+COMMON = ("control", "grid", "memory.loads_stores", "memory.views", "shape", "elementwise.int_ops", "elementwise.float_ops",
+          "elementwise.casts", "elementwise.constants")
 """Modules that nearly every kernel needs, and those whose ops are too many to list."""
 
 RARE: dict[str, tuple[str, ...]] = {
-    "atomics": ("atomic_rmw", "atomic_cas", "tiled_atomic_rmw"),
+    "memory.atomics": ("atomic_rmw", "atomic_cas", "tiled_atomic_rmw"),
     "effects": ("assert", "gdc_wait", "gdc_launch_dependents", "fence_alias"),
-    "printing": ("print",),
-    "convert": ("convert_layout", "alloc_tensor", "store_shared", "load_shared"),
-    "reduce": ("reduce",),
-    "scan": ("scan",),
-    "dot": ("dot",),
+    "collectives.printing": ("print",),
+    "shared.convert_layout": ("convert_layout", "alloc_tensor", "store_shared", "load_shared"),
+    "collectives.reduce": ("reduce",),
+    "collectives.scan": ("scan",),
+    "matrix.dot": ("dot",),
 }
 """module -> the nv_tileas ops it lowers."""
 
@@ -26,7 +27,7 @@ def load(op_names: Iterable[str]) -> None:
     """Import the modules that lower ops of these names."""
     wanted = [*COMMON, *(_MODULE_OF[n] for n in op_names if n in _MODULE_OF)]
     if any(n.startswith("math.") for n in op_names):
-        wanted.append("math")
+        wanted.append("elementwise.math")
     for module in wanted:
         if module not in _loaded:
             import_module(f"tileiras.conversion.tileas_to_llvm.{module}")

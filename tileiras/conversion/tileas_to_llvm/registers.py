@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I1, I8, I32, I64, Builder, element_type, width_of
-from tileiras.conversion.tileas_to_llvm.core import Lowering
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering
 from tileiras.dialects.llvm import PtrType, integer, vec
 
 FULL_MASK = 0xFFFFFFFF

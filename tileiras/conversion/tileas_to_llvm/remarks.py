@@ -6,7 +6,7 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
-from tileiras.conversion.tileas_to_llvm.convert import plan_for
+from tileiras.conversion.tileas_to_llvm.shared.convert_layout import plan_for
 from tileiras.dialects.cuda_tile.debug import source_position
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.convert import ThroughShared

@@ -13,12 +13,19 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm import shared_access
 from tileiras.conversion.tileas_to_llvm.builder import element_type, width_of
-from tileiras.conversion.tileas_to_llvm.convert import SCRATCH_SHARE, convert, emit_plan, plan_bytes, plan_for, relayout
-from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, dim_of, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, dim_of, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, plain_type, to_plain
-from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
+from tileiras.conversion.tileas_to_llvm.shared import shared_access
+from tileiras.conversion.tileas_to_llvm.shared.convert_layout import (
+    SCRATCH_SHARE,
+    convert,
+    emit_plan,
+    plan_bytes,
+    plan_for,
+    relayout,
+)
+from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
 from tileiras.dialects import arith
 from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileas import layout_of

@@ -15,8 +15,8 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tileiras.conversion.tileas_to_llvm.builder import I64
-from tileiras.conversion.tileas_to_llvm.core import Lowering
-from tileiras.conversion.tileas_to_llvm.shared_memory import SLOT_BYTES
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering
+from tileiras.conversion.tileas_to_llvm.shared.shared_memory import SLOT_BYTES
 from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import ptr

@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from tileiras.codegen.guards import GUARDS
 from tileiras.conversion.tileas_to_llvm.builder import F64, I32, I64
-from tileiras.conversion.tileas_to_llvm.core import Lowering
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering
 
 FEWEST = 3
 """From this many registers on the slow path is shared."""

@@ -11,10 +11,9 @@ from xdsl.dialects.builtin import Float8E8M0FNUType, FloatTF32Type
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I32, I64, Builder, width_of
-from tileiras.conversion.tileas_to_llvm.casts_narrow import from_narrow, is_narrow, to_narrow
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
-from tileiras.conversion.tileas_to_llvm.elementwise import is_type, like, map_registers, overloaded, text, whole
-from tileiras.conversion.tileas_to_llvm.floats import (
+from tileiras.conversion.tileas_to_llvm.elementwise.casts_narrow import from_narrow, is_narrow, to_narrow
+from tileiras.conversion.tileas_to_llvm.elementwise.common import is_type, like, map_registers, overloaded, text, whole
+from tileiras.conversion.tileas_to_llvm.elementwise.floats import (
     f64_to_f32_odd,
     from_bits,
     is_nan,
@@ -24,6 +23,7 @@ from tileiras.conversion.tileas_to_llvm.floats import (
     to_bits,
     widen,
 )
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.dialects import llvm
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 

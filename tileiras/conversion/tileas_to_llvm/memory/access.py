@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I1, I8, I16, I32, I64, width_of
-from tileiras.conversion.tileas_to_llvm.core import Lowering
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering
 from tileiras.dialects import llvm
 from tileiras.dialects.llvm import PtrType, ptr, vec
 

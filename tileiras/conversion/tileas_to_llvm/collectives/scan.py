@@ -22,11 +22,11 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.body import Body
-from tileiras.conversion.tileas_to_llvm.convert import emit_plan, plan_bytes, plan_for
-from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, dim_of, lowers
+from tileiras.conversion.tileas_to_llvm.collectives.body import Body
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, dim_of, lowers
 from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, shuffle_lanes, to_plain
-from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
+from tileiras.conversion.tileas_to_llvm.shared.convert_layout import emit_plan, plan_bytes, plan_for
+from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.convert import Plan, ThroughShared, through_shared
 from tileiras.layout.f2 import Span

@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, TensorType, UnknownLoc
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, TensorType, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
@@ -36,21 +36,6 @@ MAX_PER_THREAD_BYTES = 32
 def placed(t: TensorType, layout: LinearLayout) -> TensorType:
     """The tensor type with this layout."""
     return TensorType(t.element_type, t.shape, LayoutAttr.of(layout))  # type: ignore[arg-type]
-
-
-def convert(module: ModuleOp, target: Any, options: Any = None) -> ModuleOp:
-    """Convert every nv_tileaa function of the module; globals are carried over. Returns a new module."""
-    out: list[Operation] = []
-    for op in module.body.block.ops:
-        if op.name == "nv_tileaa.func":
-            converter = Converter(op, target)
-            out.append(converter.convert())
-            if getattr(options, "remarks", None) is not None:
-                from tileiras.conversion.tileaa_to_tileas.remarks import report
-                report(converter, options.remarks)
-        else:
-            out.append(_rename(op, [], []))
-    return ModuleOp(out)
 
 
 def choose_num_warps(func: Operation) -> int:
@@ -80,7 +65,7 @@ def choose_num_warps(func: Operation) -> int:
     return 4 if cross else warps
 
 
-def _rename(op: Operation, operands: list[SSAValue], result_types: list[Attribute], regions: list[Region] | None = None,
+def renamed(op: Operation, operands: list[SSAValue], result_types: list[Attribute], regions: list[Region] | None = None,
             extra: dict[str, Attribute] | None = None) -> Operation:
     """The nv_tileas op of the same name; arith, math and scf ops stay what they are."""
     if op.name.startswith("nv_tileaa."):
@@ -95,7 +80,7 @@ def _rename(op: Operation, operands: list[SSAValue], result_types: list[Attribut
     return new
 
 
-class Converter:
+class Placement:
     """One function."""
 
     def __init__(self, func: Operation, target: Any) -> None:
@@ -117,7 +102,7 @@ class Converter:
         body = Region(self.new_block(self.func.regions[0].block))
         self.fill(self.func.regions[0].block, body.block)
         extra: dict[str, Attribute] = {"num_warps": IntAttr(self.num_warps)}
-        return _rename(self.func, [], [], [body], extra)
+        return renamed(self.func, [], [], [body], extra)
 
     # --- layouts --------------------------------------------------------------------------------------------------
 
@@ -266,7 +251,7 @@ class Converter:
         if op in self.facts:
             operands = self.gathered(op, operands)
         extra = self.access(op)
-        self.finish(op, _rename(op, operands, [self.type_of(r) for r in op.results], extra=extra))
+        self.finish(op, renamed(op, operands, [self.type_of(r) for r in op.results], extra=extra))
 
     def gathered(self, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
         """A gather's index tile gets the tile's layout with the other dimensions dropped: each thread has its indices."""
@@ -325,13 +310,13 @@ class Converter:
             block = self.new_block(region.block)
             regions.append(Region(block))
             self.fill(region.block, block)
-        self.finish(op, _rename(op, operands, [self.type_of(r) for r in op.results], regions))
+        self.finish(op, renamed(op, operands, [self.type_of(r) for r in op.results], regions))
 
     def exit(self, op: Operation) -> None:
         """A terminator hands its values over in the layouts of where they go."""
         target = cl.exit_target(op)
         if target is None:
-            self.add(_rename(op, [self.values[v] for v in op.operands], []))
+            self.add(renamed(op, [self.values[v] for v in op.operands], []))
             return
         to_results = op.name == "nv_tileaa.break" or (op.name == "scf.yield" and target.name == "scf.if")
         if to_results:
@@ -341,7 +326,7 @@ class Converter:
             ends = list(block.args[1:] if target.name == "scf.for" else block.args)
         operands = [self.value(v, self.classes.layout(e) if isinstance(e.type, TensorType) else None)
                     for v, e in zip(op.operands, ends)]
-        self.add(_rename(op, operands, []))
+        self.add(renamed(op, operands, []))
 
     def reshape(self, op: Operation) -> None:
         source = self.value(op.operands[0])
@@ -353,13 +338,13 @@ class Converter:
                 layout = source.type.encoding.data.reshape(t.get_shape())  # type: ignore[attr-defined]
             assert layout is not None
             t = placed(t, layout)
-        self.finish(op, _rename(op, [source], [t]))
+        self.finish(op, renamed(op, [source], [t]))
 
     def permute(self, op: Operation) -> None:
         source = self.value(op.operands[0])
         permutation = [p.data for p in op.properties["permutation"].data]  # type: ignore[attr-defined]
         layout = source.type.encoding.data.permute(permutation)  # type: ignore[attr-defined]
-        self.finish(op, _rename(op, [source], [placed(op.results[0].type, layout)]))  # type: ignore[arg-type]
+        self.finish(op, renamed(op, [source], [placed(op.results[0].type, layout)]))  # type: ignore[arg-type]
 
     def broadcast(self, op: Operation) -> None:
         result = op.results[0]
@@ -367,7 +352,7 @@ class Converter:
         assert layout is not None
         source = op.operands[0]
         wanted = layout.project(source.type.get_shape()).compact_regs() if isinstance(source.type, TensorType) else None  # type: ignore[attr-defined]
-        self.finish(op, _rename(op, [self.value(source, wanted)], [self.type_of(result)]))
+        self.finish(op, renamed(op, [self.value(source, wanted)], [self.type_of(result)]))
 
     def reduce(self, op: Operation) -> None:
         sources = list(op.operands)
@@ -377,13 +362,13 @@ class Converter:
         operands = [self.value(s, layout) for s in sources]
         types = [placed(r.type, layout.drop(dim).compact_regs()) if isinstance(r.type, TensorType) else r.type
                  for r in op.results]
-        self.finish(op, _rename(op, operands, types, [self.scalar_region(op.regions[0])]))
+        self.finish(op, renamed(op, operands, types, [self.scalar_region(op.regions[0])]))
 
     def scan(self, op: Operation) -> None:
         layout = self.classes.layout(op.results[0])
         assert layout is not None
         operands = [self.value(s, layout) for s in op.operands]
-        self.finish(op, _rename(op, operands, [placed(r.type, layout) for r in op.results], [self.scalar_region(op.regions[0])]))  # type: ignore[arg-type]
+        self.finish(op, renamed(op, operands, [placed(r.type, layout) for r in op.results], [self.scalar_region(op.regions[0])]))  # type: ignore[arg-type]
 
     def scalar_region(self, region: Region) -> Region:
         block = self.new_block(region.block)
@@ -414,6 +399,6 @@ FREE_OPERANDS = {"nv_tileaa." + m for m in (
     "make_memref", "block_tile", "print", "assert")}
 
 VISITORS: dict[str, Any] = {
-    "scf.yield": Converter.exit, "nv_tileaa.break": Converter.exit, "nv_tileaa.continue": Converter.exit,
-    "nv_tileaa.view": Converter.reshape, "nv_tileaa.permute": Converter.permute, "nv_tileaa.broadcast": Converter.broadcast,
-    "nv_tileaa.reduce": Converter.reduce, "nv_tileaa.scan": Converter.scan, "nv_tileaa.dot": Converter.dot}
+    "scf.yield": Placement.exit, "nv_tileaa.break": Placement.exit, "nv_tileaa.continue": Placement.exit,
+    "nv_tileaa.view": Placement.reshape, "nv_tileaa.permute": Placement.permute, "nv_tileaa.broadcast": Placement.broadcast,
+    "nv_tileaa.reduce": Placement.reduce, "nv_tileaa.scan": Placement.scan, "nv_tileaa.dot": Placement.dot}

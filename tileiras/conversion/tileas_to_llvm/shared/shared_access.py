@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I32, width_of
-from tileiras.conversion.tileas_to_llvm.core import Lowering
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering
 from tileiras.conversion.tileas_to_llvm.registers import gather, length
 from tileiras.dialects.llvm import vec
 from tileiras.layout.shared import Access

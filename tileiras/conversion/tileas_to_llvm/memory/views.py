@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I32, I64, width_of
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.dialects import nv_tileaa
 from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
 

@@ -15,8 +15,8 @@ from xdsl.dialects.builtin import Float4E2M1FNType, Float8E4M3FNType, Float8E5M2
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import F16, F32, I1, I8, I16, I32, Builder
-from tileiras.conversion.tileas_to_llvm.elementwise import is_type, like, overloaded
-from tileiras.conversion.tileas_to_llvm.floats import from_bits, is_nan, nvvm, to_bits, widen
+from tileiras.conversion.tileas_to_llvm.elementwise.common import is_type, like, overloaded
+from tileiras.conversion.tileas_to_llvm.elementwise.floats import from_bits, is_nan, nvvm, to_bits, widen
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.llvm import vec
 

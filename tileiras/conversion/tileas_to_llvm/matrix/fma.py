@@ -12,11 +12,11 @@ from dataclasses import replace
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm import shared_access
 from tileiras.conversion.tileas_to_llvm.builder import F32, F64, I32, width_of
-from tileiras.conversion.tileas_to_llvm.casts import convert_float
-from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, storage_type
+from tileiras.conversion.tileas_to_llvm.elementwise.casts import convert_float
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, storage_type
 from tileiras.conversion.tileas_to_llvm.registers import gather
+from tileiras.conversion.tileas_to_llvm.shared import shared_access
 from tileiras.dialects.nv_tileas import BufferType
 from tileiras.errors import CompileError
 from tileiras.layout.f2 import Span, solve

@@ -16,7 +16,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I16, Builder, element_type, width_of
-from tileiras.conversion.tileas_to_llvm.elementwise import is_type, like, map_registers
+from tileiras.conversion.tileas_to_llvm.elementwise.common import is_type, like, map_registers
 from tileiras.dialects.llvm import integer
 
 PTX_ROUNDING = {"": "rn", "nearest_even": "rn", "zero": "rz", "negative_inf": "rm", "positive_inf": "rp"}

@@ -11,9 +11,8 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, element_type
-from tileiras.conversion.tileas_to_llvm.core import Lowering
-from tileiras.conversion.tileas_to_llvm.elementwise import is_type, map_registers, overloaded, text, whole
-from tileiras.conversion.tileas_to_llvm.floats import (
+from tileiras.conversion.tileas_to_llvm.elementwise.common import is_type, map_registers, overloaded, text, whole
+from tileiras.conversion.tileas_to_llvm.elementwise.floats import (
     PTX_ROUNDING,
     from_bits,
     letter,
@@ -24,6 +23,7 @@ from tileiras.conversion.tileas_to_llvm.floats import (
     to_bits,
     widen,
 )
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering
 
 _ARITHMETIC = {"arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul"}
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.access import from_memory, memory_type, to_memory
 from tileiras.conversion.tileas_to_llvm.builder import I8, I16, I32, width_of
-from tileiras.conversion.tileas_to_llvm.core import Lowering, storage_type
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, storage_type
+from tileiras.conversion.tileas_to_llvm.memory.access import from_memory, memory_type, to_memory
 from tileiras.dialects.llvm import integer
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.linear import LinearLayout

@@ -12,13 +12,13 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm import access
 from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
-from tileiras.conversion.tileas_to_llvm.heap import allocate
-from tileiras.conversion.tileas_to_llvm.share import share, slot_bytes
-from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
-from tileiras.conversion.tileas_to_llvm.views import TiledView, as_type, index_type
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.memory import access
+from tileiras.conversion.tileas_to_llvm.memory.heap import allocate
+from tileiras.conversion.tileas_to_llvm.memory.share import share, slot_bytes
+from tileiras.conversion.tileas_to_llvm.memory.views import TiledView, as_type, index_type
+from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
 from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import ptr

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import FloatAttr, FloatTF32Type, IntAttr, IntegerAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I1, I8, I64
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.layout.linear import LinearLayout
 

@@ -11,8 +11,8 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import width_of
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
-from tileiras.conversion.tileas_to_llvm.elementwise import like, overloaded, suffix, text, whole
+from tileiras.conversion.tileas_to_llvm.elementwise.common import like, overloaded, suffix, text, whole
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.dialects.llvm import integer
 
 _FLAGS = {"nsw": "nsw", "nuw": "nuw", "nsw_nuw": "nuw nsw"}

@@ -11,9 +11,9 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I32, width_of
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
-from tileiras.conversion.tileas_to_llvm.elementwise import each, text
-from tileiras.conversion.tileas_to_llvm.slow_paths import guarded
+from tileiras.conversion.tileas_to_llvm.elementwise.common import each, text
+from tileiras.conversion.tileas_to_llvm.elementwise.slow_paths import guarded
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 
 LOG2_E = 1.4426950408889634
 

@@ -13,7 +13,7 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.core import Lowering
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering
 from tileiras.dialects import arith
 from tileiras.dialects.nv_tileas import LayoutAttr
 from tileiras.layout.linear import LANE_BITS, LinearLayout, log2

@@ -9,8 +9,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm import shared_access
-from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.registers import (
     from_plain,
     gather,
@@ -19,7 +18,8 @@ from tileiras.conversion.tileas_to_llvm.registers import (
     shuffle_lanes,
     to_plain,
 )
-from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
+from tileiras.conversion.tileas_to_llvm.shared import shared_access
+from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.convert import Noop, Plan, RegisterPermute, ThroughShared, plan_conversion
 from tileiras.layout.linear import LinearLayout, dim_bits, log2

@@ -16,12 +16,12 @@ from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import F16, F32, F64, I32
-from tileiras.conversion.tileas_to_llvm.convert import emit_plan, plan_bytes, plan_for
-from tileiras.conversion.tileas_to_llvm.core import Lowering, bits_of, lowers, storage_type
-from tileiras.conversion.tileas_to_llvm.fma import multiply_add
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.matrix.fma import multiply_add
 from tileiras.conversion.tileas_to_llvm.registers import gather, plain_type
-from tileiras.conversion.tileas_to_llvm.shared_access import Addresses, load_group
-from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
+from tileiras.conversion.tileas_to_llvm.shared.convert_layout import emit_plan, plan_bytes, plan_for
+from tileiras.conversion.tileas_to_llvm.shared.shared_access import Addresses, load_group
+from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
 from tileiras.dialects.llvm import struct, vec
 from tileiras.dialects.nv_tileas import BufferType, layout_of
 from tileiras.layout.atoms import ATOMS, MmaAtom, dot_layouts

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float6
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import Builder, element_type
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.dialects.llvm import vec
 
 _SUFFIXES: dict[type, str] = {Float16Type: "f16", BFloat16Type: "bf16", Float32Type: "f32", Float64Type: "f64"}

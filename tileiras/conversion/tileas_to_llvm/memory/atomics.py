@@ -14,12 +14,12 @@ from typing import Any
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.access import SCOPES, address
 from tileiras.conversion.tileas_to_llvm.builder import I16, I32, I64, width_of
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
-from tileiras.conversion.tileas_to_llvm.memory import ViewAddress, _both, _regs_or_repeat, _text, view_address
-from tileiras.conversion.tileas_to_llvm.share import share, slot_bytes
-from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.memory.access import SCOPES, address
+from tileiras.conversion.tileas_to_llvm.memory.loads_stores import ViewAddress, _both, _regs_or_repeat, _text, view_address
+from tileiras.conversion.tileas_to_llvm.memory.share import share, slot_bytes
+from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
 
 # rmw mode -> (PTX op, type prefix); the width is the element's
 MODES: dict[str, tuple[str, str]] = {

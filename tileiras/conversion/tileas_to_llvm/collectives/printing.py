@@ -16,12 +16,12 @@ from xdsl.dialects.builtin import Float64Type, IntegerType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I1, I32, I64, width_of
-from tileiras.conversion.tileas_to_llvm.casts import convert_float
-from tileiras.conversion.tileas_to_llvm.convert import SCRATCH_SHARE
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.effects import string_pointer
-from tileiras.conversion.tileas_to_llvm.share import store_if
-from tileiras.conversion.tileas_to_llvm.shared_memory import scratch
+from tileiras.conversion.tileas_to_llvm.elementwise.casts import convert_float
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.memory.share import store_if
+from tileiras.conversion.tileas_to_llvm.shared.convert_layout import SCRATCH_SHARE
+from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import PtrType
 from tileiras.dialects.nv_tileaa import MemTokenType

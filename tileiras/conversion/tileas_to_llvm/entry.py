@@ -1,4 +1,4 @@
-"""The function boundary: parameters, launch attributes, shared memory; grid queries and ops without code."""
+"""The boundary from nv_tileas to llvm: functions with their parameters, launch attributes and shared memory; globals."""
 from __future__ import annotations
 
 from typing import Any
@@ -8,9 +8,9 @@ from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.conversion.entry_hints import register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
-from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
-from tileiras.conversion.tileas_to_llvm.core import Lowering, lowers, storage_type
-from tileiras.conversion.tileas_to_llvm.shared_memory import SharedPlan, plan_shared_memory
+from tileiras.conversion.tileas_to_llvm.builder import Builder
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, storage_type
+from tileiras.conversion.tileas_to_llvm.shared.shared_memory import SharedPlan, plan_shared_memory
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
@@ -18,21 +18,21 @@ from tileiras.errors import CompileError
 SHARED_ALIGNMENT = 128
 
 
-def convert(module: ModuleOp, target: Any, options: Any = None) -> ModuleOp:
-    """Lower every nv_tileas function and global of the module to the llvm dialect. Returns a new module."""
+def run(module: ModuleOp, context: Any) -> ModuleOp:
+    """Lower every nv_tileas function and global of the module to the llvm dialect, for `context.target`. Returns a new module."""
     out: list[Operation] = []
     for op in module.body.block.ops:
         if op.name == "nv_tileas.global":
             out.append(_global(op))
         elif op.name == "nv_tileas.func":
-            if getattr(options, "remarks", None) is not None:
+            if context.remarks is not None:
                 from tileiras.conversion.tileas_to_llvm.remarks import report
-                report(op, target, options.remarks)
-            out += lower_function(op, target, options)
+                report(op, context.target, context.remarks)
+            out += lower_function(op, context.target)
     return ModuleOp(out)
 
 
-def lower_function(func: Operation, target: Any, options: Any) -> list[Operation]:
+def lower_function(func: Operation, target: Any) -> list[Operation]:
     """The llvm.func of an nv_tileas.func, after the globals it needs."""
     handlers.load(dict.fromkeys(op.name for op in func.walk()))
     name = func.properties["sym_name"].data  # type: ignore[attr-defined]
@@ -77,41 +77,3 @@ def _global(op: Operation) -> Operation:
         "sym_name": op.properties["sym_name"], "size": IntAttr(len(data) // 2), "linkage": StringAttr("internal"),
         "alignment": IntAttr(max(16, getattr(alignment, "data", 0) if isinstance(alignment, IntAttr) else 16)),
         "space": IntAttr(llvm.GLOBAL), "init": StringAttr(data)})
-
-
-@lowers("nv_tileas.get_program_id")
-def get_program_id(low: Lowering, op: Operation) -> None:
-    sreg = low.target.tile_block_sreg
-    for result, axis in zip(op.results, "xyz"):
-        if result.first_use is not None:
-            low.set(result, low.b.call(f"llvm.nvvm.read.ptx.sreg.{sreg}.{axis}", I32, []))
-
-
-@lowers("nv_tileas.get_num_programs")
-def get_num_programs(low: Lowering, op: Operation) -> None:
-    sreg = "n" + low.target.tile_block_sreg
-    for result, axis in zip(op.results, "xyz"):
-        if result.first_use is not None:
-            low.set(result, low.b.call(f"llvm.nvvm.read.ptx.sreg.{sreg}.{axis}", I32, []))
-
-
-@lowers("nv_tileas.create_mem_token", "nv_tileas.join_mem_token")
-def no_code(low: Lowering, op: Operation) -> None:
-    """Tokens order; they hold nothing."""
-
-
-@lowers("nv_tileas.assume")
-def assume(low: Lowering, op: Operation) -> None:
-    """The fact was used before; the value passes through."""
-    source, result = op.operands[0], op.results[0]
-    if source in low.views:
-        low.views[result] = low.views[source]
-    elif low.is_tensor(source):
-        low.set(result, low.vec(source))
-    else:
-        low.set(result, low.scalar(source))
-
-
-@lowers("nv_tileas.barrier")
-def barrier(low: Lowering, op: Operation) -> None:
-    low.barrier()

@@ -1,0 +1,45 @@
+"""Queries of the grid, and ops without code of their own: tokens, assumptions, barriers."""
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from tileiras.conversion.tileas_to_llvm.builder import I32
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
+
+
+@lowers("nv_tileas.get_program_id")
+def get_program_id(low: Lowering, op: Operation) -> None:
+    sreg = low.target.tile_block_sreg
+    for result, axis in zip(op.results, "xyz"):
+        if result.first_use is not None:
+            low.set(result, low.b.call(f"llvm.nvvm.read.ptx.sreg.{sreg}.{axis}", I32, []))
+
+
+@lowers("nv_tileas.get_num_programs")
+def get_num_programs(low: Lowering, op: Operation) -> None:
+    sreg = "n" + low.target.tile_block_sreg
+    for result, axis in zip(op.results, "xyz"):
+        if result.first_use is not None:
+            low.set(result, low.b.call(f"llvm.nvvm.read.ptx.sreg.{sreg}.{axis}", I32, []))
+
+
+@lowers("nv_tileas.create_mem_token", "nv_tileas.join_mem_token")
+def no_code(low: Lowering, op: Operation) -> None:
+    """Tokens order; they hold nothing."""
+
+
+@lowers("nv_tileas.assume")
+def assume(low: Lowering, op: Operation) -> None:
+    """The fact was used before; the value passes through."""
+    source, result = op.operands[0], op.results[0]
+    if source in low.views:
+        low.views[result] = low.views[source]
+    elif low.is_tensor(source):
+        low.set(result, low.vec(source))
+    else:
+        low.set(result, low.scalar(source))
+
+
+@lowers("nv_tileas.barrier")
+def barrier(low: Lowering, op: Operation) -> None:
+    low.barrier()
