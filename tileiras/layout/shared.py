@@ -238,3 +238,110 @@ def _place(writer: LinearLayout, reader: LinearLayout, elem_bytes: int, inside: 
     found = coordinates(basis + complement(basis, n), n)
     kept = (1 << len(basis)) - 1
     return SharedLayout(writer.shape, tuple(c & kept for c in found))
+
+
+CHUNK_BYTES = 16
+"""What every swizzle of the hardware keeps together, and how wide a panel without one is."""
+SWIZZLES = (0, 32, 64, 128)
+"""Bytes that a swizzle of tensor copies and matrix descriptors spans (0: none)."""
+GROUP_ROWS = 8
+"""Rows of a panel that matrix descriptors step over at once."""
+SWIZZLE_SHIFT = 3
+"""A swizzle takes its key from this many address bits above those that it changes."""
+
+
+@dataclass(frozen=True)
+class CanonicalTile:
+    """A tile in shared memory in the one form that tensor copies, matrix descriptors and stmatrix all can name.
+
+    It is cut along dimension `major` into panels as wide as the swizzle spans (16 bytes without one), one panel after the
+    other; a panel holds the rows of the other dimensions, row by row, and the hardware's swizzle exchanges 16-byte chunks
+    by address bits 7 and up. bits: of an element. swizzle: one of SWIZZLES.
+
+        (64, 128) of 16 bits, major 1, swizzle 128: two panels of 64 rows of 64 elements, 8192 bytes each;
+        byte address p * 8192 + r * 128 + c, bits 7-9 of it XORed into bits 4-6
+
+    The buffer must start at a multiple of `alignment`, so that address bits are offset bits."""
+
+    shape: tuple[int, ...]
+    bits: int
+    major: int
+    swizzle: int
+
+    @property
+    def span(self) -> int:
+        """Bytes of a panel's row."""
+        return self.swizzle or CHUNK_BYTES
+
+    @property
+    def columns(self) -> int:
+        """Elements of a panel's row."""
+        return self.span * 8 // self.bits
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of a panel."""
+        n = 1
+        for d, extent in enumerate(self.shape):
+            n *= 1 if d == self.major else extent
+        return n
+
+    @property
+    def panels(self) -> int:
+        return self.shape[self.major] // self.columns
+
+    @property
+    def panel_bytes(self) -> int:
+        """From one panel to the next."""
+        return self.rows * self.span
+
+    @property
+    def num_bytes(self) -> int:
+        return self.panels * self.panel_bytes
+
+    @property
+    def alignment(self) -> int:
+        """Bytes after which the swizzle repeats; 128 without one."""
+        return GROUP_ROWS * self.span
+
+    @cached_property
+    def plain(self) -> SharedLayout:
+        """Where elements would lie without the swizzle: what the address of a part of the tile is counted in."""
+        fields = dim_bits(self.shape)
+        bases = [0] * sum(bits for _, bits in fields)
+        low, bits = fields[self.major]
+        inside = log2(self.columns)
+        for i in range(bits):
+            bases[low + i] = 1 << i if i < inside else self.rows * self.columns << i - inside
+        row = self.columns
+        for d in reversed(range(len(self.shape))):
+            if d != self.major:
+                low, bits = fields[d]
+                for i in range(bits):
+                    bases[low + i] = row
+                    row *= 2
+        return SharedLayout(self.shape, tuple(bases))
+
+    @cached_property
+    def layout(self) -> SharedLayout:
+        """Where each element lies, for ordinary accesses: the swizzle as XORs of the offset's bits."""
+        keys = log2(self.span // CHUNK_BYTES)
+        to = 3 + log2(CHUNK_BYTES) - log2(self.bits)
+        mask = (1 << keys) - 1
+        return SharedLayout(self.shape, tuple(b ^ (b >> to + SWIZZLE_SHIFT & mask) << to for b in self.plain.bases))
+
+
+@lru_cache(maxsize=1024)
+def canonical(shape: tuple[int, ...], bits: int, major: int, swizzle: int | None = None) -> CanonicalTile:
+    """The canonical form of a tile of `shape` with elements of `bits` bits, contiguous along dimension `major`.
+
+    swizzle: bytes that it spans (None: the widest that the tile's extent along `major` fills). Raises ValueError for a
+    swizzle that doesn't exist or is wider than the tile."""
+    row = shape[major] * bits // 8
+    if swizzle is None:
+        swizzle = max((s for s in SWIZZLES if s <= row), default=0)
+    if swizzle not in SWIZZLES:
+        raise ValueError(f"no swizzle spans {swizzle} bytes")
+    if row < (swizzle or CHUNK_BYTES):
+        raise ValueError(f"{shape[major]} elements of {bits} bits don't fill the {swizzle or CHUNK_BYTES} bytes of a panel's row")
+    return CanonicalTile(tuple(shape), bits, major, swizzle)
