@@ -12,9 +12,9 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tests.conversion.test_moves import any_layout
 from tests.conversion.tiles import TYPES, Tile, run, tensor
-from tileiras.conversion.tileas_to_llvm.collectives.reduce import steps_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.layout.linear import LinearLayout, blocked
+from tileiras.layout.reduction import steps_of
 
 Combine = Callable[[list[SSAValue]], tuple[list[Operation], list[SSAValue]]]
 

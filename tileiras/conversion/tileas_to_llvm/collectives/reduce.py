@@ -9,8 +9,7 @@ stays where the halves met: every lane and warp that stood for a part of the dim
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -25,64 +24,15 @@ from tileiras.conversion.tileas_to_llvm.shared.convert_layout import emit_plan, 
 from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.convert import ThroughShared, through_shared
-from tileiras.layout.f2 import Span, apply
-from tileiras.layout.linear import LANE_BITS, LinearLayout, blocked, dim_bits
+from tileiras.layout.f2 import apply
+from tileiras.layout.linear import LANE_BITS
+from tileiras.layout.reduction import Steps, steps_of
 
 _REDUX = {"arith.addi": "add", "arith.maxsi": "max", "arith.maxui": "umax", "arith.minsi": "min", "arith.minui": "umin",
           "arith.andi": "and", "arith.ori": "or", "arith.xori": "xor"}
 """Ops on 32-bit integers that `redux.sync` reduces over a whole warp by one instruction."""
 WORD = 16
 """Scratch of several operands starts at multiples of this many bytes."""
-
-
-@dataclass(frozen=True)
-class Steps:
-    """What reducing a layout over a dimension takes.
-
-    layout: the layout the source must be in. regs: register bits (masks) that step along the dimension. kept: register
-    bits that hold different results. lanes, warps: lane and warp bits that step along it. parts, gathered: the layouts
-    of the warps' partial results, (warps' parts, result elements), as they are and with all parts in each thread.
-    result: the layout of the result before register copies are added."""
-
-    layout: LinearLayout
-    regs: tuple[int, ...]
-    kept: tuple[int, ...]
-    lanes: tuple[int, ...]
-    warps: tuple[int, ...]
-    parts: LinearLayout
-    gathered: LinearLayout
-    result: LinearLayout
-
-
-@lru_cache(maxsize=512)
-def steps_of(layout: LinearLayout, dim: int) -> Steps:
-    """The steps for a layout; one whose bits mix the dimension with others is replaced by a blocked one."""
-    low, bits = dim_bits(layout.shape)[dim]
-    along = (1 << bits) - 1 << low
-    if any(b & along and b & ~along for b in layout.bases):
-        return steps_of(blocked(layout.shape, layout.num_warps), dim)
-    seen, others = Span(), Span()
-    regs, kept = [], []
-    for i, b in enumerate(layout.reg):
-        if b & along:
-            if seen.add(b):
-                regs.append(1 << i)
-        elif others.add(b):
-            kept.append(1 << i)
-    lanes = [i for i, b in enumerate(layout.lane) if b & along and seen.add(b)]
-    warps = [i for i, b in enumerate(layout.warp) if b & along and seen.add(b)]
-    if len(lanes) + len(warps) < sum(1 for b in (*layout.lane, *layout.warp) if b & along):
-        # the same elements once more in other threads, whose order of combining might differ
-        return steps_of(blocked(layout.shape, layout.num_warps), dim)
-    rest = layout.drop(dim)
-    kept_bases = tuple(b for i, b in enumerate(rest.reg) if 1 << i in kept)
-    size = rest.size
-    steps = {w: size << i for i, w in enumerate(warps)}
-    shape = (1 << len(warps), size)
-    parts = LinearLayout(shape, kept_bases, rest.lane, tuple(steps.get(i, b) for i, b in enumerate(rest.warp)))
-    gathered = LinearLayout(shape, kept_bases + tuple(size << i for i in range(len(warps))), rest.lane, rest.warp)
-    return Steps(layout, tuple(regs), tuple(kept), tuple(lanes), tuple(warps), parts, gathered,
-                 LinearLayout(rest.shape, kept_bases, rest.lane, rest.warp))
 
 
 def _warp_plans(op: Operation, steps: Steps, target: Any) -> tuple[list[ThroughShared], bool]:
