@@ -54,9 +54,9 @@ def launch(kernel: Any, grid: int | Sequence[int], args: Sequence[Any], *, gpu_n
         level = 3 if opt_level is None else opt_level
     else:
         from tileiras.machine.targets import find_target
-        from tileiras.sim import cutile
+        from tileiras.sim.run import signature
         find_target(gpu_name)                # before the frontend, which asks for less
-        exported = cutile.export(kernel, args, gpu_name)
+        exported = signature.export(kernel, args, gpu_name)
         bytecode, flat, name, called = exported.bytecode, exported.flat, exported.symbol, exported.names
         level = exported.opt_level if opt_level is None else opt_level
     module = compiled(bytecode, gpu_name, level)

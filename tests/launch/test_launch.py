@@ -15,6 +15,7 @@ import pytest
 import tileiras
 from tileiras import sim
 from tileiras.sim import cutile
+from tileiras.sim.run import signature
 
 SECONDS = 120
 
@@ -79,12 +80,12 @@ def test_types_of_arrays(dtype):
 
 
 def exported(kernel, *args):
-    return cutile.export(kernel, args, "sm_90")
+    return signature.export(kernel, args, "sm_90")
 
 
 def constraint(array, annotation=None):
-    nothing = cutile._Convention()
-    made = cutile._array_constraint([array], annotation, "it", nothing)
+    nothing = signature._Convention()
+    made = signature._array_constraint([array], annotation, "it", nothing)
     return made, nothing.version
 
 
@@ -210,7 +211,7 @@ def test_torch_bfloat16_shares_memory(monkeypatch):
 
     Tensor.__module__ = "torch"
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(uint8="uint8", int16="int16"))
-    array = cutile.as_array(Tensor())
+    array = signature.as_array(Tensor())
     assert array.dtype == ml_dtypes.bfloat16 and np.shares_memory(array, words)
 
 

@@ -133,9 +133,6 @@ class Arrival(Operation):
 @operation("cp")
 def _cp(decoder, ins):
     parts = ins.parts
-    if parts[1] == "reduce":
-        from tileiras.sim.copy.bulk import decode_bulk
-        return decode_bulk(decoder, ins)
     if parts[1] != "async":
         raise UnsupportedInstruction(ins.opcode)
     if parts[2] == "commit_group":
@@ -151,9 +148,6 @@ def _cp(decoder, ins):
         return lambda st: wait(st, operand.value, False)
     if parts[2] == "mbarrier":
         return _arrive(decoder, ins)
-    if parts[2] == "bulk":
-        from tileiras.sim.copy.bulk import decode_bulk
-        return decode_bulk(decoder, ins)
     return _copy(decoder, ins)
 
 

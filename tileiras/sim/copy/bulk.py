@@ -14,6 +14,7 @@ import numpy as np
 from tileiras.sim.check.agents import Operation
 from tileiras.sim.copy.bulkreduce import reducer
 from tileiras.sim.core import memory as mem
+from tileiras.sim.core.decode import operation
 from tileiras.sim.errors import InvalidInstruction, Misaligned, OutOfBounds, UninitializedRead, UnsupportedInstruction, UseAfterExit
 from tileiras.sim.memory import mbarrier
 from tileiras.sim.memory.loadstore import address_source
@@ -80,8 +81,9 @@ def groups_of(st) -> Groups:
     return st.bulk_groups
 
 
+@operation("cp.async.bulk", "cp.reduce.async.bulk")
 def decode_bulk(decoder, ins) -> Callable:
-    """cp.async.bulk..., cp.reduce.async.bulk...: everything behind `cp` with `.bulk`."""
+    """cp.async.bulk..., cp.reduce.async.bulk...: all but the copies of tensors, which `tma` has."""
     parts = ins.parts
     if "commit_group" in parts:
         def commit(st):
@@ -100,13 +102,10 @@ def decode_bulk(decoder, ins) -> Callable:
                 if int(lane) in g.committed:
                     g.wait(st, int(lane), keep, reading)
         return wait
-    if "tensor" in parts:
-        from tileiras.sim.copy.tma import decode_tensor
-        return decode_tensor(decoder, ins)
     if "prefetch" in parts:
         return _prefetch(decoder, ins)
     spaces = [p for p in parts if p.split("::")[0] in ("shared", "global")]
-    if len(spaces) != 2:
+    if len(spaces) != 2 or "tensor" in parts:
         raise InvalidInstruction(f"{ins.opcode} needs a destination and a source space")
     if spaces[1] == "global":
         return _load(decoder, ins, spaces[0])
@@ -370,6 +369,7 @@ def _prefetch(decoder, ins) -> Callable:
 
 # ---- st.async and red.async
 
+@operation("st.async", "red.async")
 def remote_async(decoder, ins) -> Callable:
     """st.async and red.async with an mbarrier: a word or vector to shared memory of the cluster, then transaction bytes."""
     parts = ins.parts

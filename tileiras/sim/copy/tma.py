@@ -43,6 +43,7 @@ _BITWISE = {"u32": "b32", "s32": "b32", "u64": "b64", "s64": "b64", "f32": "b32"
 
 # ---- decoding
 
+@operation("cp.async.bulk.tensor", "cp.async.bulk.prefetch.tensor", "cp.reduce.async.bulk.tensor")
 def decode_tensor(decoder, ins) -> Callable:
     """cp{.reduce}.async.bulk{.prefetch}.tensor."""
     parts = ins.parts
@@ -543,6 +544,17 @@ def _copy_fence(decoder, ins) -> Callable:
             maps.write(where)
             maps.release(_now(st), where)
     return copy
+
+
+@operation("fence.proxy.tensormap::generic")
+def _fence(decoder, ins):
+    """A fence that releases maps that the kernel wrote, or acquires one."""
+    if "acquire" not in ins.parts:
+        return lambda st: fence(st, False, None)
+    address, _ = address_source(decoder, ins.operands[0], "")
+    if getattr(ins.operands[1], "value", 0) != MAP_BYTES:
+        raise InvalidInstruction(f"{ins.opcode} takes {MAP_BYTES} bytes")
+    return lambda st: fence(st, True, st.gathered(address(st)))
 
 
 def fence(st, acquire: bool, address: np.ndarray | None) -> None:

@@ -5,7 +5,6 @@ An operation is decoded by the function registered for its name, `@operation("ad
 """
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -22,17 +21,13 @@ PURE: set[str] = set()                   # operations from registers to register
 _PURE_MODULES = ("integer", "floating", "bitwise", "compare", "convert")
 SYNCHRONOUS: dict[str, Callable] = {}    # operation -> (decoder, instruction) -> member mask getter, None: whole warp
 BLOCKING: dict[str, Callable] = {}       # operation -> whether an instruction may block: its closure returns who is through
+_special: list[Callable] = []
 MAX_SHARED = (228 << 10) + mem.SHARED_START
 MAX_LOCAL = (512 << 10) + mem.LOCAL_START
-_loaded: list[bool] = []
-_MODULES = ("scalar.integer", "scalar.floating", "scalar.bitwise", "scalar.compare", "scalar.convert", "scalar.move",
-            "scalar.special", "scalar.packed", "memory.loadstore", "memory.atomics", "memory.warp", "memory.mbarrier",
-            "memory.hints", "memory.calls", "memory.clusters", "matrix.mma", "matrix.matrixcopy", "matrix.wgmma", "matrix.wmma",
-            "copy.asynccopy", "copy.tma", "tcgen05.instructions", "run.launchcontrol")
 
 
 def operation(*names: str) -> Callable:
-    """Register the decoder of instructions whose first word is one of `names`."""
+    """Register the decoder of instructions whose first words are one of `names` ("ld", "cp.async.bulk")."""
     def keep(f: Callable) -> Callable:
         for name in names:
             OPERATIONS[name] = f
@@ -42,12 +37,10 @@ def operation(*names: str) -> Callable:
     return keep
 
 
-def load_operations() -> None:
-    """Import every module that registers operations."""
-    if not _loaded:
-        _loaded.append(True)
-        for name in _MODULES:
-            importlib.import_module(f"tileiras.sim.{name}")
+def special_registers(f: Callable) -> Callable:
+    """Register what knows the special registers: (name, decoder) -> (getter, width in bits)."""
+    _special.append(f)
+    return f
 
 
 class Instance:
@@ -238,8 +231,7 @@ class Decoder:
 
     def symbol_source(self, operand: ptx.Symbol, type_: str) -> Callable:
         if operand.name.startswith("%") or operand.name in ("WARP_SZ",):
-            from tileiras.sim.scalar.special import special_register
-            get, bits = special_register(operand.name, self)
+            get, bits = _special[0](operand.name, self)
             dtype = VALUE[type_]
             if BITS[type_] == bits:
                 return lambda st: get(st).view(dtype)

@@ -11,13 +11,13 @@ import numpy as np
 
 from tileiras.sim.errors import InvalidInstruction
 from tileiras.sim.matrix import sparse
-from tileiras.sim.matrix.mma import (
-    _items,
+from tileiras.sim.matrix.fragments import (
     accumulate,
     accumulator,
     elements,
     fragment_map,
     gather_map,
+    items_of,
     matrix,
     metadata_of,
     warps_of,
@@ -39,7 +39,7 @@ def _narrow(registers, operand: str, rows: int, columns: int) -> np.ndarray:
 
 def _selectors(decoder, operand) -> list:
     """Getters of {byte-id, thread-id}: constants or registers."""
-    items = _items(operand)
+    items = items_of(operand)
     if len(items) != 2:
         raise InvalidInstruction(f"a block-scale selector has two parts, not {len(items)}")
     return [decoder.source(o, "u16") for o in items]
@@ -66,12 +66,12 @@ def decode_block_scaled(decoder, ins):
         raise InvalidInstruction(f"{ins.opcode} needs scale operands and their selectors")
     scale_a, select_a, scale_b, select_b = rest
     stored = k // 2 if is_sparse else k
-    get_a, get_b = ([decoder.source(o, "b32") for o in _items(ins.operands[i])] for i in (1, 2))
+    get_a, get_b = ([decoder.source(o, "b32") for o in items_of(ins.operands[i])] for i in (1, 2))
     e = 8 if packed else 4
     if len(get_a) != m * stored // 32 // e or len(get_b) != n * k // 32 // e:
         raise InvalidInstruction(f"{ins.opcode}: wrong number of fragment registers")
-    get_c, put_d = accumulator(decoder, _items(ins.operands[3]), _items(ins.operands[0]), "f32", "f32", m * n // 32)
-    get_scales = [decoder.source(_items(o)[0], "b32") for o in (scale_a, scale_b)]
+    get_c, put_d = accumulator(decoder, items_of(ins.operands[3]), items_of(ins.operands[0]), "f32", "f32", m * n // 32)
+    get_scales = [decoder.source(items_of(o)[0], "b32") for o in (scale_a, scale_b)]
     get_selectors = _selectors(decoder, select_a) + _selectors(decoder, select_b)
     get_meta, metadata = metadata_of(decoder, ins, types[0], k, packed) if is_sparse else (None, None)
 

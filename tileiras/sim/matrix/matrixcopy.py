@@ -8,7 +8,7 @@ import numpy as np
 from tileiras.sim.core import memory as mem
 from tileiras.sim.core.decode import operation
 from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
-from tileiras.sim.matrix.mma import warps_of
+from tileiras.sim.matrix.fragments import warps_of
 from tileiras.sim.memory.loadstore import address_source
 from tileiras.sim.ptx import parser as ptx
 

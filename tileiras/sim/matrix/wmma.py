@@ -11,7 +11,7 @@ import numpy as np
 
 from tileiras.sim.core.decode import operation
 from tileiras.sim.errors import InvalidInstruction, Misaligned, SimulationError
-from tileiras.sim.matrix.mma import _WIDTH, LANE, accumulate, accumulator, chained, elements, value_of, warps_of
+from tileiras.sim.matrix.fragments import LANE, WIDTH, accumulate, accumulator, chained, elements, value_of, warps_of
 from tileiras.sim.memory.loadstore import address_source, deposit, fetch, note_access, space_of
 from tileiras.sim.ptx import parser as ptx
 
@@ -20,7 +20,7 @@ _TALL = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 _SHAPES = {"f16": _TALL, "bf16": _TALL, "s8": _TALL, "u8": _TALL, "tf32": ((16, 16, 8),), "f64": ((8, 8, 4),),
            "s4": ((8, 8, 32),), "u4": ((8, 8, 32),), "b1": ((8, 8, 128),)}
 _RESULTS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}
-_BITS = {**_WIDTH, "f32": 32, "s32": 32}
+_BITS = {**WIDTH, "f32": 32, "s32": 32}
 _KINDS = frozenset(_BITS)
 
 
@@ -44,7 +44,7 @@ def _registers(which: str, kind: str, shape: tuple[int, int, int]) -> int:
     return rows * columns * _BITS[kind] // (64 if kind == "f64" else 32) // 32
 
 
-def _items(operand, count: int, ins) -> list:
+def items_of(operand, count: int, ins) -> list:
     items = operand.items if isinstance(operand, ptx.Vector) else [operand]
     if len(items) != count:
         raise InvalidInstruction(f"{ins.opcode}: a fragment of {count} registers, not {len(items)}")
@@ -118,7 +118,7 @@ def _load(decoder, ins):
         raise InvalidInstruction(ins.opcode)
     access = _Access(decoder, ins, which, ins.operands[1], ins.operands[2] if len(ins.operands) > 2 else None)
     wide = access.kind == "f64"
-    items = _items(ins.operands[0], access.registers, ins)
+    items = items_of(ins.operands[0], access.registers, ins)
     puts = [decoder.scatter_target(o, "b64" if wide else "b32") for o in items]
     note_access(decoder, access.space, access.unit)
 
@@ -138,7 +138,7 @@ def _store(decoder, ins):
     if ins.parts[2] != "d":
         raise InvalidInstruction(ins.opcode)
     access = _Access(decoder, ins, "d", ins.operands[0], ins.operands[2] if len(ins.operands) > 2 else None)
-    items = _items(ins.operands[1], access.registers, ins)
+    items = items_of(ins.operands[1], access.registers, ins)
     gets = [decoder.source(o, "b64" if access.kind == "f64" else "b32") for o in items]
     kind = {2: np.uint16, 4: np.uint32, 8: np.uint64}[access.unit]
     note_access(decoder, access.space, access.unit)
@@ -177,10 +177,10 @@ def _mma(decoder, ins):
     integer = td == "s32"
     mode = next((p for p in parts if p in ("rn", "rz", "rm", "rp")), "rn")
     bits = "b64" if ta == "f64" else "b32"
-    get_a, get_b = ([decoder.source(o, bits) for o in _items(ins.operands[i], _registers(w, t, shape), ins)]
+    get_a, get_b = ([decoder.source(o, bits) for o in items_of(ins.operands[i], _registers(w, t, shape), ins)]
                     for i, w, t in ((1, "a", ta), (2, "b", tb)))
-    get_c, put_d = accumulator(decoder, _items(ins.operands[3], _registers("c", tc, shape), ins),
-                               _items(ins.operands[0], _registers("c", td, shape), ins), tc, td, m * n // 32)
+    get_c, put_d = accumulator(decoder, items_of(ins.operands[3], _registers("c", tc, shape), ins),
+                               items_of(ins.operands[0], _registers("c", td, shape), ins), tc, td, m * n // 32)
 
     def matrix(registers: list, kind: str, which: str) -> np.ndarray:
         """[warps, rows, columns] float64."""

@@ -140,9 +140,6 @@ def _typed(f: Callable, t: str) -> Callable:
 @operation("atom", "red")
 def _atomic(decoder, ins):
     parts = ins.parts
-    if parts[0] == "red" and "async" in parts:
-        from tileiras.sim.copy.bulk import remote_async
-        return remote_async(decoder, ins)
     op = next((p for p in parts[1:] if p in _OPS), None)
     t = parts[-1]
     if op is None or (t not in VALUE and t != B128):

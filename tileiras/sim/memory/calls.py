@@ -11,6 +11,7 @@ from tileiras.sim.core import heap
 from tileiras.sim.core import memory as mem
 from tileiras.sim.core.decode import operation
 from tileiras.sim.errors import OutOfBounds, Trap, UnsupportedInstruction
+from tileiras.sim.memory.loadstore import deposit, fetch
 from tileiras.sim.ptx import parser as ptx
 
 _FORMAT = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d+))?"
@@ -59,7 +60,6 @@ def _argument(decoder, operand, bits: int):
     address = np.array([found[1]], np.uint64)
 
     def get(st):
-        from tileiras.sim.memory.loadstore import fetch
         return fetch(st, found[0], address, bits // 8, 1)
     return get
 
@@ -162,7 +162,6 @@ def _vprintf(decoder, results, arguments):
             st.launch.output.append(format_text(known[address], _slots(st, thread, int(packs[i])),
                                                 partial(read_string, st, thread)))
         if put is not None and len(st.lanes):
-            from tileiras.sim.memory.loadstore import deposit
             deposit(st, "local", put, np.zeros(len(st.lanes), np.uint32), 4, 1)
     return run
 
@@ -178,7 +177,6 @@ def _allocate(decoder, results, arguments):
         sizes, alignments = st.gathered(size(st)), st.gathered(alignment(st))
         made = [st.launch.heap.allocate(int(n), int(a)) for n, a in zip(sizes, alignments)]
         if made:
-            from tileiras.sim.memory.loadstore import deposit
             deposit(st, "local", put, np.array(made, np.uint64), 8, 1)
     return run
 

@@ -53,8 +53,8 @@ class ClusterBarrier:
             if self.ordered:
                 if st.order is not None:
                     s.gathered = st.order.gather(s.gathered, mask.reshape(-1, 32).any(axis=1), s.groups)
-                from tileiras.sim.memory import mbarrier
-                mbarrier.fenced(st, np.flatnonzero(mask))
+                if st.mbarriers is not None:
+                    st.mbarriers.fenced(np.flatnonzero(mask))
                 tensor = st.tensor
                 if tensor is not None:
                     tensor.release(np.flatnonzero(mask), ("cluster",))

@@ -4,9 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from tileiras.sim.core.decode import operation
-from tileiras.sim.errors import InvalidInstruction
 from tileiras.sim.memory import mbarrier
-from tileiras.sim.memory.loadstore import address_source
 
 
 def _nothing(st) -> None:
@@ -29,15 +27,6 @@ def _policy(decoder, ins):
 def _fence(decoder, ins):
     """Fences whose effect this simulator keeps track of: those for mbarriers' initialisation and for proxies."""
     parts = ins.parts
-    if "tensormap::generic" in parts:
-        from tileiras.sim.copy import tma
-        if "acquire" not in parts:
-            return lambda st: tma.fence(st, False, None)
-        address, _ = address_source(decoder, ins.operands[0], "")
-        size = ins.operands[1]
-        if getattr(size, "value", 0) != 128:
-            raise InvalidInstruction(f"{ins.opcode} takes 128 bytes")
-        return lambda st: tma.fence(st, True, st.gathered(address(st)))
     if "mbarrier_init" in parts:
         return lambda st: mbarrier.fenced(st, st.lanes)
     if "proxy" in parts:

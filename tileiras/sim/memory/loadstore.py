@@ -4,8 +4,9 @@ from __future__ import annotations
 import numpy as np
 
 from tileiras.sim.core import memory as mem
-from tileiras.sim.core.decode import operation, ranked
+from tileiras.sim.core.decode import destinations, operation, ranked
 from tileiras.sim.errors import InvalidInstruction, OutOfBounds
+from tileiras.sim.memory.clusters import visit
 from tileiras.sim.ptx import parser as ptx
 from tileiras.sim.ptx.types import B128, BITS, STORAGE, VALUE
 
@@ -130,18 +131,6 @@ def fetch(st, space: str, address: np.ndarray, size: int, count: int, strong: bo
     return out
 
 
-def visit(st, off: np.ndarray, lanes: np.ndarray) -> None:
-    """Shared memory is used; where it is another CTA's, that one mustn't exit before."""
-    from tileiras.sim.memory import clusters
-    clusters.visit(st, off, lanes)
-
-
-def _barrier_touched(st, off: np.ndarray, size: int, lanes: np.ndarray, verb: str) -> None:
-    from tileiras.sim.memory import mbarrier
-    if mbarrier.covers(st, off, size):
-        mbarrier.touched(st, off, size, lanes, verb)
-
-
 def watch_read(st, name: str, off: np.ndarray, size: int, lanes: np.ndarray, strong: bool) -> None:
     """Tell the shadow of a read, and of a use of another CTA's shared memory."""
     st.shadow.read(name, off, size, lanes, strong)
@@ -149,7 +138,7 @@ def watch_read(st, name: str, off: np.ndarray, size: int, lanes: np.ndarray, str
         if st.cluster_size > 1:
             visit(st, off, lanes)
         if st.mbarriers is not None:
-            _barrier_touched(st, off, size, lanes, "reads")
+            st.mbarriers.touched(st, off, size, lanes, "reads")
 
 
 def deposit(st, space: str, address: np.ndarray, values: np.ndarray, size: int, count: int, strong: bool = False) -> None:
@@ -173,7 +162,7 @@ def deposit(st, space: str, address: np.ndarray, values: np.ndarray, size: int, 
                 if st.cluster_size > 1:
                     visit(st, off, lanes)
                 if st.mbarriers is not None:
-                    _barrier_touched(st, off, width, lanes, "overwrites")
+                    st.mbarriers.touched(st, off, width, lanes, "overwrites")
 
             def differs(view=view, at=at, given=given):
                 found = view[at] != given
@@ -231,7 +220,6 @@ def _load(decoder, ins):
     base = getattr(ins.operands[1], "base", None)
     if decoder.launch.undefined == "raise" or not isinstance(base, ptx.Register):
         return run
-    from tileiras.sim.core.decode import destinations
     slot, line = decoder.slot(base), ins.line
     outs = [decoder.slot(r) for r in destinations(ins.operands[0])]
 
@@ -356,9 +344,6 @@ def _parameter(decoder, ins, t: str, count: int):
 
 @operation("st")
 def _store(decoder, ins):
-    if "async" in ins.parts:
-        from tileiras.sim.copy.bulk import remote_async
-        return remote_async(decoder, ins)
     count, t = _shape(decoder, ins)
     space = space_of(ins.parts)
     address, space = address_source(decoder, ins.operands[0], space)

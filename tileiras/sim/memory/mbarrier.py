@@ -71,6 +71,22 @@ class Table:
             raise BarrierError(f"the mbarrier at {name(st, off)} {why}", thread=lane)
         return found
 
+    def fenced(self, lanes: np.ndarray) -> None:
+        """Threads made their initialisations visible: fence.mbarrier_init, fence.proxy.async, a cluster barrier."""
+        warps = set((lanes // 32).tolist())
+        for b in self.at.values():
+            if not b.fenced and b.init_warp in warps:
+                b.fenced = True
+
+    def touched(self, st, off: np.ndarray, size: int, lanes: np.ndarray, verb: str) -> None:
+        """Ordinary accesses of `size` bytes of shared memory: one over a live mbarrier is a finding."""
+        hit = self.words[off // 8]
+        if size > 8:
+            hit = hit | self.words[(off + size - 1) // 8]
+        if hit.any():
+            i = int(np.argmax(hit))
+            finding(st, BarrierError(f"an ordinary access {verb} the live mbarrier at {name(st, int(off[i]) // 8 * 8)}"),
+                    int(lanes[i]))
 
     def overwritten(self, st, op) -> None:
         """An asynchronous operation is issued: one that writes over a live mbarrier is a finding."""
@@ -181,13 +197,9 @@ def engine_uses(st, off: int, lane: int) -> Barrier:
 
 
 def fenced(st, lanes: np.ndarray) -> None:
-    """Threads made their initialisations visible: fence.mbarrier_init, fence.proxy.async, a cluster barrier."""
-    if st.mbarriers is None:
-        return
-    warps = set((lanes // 32).tolist())
-    for b in st.mbarriers.at.values():
-        if not b.fenced and b.init_warp in warps:
-            b.fenced = True
+    """Threads made their initialisations visible."""
+    if st.mbarriers is not None:
+        st.mbarriers.fenced(lanes)
 
 
 def acquire_init(st, off: int, lanes: np.ndarray) -> None:
@@ -242,22 +254,6 @@ def locator(decoder, operand, parts, cluster: bool = False) -> Callable:
     def locate(st):
         return mem.shared_places(st, st.gathered(get(st)), 8, st.lanes, cluster=remote or generic, generic=generic)
     return locate
-
-
-def covers(st, off: np.ndarray, size: int) -> bool:
-    """Whether ordinary accesses of `size` bytes at these offsets touch a live mbarrier."""
-    words = st.mbarriers.words
-    return bool(words[off // 8].any() or (size > 8 and words[(off + size - 1) // 8].any()))
-
-
-def touched(st, off: np.ndarray, size: int, lanes: np.ndarray, verb: str) -> None:
-    """Ordinary accesses of shared memory in a batch with mbarriers: one over a live mbarrier is a finding."""
-    if covers(st, off, size):
-        words = st.mbarriers.words
-        hit = words[off // 8] | words[(off + size - 1) // 8]
-        i = int(np.argmax(hit))
-        finding(st, BarrierError(f"an ordinary access {verb} the live mbarrier at {name(st, int(off[i]) // 8 * 8)}"),
-                int(lanes[i]))
 
 
 def groups(off: np.ndarray) -> list[tuple[int, np.ndarray]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tileiras.sim.copy.tensormap import MapArgument
 from tileiras.sim.core import heap
-from tileiras.sim.core.memory import GlobalMemory
+from tileiras.sim.core.memory import GLOBAL_BASE, GlobalMemory
 from tileiras.sim.core.state import Batch
 from tileiras.sim.core.statistics import Estimate, Statistics, estimate, tensor_flops, total
 from tileiras.sim.errors import LaunchError, SimulationError
@@ -216,7 +216,6 @@ class Launch:
 
     @staticmethod
     def memory_base() -> int:
-        from tileiras.sim.core.memory import GLOBAL_BASE
         return GLOBAL_BASE
 
     def _parameters(self, args: Sequence, pointers: dict[int, int]) -> bytes:

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileiras.sim.core import memory as mem
-from tileiras.sim.core.decode import BLOCKING, OPERATIONS, PURE, SYNCHRONOUS, Decoder, Run, guarded, load_operations
+from tileiras.sim.core.decode import BLOCKING, PURE, SYNCHRONOUS, Decoder, Run, guarded
 from tileiras.sim.core.inlining import Item, flatten, label_of
 from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
+from tileiras.sim.matrix.wgmma import watcher
+from tileiras.sim.memory.barriers import decode_barrier
+from tileiras.sim.memory.warp import member_mask
 from tileiras.sim.ptx import parser as ptx
 from tileiras.sim.ptx import targets
 from tileiras.sim.ptx.types import B128
+from tileiras.sim.run.instructions import decoder_of
 
 _CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier"}
 
@@ -53,7 +57,6 @@ class Program:
 
 def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
     """Decode an entry function for a launch (whose memory layout gives the addresses of variables and parameters)."""
-    load_operations()
     decoder = Decoder(module, entry, launch)
     items: list[Item] = []
     try:
@@ -125,7 +128,6 @@ def _blocks(decoder: Decoder, items: list[Item]) -> list[Block]:
             elif name in ("ret", "exit"):
                 current.end = ("exit", *guard)
             else:
-                from tileiras.sim.memory.barriers import decode_barrier
                 barrier = _decode(decode_barrier, decoder, ins)
                 if barrier is None:                        # bar.warp.sync
                     _synchronous(decoder, ins, guard, fresh() if current.run or current.sync else current)
@@ -137,7 +139,7 @@ def _blocks(decoder: Decoder, items: list[Item]) -> list[Block]:
                 current.end = ("bar", barrier, *guard)
             current = fresh()
             continue
-        decode = OPERATIONS.get(name)
+        decode = decoder_of(ins.parts)
         if decode is None:
             raise UnsupportedInstruction(ins.opcode)
         if name in SYNCHRONOUS and SYNCHRONOUS[name](ins):
@@ -175,7 +177,6 @@ def _product_watch(decoder: Decoder, items: list[Item]):
     """wgmma.watcher for a kernel that has asynchronous products in registers, else None."""
     if not any(item.ins is not None and item.ins.parts[0] == "wgmma" for item in items):
         return None
-    from tileiras.sim.matrix.wgmma import watcher
     return watcher(decoder, [(item.instance, item.ins) for item in items if item.ins is not None])
 
 
@@ -188,7 +189,6 @@ def _decode(decode: Callable, decoder: Decoder, ins: ptx.Instruction) -> Run:
 
 
 def _synchronous(decoder: Decoder, ins: ptx.Instruction, guard: tuple, block: Block) -> None:
-    from tileiras.sim.memory.warp import member_mask
     block.sync = (member_mask(decoder, ins), *guard)
 
 

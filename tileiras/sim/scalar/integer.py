@@ -5,6 +5,7 @@ import numpy as np
 
 from tileiras.sim.core.decode import apply, operation
 from tileiras.sim.errors import InvalidInstruction
+from tileiras.sim.ptx import parser as ptx
 from tileiras.sim.ptx.types import BITS, FLOAT, SIGNED, STORAGE, VALUE
 from tileiras.sim.scalar import floating, packed
 
@@ -148,7 +149,6 @@ _dispatch("neg", _unary(np.negative))
 
 def _cc(decoder):
     if not hasattr(decoder, "cc_slot"):
-        from tileiras.sim.ptx import parser as ptx
         decoder.cc_slot = decoder.new_slot("u32", "CC.CF")
         decoder.cc_register = ptx.Register("CC.CF")
     decoder.instance.slots.setdefault("CC.CF", decoder.cc_slot)

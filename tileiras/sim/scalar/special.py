@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tileiras.sim.core.decode import operation
+from tileiras.sim.core.decode import operation, special_registers
 from tileiras.sim.errors import Trap, UnsupportedInstruction
 
 _DIMS = {"x": 0, "y": 1, "z": 2}
@@ -69,6 +69,7 @@ _KNOWN = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "laneid",
           "lanemask_gt", "lanemask_ge")
 
 
+@special_registers
 def special_register(name: str, decoder) -> tuple[Callable, int]:
     """A getter (unsigned, one element a thread or one for all) and the width in bits."""
     if name == "WARP_SZ":

@@ -11,7 +11,7 @@ import numpy as np
 from tileiras.sim.check.inflight import registers
 from tileiras.sim.errors import InvalidInstruction, TensorMemoryError
 from tileiras.sim.matrix import descriptors
-from tileiras.sim.matrix.mma import _items, warps_of
+from tileiras.sim.matrix.fragments import items_of, warps_of
 from tileiras.sim.ptx import parser as ptx
 from tileiras.sim.scalar.floating import canonical
 from tileiras.sim.tcgen05.memory import LANES, LOAD, STORE, Places, tensor_memory
@@ -57,7 +57,7 @@ def decode_load(decoder, ins):
     shape, count = _shape(ins)
     packed, reducing = "pack::16b" in ins.parts, "red" in ins.parts
     operands = list(ins.operands)
-    given = _items(operands.pop(0))
+    given = items_of(operands.pop(0))
     reduced = operands.pop(0) if reducing else None
     get = tensor_address(decoder, operands.pop(0))
     split = _immediate(operands.pop(0), "immHalfSplitoff") if shape == "16x32bx2" else 0
@@ -124,7 +124,7 @@ def decode_store(decoder, ins):
     operands = list(ins.operands)
     get = tensor_address(decoder, operands.pop(0))
     split = _immediate(operands.pop(0), "immHalfSplitoff") if shape == "16x32bx2" else 0
-    given = _items(operands.pop(0))
+    given = items_of(operands.pop(0))
     lanes, columns = register_cells(shape, count, split, packed)
     if len(given) != lanes.shape[1] or operands:
         raise InvalidInstruction(f"{ins.opcode} stores {lanes.shape[1]} registers, {len(given)} are given")

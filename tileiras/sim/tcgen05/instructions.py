@@ -10,7 +10,7 @@ from tileiras.sim.check.agents import Operation
 from tileiras.sim.check.inflight import registers
 from tileiras.sim.core.decode import BLOCKING, SYNCHRONOUS, operation
 from tileiras.sim.errors import InvalidInstruction, TensorMemoryError, UnsupportedInstruction
-from tileiras.sim.matrix.mma import warps_of
+from tileiras.sim.matrix.fragments import warps_of
 from tileiras.sim.memory import mbarrier
 from tileiras.sim.memory.loadstore import address_source, deposit
 from tileiras.sim.tcgen05.copy import decode_copy, decode_load, decode_shift, decode_store

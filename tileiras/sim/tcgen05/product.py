@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tileiras.sim.errors import TensorMemoryError
-from tileiras.sim.matrix.mma import accumulate, value_of
+from tileiras.sim.matrix.fragments import accumulate, value_of
 from tileiras.sim.scalar import smallfloat
 from tileiras.sim.tcgen05.descriptor import SCALED, Product
 
