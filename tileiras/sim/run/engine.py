@@ -93,7 +93,7 @@ class Engine:
     def fragment(self, at: int, count: int) -> None:
         """Run the active threads from block `at` until they split, wait, end, or another fragment is due."""
         st, blocks, ready = self.st, self.blocks, self.ready
-        hits, budget = self.counters, self.budget
+        hits, budget, observer = self.counters, self.budget, st.launch.observer
         lowest = min(ready) if ready else -1
         while True:
             block = blocks[at]
@@ -104,6 +104,8 @@ class Engine:
                 if outcome > 0:
                     count = outcome
             self.block, self.at = block, -1
+            if observer is not None:
+                observer.visit(st, at)
             try:
                 for self.at, run in enumerate(block.run):
                     run(st)

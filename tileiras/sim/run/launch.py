@@ -20,6 +20,7 @@ from tileiras.sim.core.statistics import Estimate, Statistics, estimate, tensor_
 from tileiras.sim.errors import LaunchError, SimulationError
 from tileiras.sim.ptx import parser as ptx
 from tileiras.sim.run.engine import Engine
+from tileiras.sim.run.observe import Observer
 from tileiras.sim.run.program import Program, build
 
 BATCH_THREADS = 16384             # threads simulated at once, at most
@@ -110,6 +111,8 @@ class Launch:
         self.foreign: dict = {}                                 # what clusters know of others
         self.lenient = False                                    # whether order between clusters can't be followed
         self.statistics = Statistics()
+        self.observer: Observer | None = None                   # who watches the run
+        self.chosen: list[int] | None = None                    # first CTAs of the clusters to run, last first; None: all
         self.next = 0                                           # the first CTA that hasn't started
         self.world = None                                       # globalshadow.GlobalWatch
         self.tensor_maps = None                                 # tma.Maps, made on first use
@@ -229,6 +232,30 @@ class Launch:
             self._offsets[p.name] = len(data)
             data += _scalar_bytes(i, p, pointers.get(i), a)
         return bytes(data)
+
+    def choose(self, only: Sequence[int] | None) -> None:
+        """Run the clusters of these CTAs only."""
+        if only is None:
+            return
+        wrong = [c for c in only if not 0 <= c < self.ctas]
+        if wrong:
+            raise LaunchError(f"CTA {wrong[0]} of a grid of {self.ctas}")
+        self.chosen = sorted({c // self.cluster_size * self.cluster_size for c in only}, reverse=True)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are CTAs to start."""
+        return bool(self.chosen) if self.chosen is not None else self.next < self.ctas
+
+    def start(self, size: int) -> tuple[int, int]:
+        """The next CTAs to run together, `size` at most: the first one and how many."""
+        if self.chosen is not None:
+            first = self.chosen.pop()
+            self.next = first + self.cluster_size
+            return first, self.cluster_size
+        first = self.next
+        self.next += min(size, self.ctas - first)
+        return first, self.next - first
 
     def write_back(self) -> str | None:
         """Copy the arrays' memory back to the arrays. Returns the name of a read-only one that the kernel changed."""
@@ -362,7 +389,8 @@ def choose_entry(module: ptx.Module, kernel: str | None) -> ptx.Function:
 def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Sequence = (), block=None, *,
              cluster=None, dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
              undefined: str = "propagate", races: bool = True, seed: int = 0,
-             strict: bool = False, progress: Progress | None = None, names: Sequence[str] | None = None) -> Report:
+             strict: bool = False, progress: Progress | None = None, names: Sequence[str] | None = None,
+             observer: Observer | None = None, only: Sequence[int] | None = None) -> Report:
     """Run a PTX kernel on NumPy arrays.
 
     `args`: the launch parameters in order; an array stands for a pointer to its memory (written in place), NumPy and
@@ -377,6 +405,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     `strict`: also find what the ISA forbids and compilers rely on: mbarriers between accesses to tensor memory without
     tcgen05.fence, registers of tcgen05.ld used before tcgen05.wait::ld, and arithmetic between wgmma.fence and its product.
     `progress`: is kept up to date, for others to read. `names`: what messages call the launch parameters.
+    `observer`: is told of every block and instruction (see `observe`). `only`: the CTAs to run, by number in the grid (x
+    fastest), with the others of their clusters; the rest of the grid doesn't happen.
     Raises a SimulationError for every fault. Returns a Report."""
     if undefined not in ("raise", "propagate"):
         raise LaunchError(f"undefined is {undefined!r}; it may be raise or propagate")
@@ -386,6 +416,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
         block = (entry.directives.get("reqntid") or [1])[:3]
     try:
         launch = Launch(module, entry, grid, block, args, dynamic_shared, undefined, races, cluster, names)
+        launch.observer = observer
+        launch.choose(only)
     except LaunchError as error:
         error.locate(kernel=entry.name)
         raise
@@ -398,6 +430,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     with np.errstate(all="ignore"):
         with collection_paused():
             program = build(module, entry, launch)
+        if observer is not None:
+            observer.built(program)
         report.shared_bytes, report.local_bytes = program.shared_size, program.local_size
         hits = [0] * len(program.blocks)
         budget = [max_instructions, max_instructions]
@@ -444,7 +478,7 @@ def _run_all(program: Program, launch: Launch, hits: list[int], budget: list[int
     if program.cancels:                      # leave clusters to cancel
         size = max(min(size, launch.ctas // 4) // launch.cluster_size, 1) * launch.cluster_size
     running: deque = deque()
-    while running or launch.next < launch.ctas:
+    while running or launch.waiting:
         if not running:
             _start(running, program, launch, hits, budget, size)
         engine = running.popleft()
@@ -453,7 +487,7 @@ def _run_all(program: Program, launch: Launch, hits: list[int], budget: list[int
         except StopIteration:
             continue
         running.append(engine)               # it only polls: let later CTAs run as well
-        if launch.next < launch.ctas and len(running) < MAX_RESIDENT:
+        if launch.waiting and len(running) < MAX_RESIDENT:
             _start(running, program, launch, hits, budget, size)
             running.rotate(1)
 
@@ -462,6 +496,4 @@ MAX_RESIDENT = 64                 # batches that may be under way at once
 
 
 def _start(running: deque, program, launch, hits, budget, size: int) -> None:
-    first = launch.next
-    launch.next += min(size, launch.ctas - first)
-    running.append(Engine(Batch(program, launch, first, launch.next - first), hits, budget).run())
+    running.append(Engine(Batch(program, launch, *launch.start(size)), hits, budget).run())

@@ -98,6 +98,7 @@ def _blocks(decoder: Decoder, items: list[Item]) -> list[Block]:
     current = fresh()
     soft = decoder.launch.undefined == "propagate"
     watch = _product_watch(decoder, items)
+    observer = decoder.launch.observer
     allowed = targets.Checker(decoder.module)
     for item in items:
         if item.label is not None:
@@ -129,6 +130,8 @@ def _blocks(decoder: Decoder, items: list[Item]) -> list[Block]:
                 current.end = ("exit", *guard)
             else:
                 barrier = _decode(decode_barrier, decoder, ins)
+                if observer is not None:
+                    observer.barrier(decoder, ins, current)
                 if barrier is None:                        # bar.warp.sync
                     _synchronous(decoder, ins, guard, fresh() if current.run or current.sync else current)
                     current = blocks[-1]
@@ -156,8 +159,12 @@ def _blocks(decoder: Decoder, items: list[Item]) -> list[Block]:
             decoder.soft = ""
         if watch is not None and name != "wgmma":
             run = watch(run, ins)
+        if observer is not None:
+            run = observer.instruction(decoder, ins, run)
         if guard[0] is not None:
             run = guarded(run, guard[0], guard[1], soft="ignore" if soft and name in PURE else "")
+            if observer is not None:
+                run = observer.guarded(decoder, ins, run)
         current.run.append(run)
         current.lines.append(ins.line)
         current.kinds.append(name)
@@ -197,6 +204,8 @@ def _blocking(decoder: Decoder, ins: ptx.Instruction, guard: tuple, decode: Call
     """An instruction that is tried again until its closure says of every active thread that it is through."""
     done = decoder.new_slot("pred", f"{ins.opcode} is through")
     attempt = _decode(decode, decoder, ins)
+    if decoder.launch.observer is not None:
+        attempt = decoder.launch.observer.instruction(decoder, ins, attempt)
 
     def try_(st):
         st.scatter(done, attempt(st))

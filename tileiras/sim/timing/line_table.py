@@ -36,7 +36,7 @@ def read(cubin: Cubin) -> dict[str, LineTable]:
     if not data:
         raise NotTimed("the cubin doesn't say which PTX lines its instructions come from: compile with --lineinfo "
                        "(ptxas -lineinfo)")
-    targets = {offset: symbol for offset, symbol in cubin.relocations(SECTION)}
+    targets = dict(cubin.relocations(SECTION))
     rows: dict[str, list[tuple[int, int]]] = {}
     at = 0
     try:

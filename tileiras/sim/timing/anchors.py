@@ -1,0 +1,83 @@
+"""By which lines is machine code recognized in a PTX trace? Those whose operation ptxas neither drops nor multiplies.
+
+A load becomes a load, a barrier a barrier: whoever executes the machine instruction has executed the PTX line, and nearly
+always the other way round. Arithmetic says little, since ptxas folds, repeats and removes it.
+"""
+from __future__ import annotations
+
+import re
+
+_OPCODE = re.compile(r"\s*(?:\{\s*)?(?:[$%\w]+:\s*)?(?:@!?\s*[%\w]+\s+)?([a-z][\w.:]*)")
+
+# PTX operations by their first words, and the machine operations that carry them out. The first row that fits counts.
+_ROWS = [
+    (r"ld\.(volatile\.|relaxed\.\w+\.|acquire\.\w+\.|weak\.)?shared", "LDS LD"),
+    (r"ld\S*\.shared", "LDS LD LDSM"),
+    (r"ld\S*\.local", "LDL LD"),
+    (r"ld\S*\.(param|const)", ""),
+    (r"(ld|ldu)\.", "LDG LD LDG_BYPASS"),
+    (r"st\S*\.async", "STAS ST"),
+    (r"st\S*\.shared", "STS ST STAS"),
+    (r"st\S*\.local", "STL ST"),
+    (r"st\S*\.param", ""),
+    (r"st\.bulk", "ST STS UBLKCP"),
+    (r"st\.", "STG ST"),
+    (r"(atom|red)\S*\.shared", "ATOMS ATOM RED REDAS REDS ATOMG"),
+    (r"(atom|red)\S*", "ATOM ATOMG RED REDG"),
+    (r"(mma|wmma\.mma)\S*", "HMMA IMMA DMMA QMMA OMMA BMMA MOVM"),
+    (r"wmma\.load", "LDSM LDS LDG LD"),
+    (r"wmma\.store", "STS STG ST"),
+    (r"wgmma\.mma_async", "HGMMA IGMMA QGMMA BGMMA"),
+    (r"wgmma\.wait_group", "WARPGROUP"),
+    (r"wgmma\.", ""),
+    (r"ldmatrix", "LDSM"),
+    (r"stmatrix", "STSM"),
+    (r"cp\.async\.(ca|cg)", "LDGSTS"),
+    (r"cp\.async\.commit_group", "LDGDEPBAR"),
+    (r"cp\.async\.wait", "DEPBAR"),
+    (r"cp\.async\.mbarrier", "ARRIVES"),
+    (r"cp\.async\.bulk\.(commit|wait)_group", "UTMACMDFLUSH DEPBAR"),
+    (r"cp\.async\.bulk\.prefetch", "UTMAPF UBLKPF"),
+    (r"cp\.reduce\.async\.bulk", "UTMAREDG UBLKRED"),
+    (r"cp\.async\.bulk", "UTMALDG UTMASTG UBLKCP UTMAREDG UBLKRED UTMAPF"),
+    (r"mbarrier\.(init|inval|arrive|expect_tx|complete_tx|try_wait|test_wait)", "SYNCS ATOMS UCGABAR"),
+    (r"(bar|barrier)\.cluster", "UCGABAR_ARV UCGABAR_WAIT UCGABAR"),
+    (r"bar\.warp", ""),
+    (r"(bar|barrier)\.", "BAR"),
+    (r"shfl", "SHFL"),
+    (r"redux", "REDUX CREDUX"),
+    (r"match", "MATCH"),
+    (r"tcgen05\.mma", "UTCHMMA UTCIMMA UTCQMMA UTCOMMA UTCMMA"),
+    (r"tcgen05\.ld", "LDTM"),
+    (r"tcgen05\.st", "STTM"),
+    (r"tcgen05\.cp", "UTCCP"),
+    (r"tcgen05\.shift", "UTCSHIFT"),
+    (r"tcgen05\.commit", "UTCBAR"),
+    (r"bra(\.uni)?$", "BRA BRX"),
+    (r"(ret|exit)$", "EXIT"),
+]
+_TABLE = [(re.compile(pattern), frozenset(bases.split())) for pattern, bases in _ROWS]
+_WAIT = re.compile(r"mbarrier\.(try|test)_wait")
+
+
+def operation(text: str) -> str:
+    """The opcode of a PTX line, with its modifiers; "" for lines without one."""
+    found = _OPCODE.match(text)
+    return found[1] if found and not text.lstrip().startswith((".", "//")) else ""
+
+
+def is_guarded(text: str) -> bool:
+    return text.lstrip().startswith("@")
+
+
+def is_wait(opcode: str) -> bool:
+    """Whether a PTX operation is a try at an mbarrier."""
+    return bool(_WAIT.match(opcode))
+
+
+def machine_operations(opcode: str) -> frozenset[str]:
+    """Machine operations that carry out a PTX operation for certain; empty where the line is no anchor."""
+    for pattern, bases in _TABLE:
+        if pattern.match(opcode):
+            return bases
+    return frozenset()

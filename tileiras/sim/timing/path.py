@@ -1,0 +1,275 @@
+"""Which way through the machine code explains a PTX trace? Known polarities lead; where they say nothing, a search does.
+
+A state of the search is a place in the machine code and a place in the trace's sequence of anchors. Executing a block uses up
+its anchors: each takes the next occurrence of its line. Occurrences passed over stay open and may be met later at
+nearly no cost, since ptxas moves loads up and stores down; what is never met, or met without an occurrence, costs its weight.
+Best first, by cost in steps and then by progress, so that right guesses run straight through.
+"""
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+
+from tileiras.sim.timing.join import Join
+from tileiras.sim.timing.sass import SassBlock
+
+MAX_STATES = 60_000
+WRONG_WAY, CALLED, OPEN, INSTRUCTION = 3.0, 0.5, 0.004, 1e-6
+STEP = 0.5                      # costs within a step count as equal: progress decides
+FORGET = 400                    # anchors behind the trace's place after which an open one is given up
+MAX_CHAIN = 20_000_000          # blocks a path may have
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A machine block executed. `low`, `high`: the trace's anchors before and after it."""
+    block: int
+    low: int
+    high: int
+    searched: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Path:
+    """A way through the machine code. `residual`: weight of anchors not explained, of `anchors` in the trace. `searched`:
+    instructions executed behind branches whose way was guessed, of `instructions`."""
+    visits: list[Visit]
+    residual: float
+    anchors: int
+    searched: int
+    instructions: int
+    states: int
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """Where a stretch of the search begins."""
+    block: int
+    at: int                     # next anchor of the trace
+    open: frozenset[int]        # passed over
+    cost: float                 # without what is open
+    stack: tuple[int, ...]
+    parent: Node | None
+    way: list[Visit]
+    guessed: bool
+
+
+class Sequence:
+    """A trace as anchors: `items` (line, outcome of the branch there or None, index of the trace's visit)."""
+
+    def __init__(self, join: Join, blocks: tuple[int, ...]) -> None:
+        self.lines: list[int] = []
+        self.outcomes: list[bool | None] = []
+        self.places: list[int] = []
+        self.weights: list[float] = []
+        ptx = join.ptx.blocks
+        known = join.lines
+        branches = {s.line for s in join.senses.values()}
+        wanted = {b: [n for n in ptx[b].lines if n in known or n in branches] for b in set(blocks)}
+        for i, b in enumerate(blocks):
+            block = ptx[b]
+            for line in wanted[b]:
+                outcome = None
+                if line == block.branch:
+                    after = blocks[i + 1] if i + 1 < len(blocks) else -1
+                    if block.taken != block.falls:
+                        outcome = True if after == block.taken else False if after == block.falls else None
+                self.lines.append(line)
+                self.outcomes.append(outcome)
+                self.places.append(i)
+                self.weights.append(0.0 if line == block.branch else known.get(line, 0.0))
+        self.where: dict[int, list[int]] = defaultdict(list)
+        for k, line in enumerate(self.lines):
+            self.where[line].append(k)
+        self.must = [0.0]
+        for w in self.weights:
+            self.must.append(self.must[-1] + w)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+
+def find(join: Join, blocks: tuple[int, ...], max_states: int = MAX_STATES) -> Path | None:
+    """The machine code's way for a trace; None where none was found within the states allowed."""
+    return _Search(join, Sequence(join, blocks)).run(max_states)
+
+
+class _Search:
+    def __init__(self, join: Join, sequence: Sequence) -> None:
+        self.join, self.sequence = join, sequence
+        self.blocks: list[SassBlock] = join.code.blocks
+        self.sizes = [len(b.instructions) for b in self.blocks]
+
+    def run(self, max_states: int) -> Path | None:
+        count = states = 0
+        start = Node(0, 0, frozenset(), 0.0, (), None, [], False)
+        heap: list[tuple[float, float, int, Node]] = [(0.0, 0.0, 0, start)]
+        seen: set[tuple] = set()
+        while heap:
+            _, _, _, node = heapq.heappop(heap)
+            if node.block < 0:
+                return self.result(node, states)
+            key = (node.block, node.at, node.open, node.stack)
+            if key in seen:
+                continue
+            seen.add(key)
+            states += 1
+            if states > max_states:
+                return None
+            for follower in self.extend(node):
+                count += 1
+                total = follower.cost + OPEN * len(follower.open)
+                heapq.heappush(heap, (total // STEP, -follower.at + 0.01 * len(follower.open) + total, count, follower))
+        return None
+
+    def extend(self, node: Node) -> list[Node]:
+        """Walk on from a node until a guess is due or the path ends."""
+        join = self.join
+        at, opened, cost, stack, block = node.at, node.open, node.cost, node.stack, node.block
+        way: list[Visit] = []
+        guessed = node.guessed
+        loops: set[tuple] = set()
+        while True:
+            place = self.blocks[block]
+            low = at
+            sense = join.senses.get(block)
+            outcome: bool | None = None
+            for anchor in join.anchors[block]:
+                if sense is not None and anchor.line == sense.line:
+                    continue
+                at, opened, extra = self.use(anchor.line, anchor.weight, at, opened)
+                cost += extra
+            cost += INSTRUCTION * self.sizes[block]
+            if sense is not None:
+                at, opened, outcome = self.decide(sense.line, at, opened)
+            way.append(Visit(block, low, at, guessed))
+            if at > low:
+                loops.clear()
+            state = (block, at, len(opened), stack)
+            if state in loops:
+                return []                       # round and round without a trace of it
+            loops.add(state)
+            branch = place.branch
+            if branch is None:
+                if place.falls < 0:
+                    return []
+                block = place.falls
+                continue
+            if branch.kind == "trap":
+                return []
+            if not branch.conditions and branch.kind in ("jump", "exit", "return"):
+                if branch.kind == "exit":
+                    return [self.ended(node, at, opened, cost, way)]
+                if branch.kind == "return":
+                    if not stack:
+                        return []
+                    block, stack = stack[-1], stack[:-1]
+                else:
+                    if place.taken < 0:
+                        return []
+                    block = place.taken
+                continue
+            if branch.kind == "call" and not branch.conditions:
+                cost += CALLED
+                stack = (*stack, place.falls)
+                block = place.taken
+                continue
+            if outcome is not None and sense is not None and branch.kind in ("jump", "exit"):
+                take = outcome == sense.same
+                if take and branch.kind == "exit":
+                    return [self.ended(node, at, opened, cost, way)]
+                block = place.taken if take else place.falls
+                if block < 0:
+                    return []
+                guessed = False
+                continue
+            return self.guesses(node, place, at, opened, cost, stack, way)
+
+    def guesses(self, node: Node, place: SassBlock, at: int, opened: frozenset[int], cost: float, stack: tuple[int, ...],
+                way: list[Visit]) -> list[Node]:
+        """Both ways of a branch that nothing is known of."""
+        out = []
+        branch = place.branch
+        assert branch is not None
+        if place.falls >= 0:
+            out.append(Node(place.falls, at, opened, cost, stack, node, way, True))
+        if branch.kind == "exit":
+            out.append(self.ended(node, at, opened, cost, way))
+        elif branch.kind == "return":
+            if stack:
+                out.append(Node(stack[-1], at, opened, cost, stack[:-1], node, way, True))
+        elif branch.kind == "call":
+            out.append(Node(place.taken, at, opened, cost + CALLED, (*stack, place.falls), node, way, True))
+        elif branch.kind == "indirect":
+            out += [Node(o, at, opened, cost, stack, node, way, True) for o in place.others]
+        elif place.taken >= 0:
+            out.append(Node(place.taken, at, opened, cost, stack, node, way, True))
+        return out
+
+    def ended(self, node: Node, at: int, opened: frozenset[int], cost: float, way: list[Visit]) -> Node:
+        sequence = self.sequence
+        rest = sequence.must[-1] - sequence.must[at] + sum(sequence.weights[k] for k in opened)
+        return Node(-1, at, frozenset(), cost + rest, (), node, way, False)
+
+    def use(self, line: int, weight: float, at: int, opened: frozenset[int]) -> tuple[int, frozenset[int], float]:
+        """A machine block executes an anchor: the trace's next occurrence of it is used up."""
+        sequence = self.sequence
+        mine = [k for k in opened if sequence.lines[k] == line] if opened else None
+        if mine:
+            return at, opened - {min(mine)}, 0.0
+        where = sequence.where.get(line)
+        if where is None:
+            return at, opened, weight
+        i = bisect_left(where, at)
+        if i == len(where):
+            return at, opened, weight
+        k = where[i]
+        if weight == 0 and k - at > 64:
+            return at, opened, 0.0              # an optional one that didn't happen, rather than one from far ahead
+        return self.advance(at, k, opened)
+
+    def decide(self, line: int, at: int, opened: frozenset[int]) -> tuple[int, frozenset[int], bool | None]:
+        """A branch with known polarity: how the trace's next execution of its line went."""
+        sequence = self.sequence
+        mine = [k for k in opened if sequence.lines[k] == line] if opened else None
+        if mine:
+            k = min(mine)
+            return at, opened - {k}, sequence.outcomes[k]
+        where = sequence.where.get(line)
+        i = bisect_left(where, at) if where is not None else 0
+        if where is None or i == len(where):
+            return at, opened, None
+        k = where[i]
+        outcome = sequence.outcomes[k]
+        at, opened, _ = self.advance(at, k, opened)
+        return at, opened, outcome
+
+    def advance(self, at: int, k: int, opened: frozenset[int]) -> tuple[int, frozenset[int], float]:
+        sequence = self.sequence
+        cost = 0.0
+        if k > at:
+            passed = [j for j in range(at, k) if sequence.weights[j] or sequence.outcomes[j] is not None]
+            if passed:
+                opened = opened.union(passed)
+        if opened and min(opened) < k - FORGET:
+            old = [j for j in opened if j < k - FORGET]
+            cost = sum(sequence.weights[j] for j in old)
+            opened = opened.difference(old)
+        return k + 1, opened, cost
+
+    def result(self, node: Node, states: int) -> Path:
+        parts = []
+        residual = node.cost
+        at: Node | None = node
+        while at is not None:
+            parts.append(at.way)
+            at = at.parent
+        visits = [v for part in reversed(parts) for v in part]
+        count = sum(self.sizes[v.block] for v in visits)
+        residual -= INSTRUCTION * count
+        residual -= CALLED * sum(1 for v in visits if (b := self.blocks[v.block].branch) is not None and b.kind == "call"
+                                 and self.blocks[v.block].taken >= 0) if residual > 0 else 0.0
+        searched = sum(self.sizes[v.block] for v in visits if v.searched)
+        return Path(visits, max(round(residual, 6), 0.0), len(self.sequence), searched, count, states)
