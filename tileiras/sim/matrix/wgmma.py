@@ -148,8 +148,9 @@ class Warpgroups:
             group = self.all[g]
             for op in ops:
                 self.busy -= 1
-                for thread in op.threads[::32].tolist():
-                    st.order.waited(thread, op)
+                if st.order is not None:
+                    for thread in op.threads[::32].tolist():
+                        st.order.waited(thread, op)
                 for slot in op.slots:
                     self.flying[slot][g].remove(op)
                 op.chain.pending -= 1
