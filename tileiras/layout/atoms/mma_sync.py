@@ -53,14 +53,14 @@ class MmaAtom:
     @cached_property
     def a_bases(self) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
         """((row, column) of each register bit, of each lane bit) of A."""
-        e = max(1, 32 // BITS[self.a])
+        e = self.elements_per_reg
         reg = [(0, 1 << i) for i in range(log2(e))] + [(8, 0)] * (self.m == 16) + _steps(4 * e, self.k, column=True)
         return tuple(reg), ((0, e), (0, 2 * e), (1, 0), (2, 0), (4, 0))
 
     @cached_property
     def b_bases(self) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
         """((row, column) of each register bit, of each lane bit) of B."""
-        e = max(1, 32 // BITS[self.b])
+        e = self.elements_per_reg
         reg = [(1 << i, 0) for i in range(log2(e))] + _steps(4 * e, self.k, column=False)
         return tuple(reg), ((e, 0), (2 * e, 0), (0, 1), (0, 2), (0, 4))
 
