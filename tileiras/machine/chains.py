@@ -98,9 +98,10 @@ OPERATIONS = (
 )
 
 
-def kernel(operation: Operation, dependent: bool) -> str:
-    """A kernel, as PTX, that holds the operation's chain. Its name is made of the operation's and `dependent`."""
-    ways, rounds = (1, LENGTH) if dependent else (WAYS, ROUNDS) if operation.chained else (WAYS * ROUNDS, 1)
+def kernel(operation: Operation, dependent: bool, times: int = 1) -> str:
+    """A kernel, as PTX, that holds the operation's chain. Its name is made of the operation's and `dependent`. `times`: so many
+    times as long."""
+    ways, rounds = (1, LENGTH * times) if dependent else (WAYS, ROUNDS * times) if operation.chained else (WAYS * ROUNDS, 1)
     wide = 64 if operation.width == 64 else 32
     words = 4 if operation.width == 128 else 1
     name = kernel_name(operation, dependent)

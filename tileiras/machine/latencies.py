@@ -40,8 +40,12 @@ class Latencies:
     """Above a plain load of the same place."""
     tma_issue: int
     """Between two boxes that the engine takes."""
+    tma_rate: int
+    """Bytes a cycle of one bulk copy from DRAM, however idle the rest is."""
     store_read: int
     """Until a store has read its registers."""
+    cta_launch: int
+    """From a CTA's end to the first instruction of the one that takes its place."""
 
 
 _ROWS: dict[str, tuple[str, dict[int, int]]] = {
@@ -67,8 +71,10 @@ _ROWS: dict[str, tuple[str, dict[int, int]]] = {
     "atomic_shared": ("QR", {75: 44}),
     "atomic_global": ("QR: 165 ns", {75: 310}),
     "register_change": ("estimated", {90: 20}),
-    "tma": ("LUO on H800: 105 to 170; SA on B200", {90: 135, 100: 75, 103: 75, 120: 170}),
+    "tma": ("LUO on H800: 105 to 170; SA on B200; the barrier's hand-over taken off", {90: 50, 100: 0, 103: 0, 120: 80}),
     "tma_issue": ("QR", {90: 50}),
+    "tma_rate": ("SA: 16 and 32 KiB alone take 1405 and 1757 cycles", {90: 36}),
+    "cta_launch": ("estimated", {75: 200}),
     "store_read": ("SD: stores read late", {75: 12}),
 }
 
@@ -88,6 +94,8 @@ LAUNCH_SECONDS = 2.2e-6
 
 QUEUE_LSU, QUEUE_XU, QUEUE_WGMMA, QUEUE_TCGEN05 = 8, 2, 7, 6
 """Instructions that wait in front of a unit without stopping their warp, a sub-partition (SD)."""
+QUEUE_PORT = 60
+"""Requests in front of the shared-memory port, an SM: 8 of each sub-partition and 28 to 30 behind them (SD)."""
 
 
 def latencies(sm: int) -> Latencies:

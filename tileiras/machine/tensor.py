@@ -9,8 +9,8 @@ from math import ceil
 
 SMEM_PORT = 128
 """Bytes a cycle."""
-WGMMA_LATENCY_EXTRA = 45
-"""Commit and wait."""
+WGMMA_LATENCY_EXTRA = 40
+"""Commit and wait: one m64n16k16 with both takes 60 (LUO), its fetch 20 of them."""
 COMMIT = 30
 """From the product's end to the arrival that a commit makes."""
 

@@ -1,0 +1,119 @@
+"""How long do the asynchronous engines of one SM take? The TMA unit, and tensor cores that work through a queue."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tileiras.machine import tensor
+from tileiras.machine.latencies import QUEUE_TCGEN05, QUEUE_WGMMA
+from tileiras.machine.units import PARTITIONS
+from tileiras.sim.timing.memory import SmMemory
+from tileiras.sim.timing.stream import BulkCopy, Mma
+
+MIN_ROW_BYTES = 16
+
+
+@dataclass
+class Tma:
+    """Copies start in order, one box each `issue` cycles."""
+
+    memory: SmMemory
+    free: float = 0.0
+    busy: float = 0.0
+
+    def copy(self, at: float, work: BulkCopy, shift: int) -> tuple[float, float]:
+        """(when its source has been read, when it is complete)."""
+        latency = self.memory.latency
+        start = max(at, self.free)
+        self.free = start + latency.tma_issue * max(work.boxes, 1)
+        self.busy += latency.tma_issue * max(work.boxes, 1)
+        if work.direction == "load":
+            end = self.memory.fetch(start, [s + shift for s in work.sectors], latency.tma, latency.tma_rate)
+            return start, end
+        if work.direction in ("store", "reduce"):
+            read = self.memory.port(start + latency.shared, work.bytes / tensor.SMEM_PORT)
+            amount = max(work.bytes, len(work.sectors) * 32) * (2 if work.direction == "reduce" else 1)
+            self.memory.touched.update(s + shift for s in work.sectors)
+            end = self.memory.write(read, amount)
+            return max(read, end - latency.l2), end + latency.l2
+        if work.direction == "shared":
+            end = self.memory.port(start, work.bytes / tensor.SMEM_PORT) + latency.distributed_shared
+            return end, end
+        end = self.memory.fetch(start, [s + shift for s in work.sectors], latency.tma)
+        return start, end
+
+
+@dataclass
+class WarpgroupTensor:
+    """wgmma: each sub-partition's tensor core works its warps' quarters in order; a few wait in front of it."""
+
+    memory: SmMemory
+    free: list[float] = field(default_factory=lambda: [0.0] * PARTITIONS)
+    queue: list[list[float]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
+    busy: float = 0.0
+
+    def issue(self, at: float, partition: int, work: Mma) -> tuple[float, float]:
+        """(when the command is taken, when the product is complete)."""
+        n = work.shape[1]
+        in_shared = work.a_from == "shared"
+        interval = tensor.wgmma_interval(n, in_shared, work.sparse)
+        waiting = self.queue[partition]
+        taken = at
+        if len(waiting) >= QUEUE_WGMMA:
+            taken = max(at, waiting[-QUEUE_WGMMA])
+            del waiting[:-QUEUE_WGMMA]
+        start = max(taken, self.free[partition])
+        waiting.append(start)
+        end = self.free[partition] = start + interval
+        self.busy += interval / PARTITIONS
+        if partition == 0:
+            self.memory.tensor_operands(start, end, tensor.wgmma_fetch(n, in_shared))
+        return taken, end
+
+
+@dataclass
+class TensorMemoryEngine:
+    """tcgen05: one queue an SM for products and copies into tensor memory, a path a sub-partition for loads and stores."""
+
+    memory: SmMemory
+    free: float = 0.0
+    last: float = 0.0
+    queue: list[float] = field(default_factory=list)
+    path: list[float] = field(default_factory=lambda: [0.0] * PARTITIONS)
+    busy: float = 0.0
+
+    def issue(self, at: float, work: Mma) -> tuple[float, float]:
+        """(when the command is taken, when the product is complete, before its commit)."""
+        m, n = work.shape[0], work.shape[1]
+        in_shared = work.a_from == "shared"
+        interval = tensor.tcgen05_interval(m, n, in_shared, work.ctas)
+        taken = self._take(at)
+        start = max(taken, self.free)
+        self.queue.append(start)
+        end = self.free = start + interval
+        self.busy += interval
+        self.memory.tensor_operands(start, end, tensor.tcgen05_fetch(m, n, in_shared, work.ctas))
+        self.last = max(self.last, end + tensor.tcgen05_latency(m, n, in_shared, work.ctas) - n / 2)
+        return taken, self.last
+
+    def copy(self, at: float, amount: int) -> float:
+        """tcgen05.cp of some bytes, in the products' order."""
+        start = max(self._take(at), self.free)
+        self.queue.append(start)
+        self.free = start + amount / tensor.TENSOR_COPY_BYTES
+        self.memory.tensor_operands(start, self.free, amount / tensor.SMEM_PORT)
+        self.last = max(self.last, self.free)
+        return self.free
+
+    def move(self, at: float, partition: int, columns: int, store: bool) -> float:
+        """When a tcgen05.ld or .st is complete."""
+        start = max(at, self.path[partition])
+        self.path[partition] = start + tensor.tensor_move_cycles(columns, store)
+        return self.path[partition] + tensor.TENSOR_LOAD_LATENCY
+
+    def _take(self, at: float) -> float:
+        deep = QUEUE_TCGEN05 * PARTITIONS
+        if len(self.queue) < deep:
+            return at
+        at = max(at, self.queue[-deep])
+        del self.queue[:-deep]
+        return at
