@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.sim.asynckit import kernel
-from tileiras.sim import BarrierError, Deadlock, LaunchError, OutOfBounds, simulate
+from tileiras.sim import BarrierError, DataRace, Deadlock, LaunchError, MissingProxyFence, OutOfBounds, simulate
 
 
 def test_places_in_a_grid_of_clusters():
@@ -160,3 +160,31 @@ def test_cancelled_clusters_are_done_by_others(seed):
     assert not report.findings, str(report.findings[0])
     assert (done == 1).all()
     assert report.kinds["mbarrier"] > 0
+
+
+# CTA 0 initializes a barrier and writes a word; CTA 1 arrives at the one, or reads the other
+MET = """
+ setp.ne.u32 %p1, %rank, 0; @%p1 bra READY;
+ mbarrier.init.shared::cta.b64 [bar], 1; st.shared.u32 [s], 5;
+READY: FENCE
+ barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;
+ setp.ne.u32 %p2, %rank, 1; @%p2 bra OVER;
+ mov.u32 %r1, bar; mapa.shared::cluster.u32 %r2, %r1, 0; mov.u32 %r3, s; mapa.shared::cluster.u32 %r4, %r3, 0;
+ USE
+OVER: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+"""
+ARRIVE = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r2];"
+READ = "ld.shared::cluster.u32 %r5, [%r4]; st.global.u32 [%g0], %r5;"
+INIT_FENCE, FENCE = "fence.mbarrier_init.release.cluster;", "fence.acq_rel.cluster;"
+
+
+@pytest.mark.parametrize(("fence", "use", "kinds"), [
+    (INIT_FENCE, ARRIVE, []), (FENCE + INIT_FENCE, ARRIVE, []), ("", ARRIVE, [DataRace, MissingProxyFence]),
+    (INIT_FENCE, READ, [DataRace]), (FENCE, READ, []), ("fence.acq_rel.cta;", READ, [DataRace]), ("", READ, [DataRace])])
+def test_what_a_relaxed_arrival_hands_to_the_cluster(fence, use, kinds):
+    """fence.mbarrier_init releases the initialisations before it and nothing else, another fence all that came before; both
+    through the relaxed arrival behind them."""
+    text = kernel(MET.replace("FENCE", fence).replace("USE", use),
+                  ".shared .align 8 .b64 bar; .shared .align 4 .b32 s;", pointers=1, threads=1, cluster=2)
+    found = simulate(text, grid=2, args=[np.zeros(1, np.uint32)]).findings
+    assert {type(f) for f in found} <= set(kinds) and bool(found) == bool(kinds)

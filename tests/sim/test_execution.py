@@ -7,6 +7,7 @@ import pytest
 from tests.sim.ptxkit import evaluate
 from tileiras import sim
 from tileiras.sim import simulate
+from tileiras.sim.core import heap
 
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
 
@@ -430,25 +431,66 @@ def test_unknown_instructions_and_bad_text_are_refused():
         simulate(entry(REGS + TID), kernel="other", args=[np.zeros(1, np.uint32)])
 
 
-def test_printing_and_assertions():
-    before = """.global .align 1 .b8 fmt[16] = {105, 61, 37, 100, 32, 37, 46, 50, 102, 32, 37, 115, 10, 0};
+PRINTING = """.global .align 1 .b8 fmt[16] = {105, 61, 37, 100, 32, 37, 46, 50, 102, 32, 37, 115, 10, 0};
 .global .align 1 .b8 word[4] = {97, 98, 99, 0};
 .extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);
 .extern .func __assertfail (.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n, .param .b64 c);"""
-    body = TID + """
-    .local .align 8 .b8 depot[24]; mov.u64 %d4, depot; cvta.local.u64 %d5, %d4; setp.gt.u32 %p1, %r1, 1; @%p1 bra DONE;
-    st.local.u32 [%d4], %r1; st.local.f64 [%d4+8], 0d3FF8000000000000; mov.u64 %d6, word; cvta.global.u64 %d6, %d6;
+PRINT = """
+    st.local.u32 [%d4], NUMBER; st.local.f64 [%d4+8], 0d3FF8000000000000; mov.u64 %d6, word; cvta.global.u64 %d6, %d6;
     st.local.u64 [%d4+16], %d6; mov.u64 %d7, fmt; cvta.global.u64 %d7, %d7;
     { .param .b64 p0; .param .b64 p1; .param .b32 r0; st.param.b64 [p0], %d7; st.param.b64 [p1], %d5;
-      call.uni (r0), vprintf, (p0, p1); ld.param.b32 %r5, [r0]; }
-DONE:"""
-    out = np.zeros(32, np.uint32)
-    assert simulate(entry(REGS + body, before=before), args=[out]).output == "i=0 1.50 abc\ni=1 1.50 abc\n"
-    fail = "mov.u64 %d6, word; { .param .b64 p0; .param .b64 p1; .param .b32 p2; .param .b64 p3; .param .b64 p4;" \
-           "st.param.b64 [p0], %d6; st.param.b64 [p1], %d6; st.param.b32 [p2], 12; st.param.b64 [p3], %d6;" \
-           "st.param.b64 [p4], 1; call.uni __assertfail, (p0, p1, p2, p3, p4); }"
-    with pytest.raises(sim.Trap, match="abc:12: abc: assertion `abc` failed"):
-        simulate(entry(REGS + fail, before=before), args=[out])
+      call.uni (r0), vprintf, (p0, p1); ld.param.b32 %r5, [r0]; }"""
+FAIL = "mov.u64 %d6, word; { .param .b64 p0; .param .b64 p1; .param .b32 p2; .param .b64 p3; .param .b64 p4;" \
+       "st.param.b64 [p0], %d6; st.param.b64 [p1], %d6; st.param.b32 [p2], 12; st.param.b64 [p3], %d6;" \
+       "st.param.b64 [p4], 1; call.uni __assertfail, (p0, p1, p2, p3, p4); }"
+DEPOT = ".local .align 8 .b8 depot[24]; mov.u64 %d4, depot; cvta.local.u64 %d5, %d4;"
+
+
+@pytest.mark.parametrize("count", [1, 2, 20, 31, 32])
+def test_some_threads_print(count):
+    body = f"{TID} {DEPOT} setp.ge.u32 %p1, %r1, {count}; @%p1 bra DONE; {PRINT.replace('NUMBER', '%r1')} DONE:"
+    report = simulate(entry(REGS + body, before=PRINTING), args=[np.zeros(32, np.uint32)])
+    assert report.output == "".join(f"i={i} 1.50 abc\n" for i in range(count))
+
+
+@pytest.mark.parametrize("every", [1, 2, 5])
+def test_some_blocks_print_each_its_lines_together(every):
+    """Two lines a thread: without order between blocks, each block's would be torn apart."""
+    body = f"""{TID} {DEPOT} mov.u32 %r6, %ctaid.x; rem.u32 %r7, %r6, {every}; setp.ne.u32 %p1, %r7, 0; @%p1 bra DONE;
+    setp.gt.u32 %p1, %r1, 1; @%p1 bra DONE; mad.lo.u32 %r8, %r6, 10, %r1; {PRINT.replace('NUMBER', '%r6')}
+    {PRINT.replace('NUMBER', '%r8')} DONE:"""
+    report = simulate(entry(REGS + body, before=PRINTING), grid=12, args=[np.zeros(32, np.uint32)])
+    expected = [n for b in range(0, 12, every) for n in (b, b, 10 * b, 10 * b + 1)]
+    assert report.output == "".join(f"i={n} 1.50 abc\n" for n in expected)
+
+
+def test_a_failed_assertion_says_what_cuda_says():
+    with pytest.raises(sim.Trap, match=r"abc:12: abc: block: \[0,0,0\], thread: \[0,0,0\] Assertion `abc` failed\."):
+        simulate(entry(REGS + FAIL, before=PRINTING), args=[np.zeros(1, np.uint32)])
+
+
+def test_an_assertion_fails_in_some_blocks_after_they_have_printed():
+    body = f"""{TID} {DEPOT} mov.u32 %r6, %ctaid.x; and.b32 %r7, %r6, 1; setp.eq.u32 %p1, %r7, 0; @%p1 bra DONE;
+    setp.ne.u32 %p1, %r1, 7; @%p1 bra DONE; {PRINT.replace('NUMBER', '%r6')} {FAIL} DONE:"""
+    with pytest.raises(sim.Trap) as caught:
+        simulate(entry(REGS + body, before=PRINTING), grid=6, args=[np.zeros(32, np.uint32)])
+    said = [line for line in str(caught.value).splitlines() if "Assertion" in line]
+    assert [line.partition("block: ")[2][:25] for line in said] == [f"[{b},0,0], thread: [7,0,0] " for b in (1, 3, 5)]
+    assert caught.value.output == "".join(f"i={b} 1.50 abc\n" for b in (1, 3, 5))
+
+
+def test_some_threads_take_memory_from_the_heap():
+    before = """.extern .func (.param .b64 r) ALLOCATE (.param .b64 s, .param .b64 a);
+.extern .func free (.param .b64 p);""".replace("ALLOCATE", heap.ALLOCATE)
+    body = TID + """ setp.ge.u32 %p1, %r1, 5; @%p1 bra DONE;
+    { .param .b64 p0; .param .b64 p1; .param .b64 r0; st.param.b64 [p0], 64; st.param.b64 [p1], 16;
+      call.uni (r0), ALLOCATE, (p0, p1); ld.param.b64 %d4, [r0]; }
+    st.u32 [%d4], %r1; ld.u32 %r5, [%d4]; st.global.u32 [%d3], %r5;
+    { .param .b64 p0; st.param.b64 [p0], %d4; call.uni free, (p0); }
+    DONE:""".replace("ALLOCATE", heap.ALLOCATE)
+    out = np.full(32, 9, np.uint32)
+    simulate(entry(REGS + body, before=before), args=[out])
+    assert out.tolist() == [0, 1, 2, 3, 4] + [9] * 27
 
 
 def test_special_registers_place_every_thread():

@@ -275,3 +275,14 @@ def test_arithmetic_behind_the_fence_is_found_in_a_strict_launch():
     for strict in (False, True):
         _, report = kit.run(kit.kernel(body, 4), images, np.zeros((128, 4), np.uint32), strict=strict)
         assert [type(f) for f in report.findings] == [MissingFence] * strict
+
+
+def test_products_without_a_watch_over_races():
+    """`races=False` leaves out the watch and nothing else."""
+    body = kit.product(GOOD, 4, str(kit.descriptor(0, "k", 0, 16, 64, 16)), kit.descriptor(kit.TILE, "k", 0, 16, 8, 16),
+                       ", 1, 1, 1, 0, 0")
+    a, b = (np.random.default_rng(5).integers(-4, 5, shape).astype(np.float16) for shape in ((64, 16), (8, 16)))
+    images = [np.concatenate([kit.image(m.view(np.uint16), "k", 0, 16)[:kit.TILE] for m in (a, b)])]
+    results = [kit.run(kit.kernel(body, 4), images, np.zeros((128, 4), np.uint32), races=races) for races in (True, False)]
+    assert np.array_equal(results[0][0], results[1][0]) and results[0][0].any()
+    assert not results[1][1].findings

@@ -31,6 +31,7 @@ class SimulationError(TileirasError):
         self.text: str | None = None
         self.source: str | None = None
         self.findings: list[SimulationError] = []       # what was found before this ended the run
+        self.output = ""                                # what the kernel printed before
 
     def locate(self, *, kernel=None, ctaid=None, tid=None, warp=None, lane=None, line=None, text=None, source=None) -> None:
         """Fill in where it happened and rebuild the message."""

@@ -193,6 +193,7 @@ def main(arguments: list[str] | None = None) -> int:
         if given.fail_on_finding and result.findings:
             return CompileError.exit_code
     except PROGRAM_ERRORS as error:
+        sys.stdout.write(getattr(error, "output", ""))
         return report(error)
     return 0
 

@@ -139,11 +139,15 @@ class Order:
             self.know[:, rows] = np.maximum(self.know[:, rows], found[:, None])
 
     # ---- barriers of CTAs and clusters: `gathered` is [groups, LEVELS, agents]
-    def gather(self, gathered: np.ndarray | None, warps: np.ndarray, groups: int, fenced: bool = True) -> np.ndarray:
-        """What the warps of a mask over all warps bring to the barrier of their group (CTA or cluster)."""
+    def gather(self, gathered: np.ndarray | None, warps: np.ndarray, groups: int, fenced: bool = False) -> np.ndarray:
+        """What the warps of a mask over all warps bring to the barrier of their group (CTA or cluster); `fenced`: only what
+        they had at their last fence."""
         now = self.tick()
         known = self.know.copy()
-        known[HAPPENED, np.arange(self.rows), self.agent] = now
+        if fenced:
+            known[HAPPENED] = known[FENCED]
+        else:
+            known[HAPPENED, np.arange(self.rows), self.agent] = now
         known[:, ~warps] = 0
         brought = known.reshape(LEVELS, groups, -1, self.agents).max(axis=2).transpose(1, 0, 2)
         return brought if gathered is None else np.maximum(gathered, brought)

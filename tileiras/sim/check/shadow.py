@@ -41,6 +41,7 @@ class Shadow:
         several = self.order.warps > 1 or program.engines > 0
         self.track = several and program.shared_size > 1024 and program.granule > 0
         self.inits: dict[int, tuple[int, int, set]] = {}        # mbarrier -> (warp, time, warps known to know)
+        self.fenced: dict[int, list[set]] = {}      # warp -> those of its inits that the next cluster barrier tells of
         self.world = GlobalWatch.of(st)
         if self.track:
             n = self.count = len(st.shared) // g
@@ -230,6 +231,21 @@ class Shadow:
         time = self.order.now
         for o, lane in zip(off.tolist(), lanes.tolist()):
             self.inits[o] = lane >> 5, time, {lane >> 5}
+
+    def fence_inits(self, lanes: np.ndarray) -> None:
+        """fence.mbarrier_init by threads: it releases their initialisations, and nothing else, through what follows it."""
+        rows = set(self.order.rows_of(lanes).tolist())
+        for row in rows:
+            self.fenced.pop(row, None)
+        for warp, _, known in self.inits.values():
+            if warp in rows:
+                self.fenced.setdefault(warp, []).append(known)
+
+    def hand_inits(self, warps: np.ndarray, told: dict[int, list[set]], groups: int) -> None:
+        """Warps of a mask arrive at the barrier of their cluster: what they have fenced goes to `told`, by cluster."""
+        if self.fenced:
+            for row in np.flatnonzero(warps).tolist():
+                told.setdefault(row * groups // len(warps), []).extend(self.fenced.pop(row, ()))
 
     def check_barrier(self, off: int, lanes: np.ndarray) -> None:
         """Threads use the mbarrier at an offset: its initialisation must have happened before."""

@@ -17,6 +17,7 @@ from tileiras.sim.ptx import parser as ptx
 _FORMAT = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d+))?"
                      r"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>[diouxXfFeEgGaAcsp%])")
 MAX_STRING = 1 << 16
+MAX_FAILURES = 16         # blocks whose failed assertion is told
 
 
 @operation("call")
@@ -51,16 +52,17 @@ def _function_pointer(decoder, ins):
 
 
 def _argument(decoder, operand, bits: int):
-    """A getter of one call argument from its .param variable, per active lane."""
+    """A getter of one call argument from its .param variable: one element for each active lane."""
     if not isinstance(operand, ptx.Symbol):
-        return decoder.source(operand, f"b{bits}")
+        source = decoder.source(operand, f"b{bits}")
+        return lambda st: st.gathered(source(st))
     found = decoder.address_of(operand.name)
     if found is None:
         raise UnsupportedInstruction(f"argument {operand.name}")
     address = np.array([found[1]], np.uint64)
 
     def get(st):
-        return fetch(st, found[0], address, bits // 8, 1)
+        return fetch(st, found[0], st.gathered(address), bits // 8, 1)
     return get
 
 
@@ -153,16 +155,16 @@ def _vprintf(decoder, results, arguments):
         put = np.array([found[1]], np.uint64)
 
     def run(st):
-        formats, packs = st.gathered(text(st)), st.gathered(values(st))
+        formats, packs = text(st), values(st)
         known: dict[int, str] = {}
         for i, lane in enumerate(st.lanes):
             thread, address = int(lane), int(formats[i])
             if address not in known:
                 known[address] = read_string(st, thread, address)
-            st.launch.output.append(format_text(known[address], _slots(st, thread, int(packs[i])),
-                                                partial(read_string, st, thread)))
+            st.launch.prints(st.first + thread // st.padded,
+                             format_text(known[address], _slots(st, thread, int(packs[i])), partial(read_string, st, thread)))
         if put is not None and len(st.lanes):
-            deposit(st, "local", put, np.zeros(len(st.lanes), np.uint32), 4, 1)
+            deposit(st, "local", st.gathered(put), np.zeros(len(st.lanes), np.uint32), 4, 1)
     return run
 
 
@@ -174,10 +176,10 @@ def _allocate(decoder, results, arguments):
     put = np.array([found[1]], np.uint64)
 
     def run(st):
-        sizes, alignments = st.gathered(size(st)), st.gathered(alignment(st))
+        sizes, alignments = size(st), alignment(st)
         made = [st.launch.heap.allocate(int(n), int(a)) for n, a in zip(sizes, alignments)]
         if made:
-            deposit(st, "local", put, np.array(made, np.uint64), 8, 1)
+            deposit(st, "local", st.gathered(put), np.array(made, np.uint64), 8, 1)
     return run
 
 
@@ -185,7 +187,7 @@ def _free(decoder, arguments):
     address = _argument(decoder, arguments[0], 64)
 
     def run(st):
-        for lane, given in zip(st.lanes, st.gathered(address(st))):
+        for lane, given in zip(st.lanes, address(st)):
             st.launch.heap.free(int(given), int(lane))
     return run
 
@@ -194,10 +196,23 @@ def _assertfail(decoder, arguments):
     gets = [_argument(decoder, a, bits) for a, bits in zip(arguments, (64, 64, 32, 64, 64))]
 
     def run(st):
-        if not len(st.lanes):
+        lanes = st.lanes
+        if not len(lanes):
             return
-        thread = int(st.lanes[0])
-        message, file, line, function = (int(st.gathered(g(st))[0]) for g in gets[:4])
-        words = [read_string(st, thread, a) if a else "" for a in (message, file, function)]
-        raise Trap(f"{words[1]}:{line}: {words[2]}: assertion `{words[0]}` failed", thread=thread)
+        given = [g(st) for g in gets[:4]]
+        _, picks = np.unique(lanes // st.padded, return_index=True)          # the first failing thread of each block
+        said = []
+        for i in picks[:MAX_FAILURES].tolist():
+            thread = int(lanes[i])
+            message, file, function = (read_string(st, thread, int(given[k][i])) if given[k][i] else "" for k in (0, 1, 3))
+            block, place = st.launch.ctaid(st.first + thread // st.padded), st.launch.unflatten(thread % st.padded, st.launch.block)
+            said.append(f"{file}:{int(given[2][i])}: {function}: block: [{_commas(block)}], thread: [{_commas(place)}] "
+                        f"Assertion `{message}` failed.")
+        if len(picks) > MAX_FAILURES:
+            said.append(f"and in {len(picks) - MAX_FAILURES} more blocks")
+        raise Trap("\n".join(said), thread=int(lanes[0]))
     return run
+
+
+def _commas(place) -> str:
+    return ",".join(str(int(n)) for n in place)

@@ -25,6 +25,8 @@ class ClusterState:
         self.mine = np.full(st.size, -1, np.int64)
         self.gathered: np.ndarray | None = None                 # for `order`, of the present phase
         self.handed: np.ndarray | None = None                   # and of the last one
+        self.told: dict[int, list[set]] = {}                    # initialisations fenced before arriving: see Shadow
+        self.heard: dict[int, list[set]] = {}                   # and those of the last phase, by cluster
         self.waiting: list = []                                 # [resume block, mask, acquires]
 
 
@@ -37,7 +39,8 @@ def state(st) -> ClusterState:
 
 @dataclass
 class ClusterBarrier:
-    """A decoded barrier.cluster.arrive or barrier.cluster.wait. `ordered`: it releases, or acquires."""
+    """A decoded barrier.cluster.arrive or barrier.cluster.wait. `ordered`: it releases, or acquires; a relaxed arrival
+    releases what the thread's last fence covers, as any relaxed operation behind a fence does."""
     mode: str
     ordered: bool
 
@@ -50,9 +53,11 @@ class ClusterBarrier:
                 raise BarrierError("barrier.cluster.arrive again before barrier.cluster.wait", thread=int(np.argmax(twice)))
             s.mine[mask] = s.phase[s.of[mask]]
             s.arrived |= mask
+            if st.order is not None:
+                warps = mask.reshape(-1, 32).any(axis=1)
+                s.gathered = st.order.gather(s.gathered, warps, s.groups, not self.ordered)
+                st.shadow.hand_inits(warps, s.told, s.groups)
             if self.ordered:
-                if st.order is not None:
-                    s.gathered = st.order.gather(s.gathered, mask.reshape(-1, 32).any(axis=1), s.groups)
                 if st.mbarriers is not None:
                     st.mbarriers.fenced(np.flatnonzero(mask))
                 tensor = st.tensor
@@ -76,7 +81,11 @@ def _leave_barrier(st, s: ClusterState, mask: np.ndarray, ordered: bool) -> None
     s.mine[mask] = -1
     if ordered:
         if st.order is not None and s.handed is not None:
-            st.order.hand_out(s.handed, mask.reshape(-1, 32).any(axis=1))
+            warps = mask.reshape(-1, 32).any(axis=1)
+            st.order.hand_out(s.handed, warps)
+            for row in np.flatnonzero(warps).tolist() if s.heard else ():
+                for known in s.heard.get(row * s.groups // len(warps), ()):
+                    known.add(row)
         tensor = st.tensor
         if tensor is not None:
             tensor.acquire(np.flatnonzero(mask), ("cluster",))
@@ -98,6 +107,10 @@ def complete(st) -> list[tuple[int, np.ndarray]]:
             s.handed = np.zeros_like(s.gathered)
         s.handed[done] = s.gathered[done]
         s.gathered[done] = 0
+    for cluster in np.flatnonzero(done).tolist():
+        s.heard.pop(cluster, None)
+        if cluster in s.told:
+            s.heard[cluster] = s.told.pop(cluster)
     out, kept = [], []
     for resume, mask, ordered in s.waiting:
         go = mask & done[s.of]

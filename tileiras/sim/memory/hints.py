@@ -28,10 +28,16 @@ def _fence(decoder, ins):
     """Fences whose effect this simulator keeps track of: those for mbarriers' initialisation and for proxies."""
     parts = ins.parts
     if "mbarrier_init" in parts:
-        return lambda st: mbarrier.fenced(st, st.lanes)
+        return _init_fence
     if "proxy" in parts:
         return _proxy_fence(next((p.split("::")[0] for p in parts if p.startswith(("global", "shared"))), ""))
     return _memory_fence("cta" if "cta" in parts else "gpu")
+
+
+def _init_fence(st) -> None:
+    mbarrier.fenced(st, st.lanes)
+    if st.shadow is not None:
+        st.shadow.fence_inits(st.lanes)
 
 
 @operation("membar")

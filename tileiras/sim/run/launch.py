@@ -104,7 +104,7 @@ class Launch:
         self.progress = Progress()
         self.seed, self.strict = 0, False
         self.memory = GlobalMemory()
-        self.output: list[str] = []
+        self.output: dict[int, list[str]] = {}                  # what each CTA printed, by its place in the order
         self.findings: dict[int, SimulationError] = {}          # by PTX line
         self.clock = [1]                                        # the time of `order`
         self.messages: dict = {}                                # what was released through global memory, by offset
@@ -140,6 +140,14 @@ class Launch:
         outer = self.unflatten(position // self.cluster_size, clusters)
         inner = self.unflatten(position % self.cluster_size, self.cluster)
         return tuple(o * c + i for o, c, i in zip(outer, self.cluster, inner))
+
+    def prints(self, position: int, text: str) -> None:
+        """A CTA prints."""
+        self.output.setdefault(position, []).append(text)
+
+    def printed(self) -> str:
+        """All that was printed, CTA after CTA."""
+        return "".join(text for _, texts in sorted(self.output.items()) for text in texts)
 
     @staticmethod
     def unflatten(i: int, dims: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -442,10 +450,11 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
             _run_all(program, launch, hits, budget, batch_threads)
         except SimulationError as error:
             error.findings = list(launch.findings.values())
+            error.output = launch.printed()
             raise
         finally:
             refused = launch.write_back()
-            report.output = "".join(launch.output)
+            report.output = launch.printed()
             report.findings = list(launch.findings.values())
             report.issued = budget[1] - budget[0]
             report.bytes = launch.statistics.bytes
