@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from tileiras.errors import ConfigError, TileirasError
 from tileiras.launcher import launch as simulated
 from tileiras.machine.targets import find_target
-from tileiras.sim.run.signature import DEFAULT_GPU
+from tileiras.sim.run.signature import DEFAULT_GPU, as_array, export
 
 if TYPE_CHECKING:
     from tileiras.sim.run.launch import Report
+
+__all__ = ["as_array", "export", "install", "main", "reports", "uninstall"]
 
 reports: list[Report] = []
 """The report of every launch since `install` or the last `reports.clear()`, at most MAX_REPORTS."""
