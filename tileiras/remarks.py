@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation
 
+from tileiras.dialects.cuda_tile.debug import source_position
 from tileiras.dialects.element import element_name
 
 PASSED, MISSED, FAILED, ANALYSIS = "passed", "missed", "failed", "analysis"
@@ -27,6 +29,14 @@ class Remark(NamedTuple):
     place: tuple[str, int, int] | None = None
     notes: tuple[tuple[str, str | int], ...] = ()
     reasons: tuple[str, ...] = ()
+
+
+def remark(func: Operation, op: Operation, kind: str, category: str, name: str, text: str,
+           notes: dict[str, str | int] | None = None, reasons: list[str] | None = None) -> Remark:
+    """A remark on an op of a function; `name` without the prefix that all have."""
+    function: str = func.properties["sym_name"].data  # type: ignore[attr-defined]
+    return Remark(kind, category, f"Remark{name}", function, text, source_position(op.location),
+                  tuple((notes or {}).items()), tuple(reasons or ()))
 
 
 def tile_text(t: TensorType) -> str:

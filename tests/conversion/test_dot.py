@@ -11,13 +11,13 @@ from xdsl.dialects.builtin import Float32Type, FloatTF32Type, StringAttr
 
 from tests.conversion.test_moves import any_layout
 from tests.conversion.tiles import TYPES, Tile, run, tensor
-from tileiras.conversion.tileaa_to_tileas.dots import fma_layout
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import AllocTensor, BufferType, SharedLayoutAttr, StoreShared
 from tileiras.layout.atoms import ATOMS, MmaAtom, dot_layouts
 from tileiras.layout.atoms import choose_atom as find_atom
 from tileiras.layout.linear import blocked
 from tileiras.layout.operands import operand_buffer
+from tileiras.layout.placement import fma_layout
 from tileiras.layout.shared import SharedLayout
 from tileiras.machine.targets import find_target
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from xdsl.dialects.builtin import TensorType
 
+from tileiras.analysis.access import access_width
 from tileiras.bytecode import read
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.shared.shared_memory import plan_shared_memory
@@ -31,7 +32,7 @@ def ops(func, *names: str) -> list:
 
 
 def vector(op) -> int:
-    return op.properties["vector"].data
+    return access_width(op, nv_tileas.layout_of(op.operands[0] if "store" in op.name else op.results[0]))
 
 
 def test_aligned_arrays_move_16_bytes_at_a_time(placed):

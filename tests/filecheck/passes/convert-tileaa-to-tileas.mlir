@@ -1,12 +1,13 @@
-// Tensors get layouts: for two warps of lanes, elements are spread over registers, lanes and warps, whole vectors first.
+// Ops get their nv_tileas names; tensors have no layout yet, accesses say what is known of them.
 // RUN: tileiras-opt %s --to=nv_tileaa -O0 -o %t.aa
 // RUN: tileiras-opt %t.aa --passes=convert-tileaa-to-tileas --gpu-name=sm_80 | filecheck %s
 
 // CHECK: "nv_tileas.func"() <{sym_name = "double", num_warps = #builtin.int<[[W:[0-9]+]]>
 // CHECK: "nv_tileas.tiled_load"
-// CHECK-SAME: tensor<1024xf32, #nv_tileas.layout<shape = [1024], reg = {{.*}}, lane = {{.*}}, warp = {{.*}}>>
+// CHECK-SAME: check = [#builtin.int<0>], runs = [#builtin.int<1>], contiguous = #builtin.int<0>
+// CHECK-SAME: -> (tensor<1024xf32>, !nv_tileaa.mem_token)
 // CHECK-NEXT: "arith.addf"
-// CHECK-SAME: tensor<1024xf32, #nv_tileas.layout<
+// CHECK-SAME: (tensor<1024xf32>, tensor<1024xf32>) -> tensor<1024xf32>
 // CHECK-NEXT: "nv_tileas.tiled_store"
 cuda_tile.module @m {
   entry @double(%p: tile<ptr<f32>>) {

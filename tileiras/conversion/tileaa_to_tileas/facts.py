@@ -1,19 +1,18 @@
 """What is known of a memory access: which tile dimension runs along memory, how wide an access may be, what must be checked."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
-from xdsl.dialects.builtin import ArrayAttr, UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, TensorType, UnitAttr
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from tileiras.analysis.access import MAX_ACCESS_BYTES
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.dialects import nv_tileaa
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import int_values
-from tileiras.layout.linear import LinearLayout, dim_bits
-
-MAX_ACCESS_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,46 @@ def _promised(op: Operation, rank: int) -> tuple[bool, ...]:
     return (False,) * rank
 
 
-def run_along(layout: LinearLayout, dim: int) -> int:
-    """How many consecutive registers of a layout run along `dim` in unit steps."""
-    low, bits = dim_bits(layout.shape)[dim]
-    n = 0
-    while n < len(layout.reg) and n < bits and layout.reg[n] == 1 << low + n:
-        n += 1
-    return 1 << n
+def pointer_width(op: Operation, dim: int, axis: AxisAnalysis) -> int:
+    """Elements that one access through these pointers may take along `dim`, as far as the analysis knows."""
+    p = op.operands[0]
+    size = element_bytes(p.type.element_type.pointee)  # type: ignore[attr-defined]
+    aligned = axis.divisibility(p)[dim]
+    width = min(MAX_ACCESS_BYTES // size, max(1, aligned // size), axis.contiguity(p)[dim])
+    mask = op.mask  # type: ignore[attr-defined]
+    if mask is not None and isinstance(mask.type, TensorType):
+        width = min(width, axis.constancy(mask)[dim])
+    return max(1, width)
+
+
+def access_facts(op: Operation, axis: AxisAnalysis) -> dict[str, Attribute] | None:
+    """The attributes of an access that say what is known of it (analysis/access.py); None for other ops."""
+    name = op.name
+    if name in VIEW_ACCESSES:
+        view: SSAValue = op.view  # type: ignore[attr-defined]
+        facts = view_facts(op, view, axis)
+        runs = [facts.width if d == facts.contiguous else 1 for d in range(len(facts.check))]
+        return {"check": _numbers(facts.check), **_attributes(facts.contiguous, runs)}
+    if name in POINTER_ACCESSES and isinstance(op.operands[0].type, TensorType):
+        contiguity = axis.contiguity(op.operands[0])
+        best = max(range(len(contiguity)), key=lambda d: (contiguity[d], d)) if contiguity else None
+        if best is None or contiguity[best] <= 1:
+            return _attributes(None, [1] * len(contiguity))
+        atomic = "atomic" in name
+        return _attributes(best, [1 if atomic or n <= 1 else pointer_width(op, d, axis) for d, n in enumerate(contiguity)])
+    return None
+
+
+def _attributes(contiguous: int | None, runs: list[int]) -> dict[str, Attribute]:
+    out: dict[str, Attribute] = {"runs": _numbers(runs)}
+    if contiguous is not None:
+        out["contiguous"] = IntAttr(contiguous)
+    return out
+
+
+def _numbers(values: Iterable[int]) -> ArrayAttr:
+    return ArrayAttr([IntAttr(int(v)) for v in values])
+
+
+VIEW_ACCESSES = frozenset({"nv_tileaa.tiled_load", "nv_tileaa.tiled_store", "nv_tileaa.tiled_atomic_rmw"})
+POINTER_ACCESSES = frozenset({"nv_tileaa.load", "nv_tileaa.store", "nv_tileaa.atomic_rmw", "nv_tileaa.atomic_cas"})

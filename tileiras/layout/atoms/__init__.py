@@ -19,10 +19,12 @@ from tileiras.layout.atoms.mma_sync import (
     LEAST_USE,
     TYPE_NAMES,
     MmaAtom,
+    atom_named,
     choose_atom,
     dot_layouts,
     has_atom,
     split_warps,
 )
 
-__all__ = ["ATOMS", "BITS", "LEAST_USE", "TYPE_NAMES", "MmaAtom", "choose_atom", "dot_layouts", "has_atom", "split_warps"]
+__all__ = ["ATOMS", "BITS", "LEAST_USE", "TYPE_NAMES", "MmaAtom", "atom_named", "choose_atom", "dot_layouts", "has_atom",
+           "split_warps"]

@@ -126,6 +126,14 @@ def _table() -> tuple[MmaAtom, ...]:
 ATOMS: tuple[MmaAtom, ...] = _table()
 
 
+_BY_NAME = {atom.intrinsic: atom for atom in ATOMS}
+
+
+def atom_named(intrinsic: str) -> MmaAtom:
+    """The instruction of that name. Raises KeyError."""
+    return _BY_NAME[intrinsic]
+
+
 def choose_atom(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int,
                 signed_a: bool = True, signed_b: bool = True) -> MmaAtom | None:
     """The instruction for a tile product (m x k) x (k x n), or None: multiply and add by ordinary arithmetic.

@@ -12,6 +12,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.access import access_width
 from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory import access
@@ -127,11 +128,6 @@ def _flags(op: Operation, rank: int) -> list[bool]:
     return [bool(a.data) for a in attr.data] if attr is not None else [True] * rank  # type: ignore[attr-defined]
 
 
-def _width(op: Operation) -> int:
-    attr = op.properties.get("vector")
-    return attr.data if attr is not None else 1  # type: ignore[attr-defined]
-
-
 def _both(low: Lowering, *predicates: SSAValue | None) -> SSAValue | None:
     given = [p for p in predicates if p is not None]
     return reduce(low.b.and_, given) if given else None
@@ -181,7 +177,7 @@ def tiled_load(low: Lowering, op: Operation) -> None:
     address = view_address(low, op, result)
     element = low.element(result)
     t = storage_type(element)
-    width = _width(op)
+    width = access_width(op, layout)
     bits = access.padding_bits(low.views[op.view].padding, t, element)  # type: ignore[attr-defined]
     other = [low.b.bits(bits, t)] * width
     order = order_of(op)
@@ -199,7 +195,7 @@ def tiled_store(low: Lowering, op: Operation) -> None:
     source = op.source  # type: ignore[attr-defined]
     layout = low.layout(source)
     address = view_address(low, op, source)
-    width = _width(op)
+    width = access_width(op, layout)
     owner = low.owner_predicate(layout)
     regs = low.regs(source)
     order = order_of(op)
@@ -224,7 +220,7 @@ def load(low: Lowering, op: Operation) -> None:
         low.set(result, loaded if result.first_use is None else share(low, op, None, {0: loaded[0]}, first_thread)[0])
         return
     layout = low.layout(result)
-    width = _width(op)
+    width = access_width(op, layout)
     owner = low.owner_predicate(layout) if order else None
     values: dict[int, SSAValue] = {}
     for group in groups(low, layout, width):
@@ -261,7 +257,7 @@ def store(low: Lowering, op: Operation) -> None:
         return
     layout = low.layout(op.ptr)  # type: ignore[attr-defined]
     owner = low.owner_predicate(layout)
-    for group in groups(low, layout, _width(op)):
+    for group in groups(low, layout, access_width(op, layout)):
         predicate = _both(low, owner, masks[group[0]] if masks else None)
         access.store(low, pointers[group[0]], [values[r] for r in group], predicate, order)
 

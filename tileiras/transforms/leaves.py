@@ -10,8 +10,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
-_SOURCES = ("arith.constant", "nv_tileaa.splat", "nv_tileaa.make_range")
-_SHAPES = ("nv_tileaa.view", "nv_tileaa.broadcast", "nv_tileaa.permute")
+_SOURCES = ("arith.constant", "nv_tileas.splat", "nv_tileas.make_range")
+_SHAPES = ("nv_tileas.view", "nv_tileas.broadcast", "nv_tileas.permute")
 MAX_COPIES = 64
 """A leaf used more often than this keeps one copy for the remaining uses."""
 

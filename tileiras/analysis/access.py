@@ -1,0 +1,35 @@
+"""What is known of a memory access in nv_tileas: the facts that `convert-tileaa-to-tileas` left as attributes, and the
+width that follows from them and from the layout.
+
+    runs        for each dimension of the tile, how many neighbours along it may go in one access, as far as alignment,
+                strides, bounds and masks are known
+    contiguous  the dimension that runs along memory, if there is one
+    check       for each dimension of a view's tile, whether bounds must be checked
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Operation
+
+from tileiras.dialects.nv_tileaa import int_values
+from tileiras.layout.linear import LinearLayout
+
+MAX_ACCESS_BYTES = 16
+
+
+def runs_of(op: Operation) -> tuple[int, ...]:
+    """How many neighbours along each dimension may go in one access."""
+    attr: Any = op.properties.get("runs")
+    return () if attr is None else int_values(attr)
+
+
+def contiguous_of(op: Operation) -> int | None:
+    """The dimension that runs along memory, None if none is known to."""
+    attr: Any = op.properties.get("contiguous")
+    return None if attr is None else attr.data
+
+
+def access_width(op: Operation, layout: LinearLayout) -> int:
+    """Elements (a power of two) that go in one access of a tile in `layout`."""
+    return max((min(run, layout.contiguous(d)) for d, run in enumerate(runs_of(op)) if run > 1), default=1)

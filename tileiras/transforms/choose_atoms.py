@@ -1,0 +1,112 @@
+"""`choose-atoms`: which instruction computes each dot, and in how many parts of k its operands go through shared memory.
+
+    %d = nv_tileas.dot %a, %b, %c : tensor<64x64xf16>, tensor<64x64xf16>, tensor<64x64xf32>
+->  %d = nv_tileas.dot %a, %b, %c {atom = "mma.m16n8k16.row.col.f32.f32", k_slices = 1}
+
+A dot without an instruction for its types and extents gets no atom: it multiplies and adds. 8-bit floats that the target
+doesn't multiply are widened to f16 first, which loses nothing. `chained` marks a product whose rows feed, or come from,
+another product's first operand: its warps then go over rows first, so that the value never leaves its threads.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import Float16Type, IntAttr, StringAttr, TensorType, UnitAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from tileiras.analysis.layout_rules import dot_shape
+from tileiras.dialects import arith
+from tileiras.dialects.element import element_bytes, element_name
+from tileiras.layout.atoms import MmaAtom, choose_atom
+
+SHARED_RESERVE = 1024
+"""Bytes of a block's shared memory left to scratch of other ops when a dot's buffers are sized."""
+MAX_CHAIN = 256
+"""Values looked at, at most, to find whether one dot feeds another."""
+
+
+def run(module: Operation, context: Any) -> None:
+    """Write `atom`, `k_slices` and `chained` on every dot, in place."""
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func":
+            for op in [op for op in func.walk() if op.name == "nv_tileas.dot"]:
+                atom = _atom_of(op, context.target)
+                slices = _k_slices(op, atom, context.target)
+                if context.remarks is not None:
+                    from tileiras.transforms.layout_remarks import report_dot
+                    report_dot(func, op, atom, slices, context.target, context.remarks)
+                if atom is not None:
+                    op.properties["atom"] = StringAttr(atom.intrinsic)
+                    if is_chained(op):
+                        op.properties["chained"] = UnitAttr()
+                    if atom.widen:
+                        _widen(op)
+                op.properties["k_slices"] = IntAttr(slices)
+
+
+def _atom_of(op: Operation, target: Any) -> MmaAtom | None:
+    _, m, n, k = dot_shape(op)
+    a, b, c = (element_name(v.type.element_type) for v in op.operands[:3])  # type: ignore[attr-defined]
+    return choose_atom(target, a, b, c, m, n, k, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"))
+
+
+def _signed(op: Operation, name: str) -> bool:
+    attr = op.properties.get(name)
+    return attr is None or getattr(attr, "data", "signed") == "signed"
+
+
+def _k_slices(op: Operation, atom: MmaAtom | None, target: Any) -> int:
+    """Parts of k, so that both operands of one part fit the block's shared memory."""
+    batch, m, n, k = dot_shape(op)
+    lhs: Any = op.operands[0].type
+    size = 2 if atom is not None and atom.widen else element_bytes(lhs.element_type)
+    budget = target.max_static_smem - SHARED_RESERVE
+    slices, least = 1, atom.k if atom is not None else 1
+    while max(batch, 1) * (m + n) * k // slices * size > budget and k // slices > least:
+        slices *= 2
+    return slices
+
+
+def _widen(op: Operation) -> None:
+    """Both operands as f16."""
+    block = op.parent
+    assert block is not None
+    for i, v in enumerate(op.operands[:2]):
+        t = v.type
+        assert isinstance(t, TensorType)
+        wide: Attribute = TensorType(Float16Type(), t.shape)
+        cast = arith.Convertf.make([v], [wide])
+        cast.location = op.location
+        block.insert_op_before(cast, op)
+        op.operands[i] = cast.results[0]
+
+
+def is_chained(op: Operation) -> bool:
+    """Whether elementwise ops lead from this dot's result to another dot's first operand, or the other way round: the
+    scores of an attention kernel and the product that they weigh."""
+    return _reaches(op, forward=True) or _reaches(op, forward=False)
+
+
+def _reaches(op: Operation, forward: bool) -> bool:
+    pending: list[SSAValue] = [op.results[0] if forward else op.operands[0]]
+    seen: set[SSAValue] = set(pending)
+    while pending and len(seen) < MAX_CHAIN:
+        v = pending.pop()
+        if forward:
+            for use in v.uses:
+                user = use.operation
+                if user.name == "nv_tileas.dot":
+                    if use.index == 0:
+                        return True
+                elif isinstance(user, arith.Elementwise) and user.results[0] not in seen:
+                    seen.add(user.results[0])
+                    pending.append(user.results[0])
+        elif isinstance(v.owner, Operation):
+            if v.owner.name == "nv_tileas.dot":
+                return True
+            if isinstance(v.owner, arith.Elementwise):
+                for operand in v.owner.operands:
+                    if isinstance(operand.type, TensorType) and operand not in seen:
+                        seen.add(operand)
+                        pending.append(operand)
+    return False

@@ -1,0 +1,93 @@
+"""`stage-operands`: what a dot multiplies goes to buffers in shared memory, from where it reads its fragments.
+
+    %d = dot %a, %b, %c {k_slices = 1}      ->      %0 = alloc_tensor ; store_shared %a, %0
+                                                    %1 = alloc_tensor ; store_shared %b, %1
+                                                    %d = dot %0, %1, %c
+
+An operand that sits in registers already in (or one register permutation away from) the fragment's layout stays there:
+the probabilities of an attention kernel, straight from the first product's accumulators. Dots without an instruction read
+both operands from buffers. With `k_slices` > 1 the buffers hold a part of k at a time, one product after another.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.layout_rules import operand_fragments
+from tileiras.dialects import nv_tileas
+from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of, with_layout
+from tileiras.layout.atoms import atom_named
+from tileiras.layout.linear import LinearLayout
+from tileiras.layout.operands import operand_buffer
+
+
+def run(module: Operation, context: Any) -> None:
+    """Stage the operands of all dots, in place."""
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func":
+            if context.remarks is not None:
+                from tileiras.transforms.layout_remarks import report_accesses
+                report_accesses(func, context.remarks)
+            for op in [op for op in func.walk() if op.name == "nv_tileas.dot" and "k_slices" in op.properties]:
+                _dot(op)
+
+
+def _dot(op: Operation) -> None:
+    slices: int = op.properties.pop("k_slices").data  # type: ignore[attr-defined]
+    fragments = operand_fragments(op, layout_of(op.results[0]).num_warps)
+    lhs, rhs, acc = op.operands
+    ranks = [len(v.type.get_shape()) for v in (lhs, rhs)]  # type: ignore[attr-defined]
+    operands = [(lhs, fragments[0], ranks[0] - 1), (rhs, fragments[1], ranks[1] - 2)]
+    for part in range(slices):
+        given = []
+        for x, fragment, k_dim in operands:
+            if slices == 1 and fragment is not None and in_registers(x, fragment):
+                given.append(_as_fragment(x, fragment, op))
+            else:
+                given.append(_buffer(op, x, k_dim, part, slices, fragment))
+        if part + 1 == slices:
+            op.operands = [*given, acc]
+        else:
+            step = type(op).create(operands=[*given, acc], result_types=[op.results[0].type], properties=dict(op.properties))
+            _insert(step, op)
+            acc = step.results[0]
+
+
+def _insert(new: Operation, before: Operation) -> None:
+    new.location = before.location
+    block = before.parent
+    assert block is not None
+    block.insert_op_before(new, before)
+
+
+def _as_fragment(x: SSAValue, fragment: LinearLayout, op: Operation) -> SSAValue:
+    if layout_of(x) == fragment:
+        return x
+    assert isinstance(x.type, TensorType)
+    convert = nv_tileas.ConvertLayout.make([x], [with_layout(x.type, fragment)])
+    _insert(convert, op)
+    return convert.results[0]
+
+
+def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, fragment: LinearLayout | None) -> SSAValue:
+    """A new buffer that part number `part` of `x` along k is written to before the dot."""
+    t = x.type
+    assert isinstance(t, TensorType)
+    shape = tuple(n // slices if d == k_dim else n for d, n in enumerate(t.get_shape()))
+    name: Any = op.properties.get("atom")
+    atom_k = atom_named(name.data).k if name is not None else 0
+    layout = operand_buffer(shape, element_bytes(t.element_type), k_dim, layout_of(x), fragment, atom_k)
+    alloc = nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(layout))])
+    _insert(alloc, op)
+    numbers = ArrayAttr([IntAttr(k_dim), IntAttr(part), IntAttr(slices)]) if slices > 1 else None
+    _insert(nv_tileas.StoreShared.make([x, alloc.results[0]], [], {"slice": numbers}), op)
+    return alloc.results[0]
+
+
+def in_registers(x: SSAValue, fragment: LinearLayout) -> bool:
+    """Whether a value's layout is the fragment's up to a permutation of each thread's own registers."""
+    have = layout_of(x)
+    return have.lane == fragment.lane and have.warp == fragment.warp and sorted(have.reg) == sorted(fragment.reg)
