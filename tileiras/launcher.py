@@ -24,9 +24,10 @@ def compiled(bytecode: bytes, gpu_name: str, opt_level: int) -> CompiledModule:
 
 
 def dimensions(grid: Any) -> tuple[int, ...]:
-    """A grid as a tuple of whole numbers. Raises ConfigError where it is none; its range is for the simulator to judge."""
+    """A grid as a tuple of whole numbers, () being one block. Raises ConfigError where it is none; its range is for the
+    simulator to judge."""
     try:
-        return tuple(index(n) for n in ((grid,) if hasattr(grid, "__index__") else grid))
+        return tuple(index(n) for n in ((grid,) if hasattr(grid, "__index__") else grid)) or (1,)
     except TypeError:
         raise ConfigError(f"grid is {grid!r}; it may be a whole number, or up to three of them") from None
 
@@ -42,8 +43,8 @@ def launch(kernel: Any, grid: int | Sequence[int], args: Sequence[Any], *, gpu_n
     race, a branch on a value that was never written) after the arrays are written; "keep" leaves them in the report.
     `simulation`: options of `tileiras.sim.simulate`, such as `seed` and `max_instructions`.
 
-    What the kernel prints goes to the standard output. Returns the simulator's report. Raises the errors of
-    `tileiras.compile`, and a `tileiras.sim.SimulationError` for a fault in the kernel."""
+    What the kernel prints goes to the standard output, also what it printed before a fault. Returns the simulator's
+    report. Raises the errors of `tileiras.compile`, and a `tileiras.sim.SimulationError` for a fault in the kernel."""
     from tileiras import sim
 
     if findings not in FINDINGS:
@@ -54,13 +55,17 @@ def launch(kernel: Any, grid: int | Sequence[int], args: Sequence[Any], *, gpu_n
         level = 3 if opt_level is None else opt_level
     else:
         from tileiras.machine.targets import find_target
-        from tileiras.sim.run import signature
+        from tileiras.sim.cutile.specialize import export
         find_target(gpu_name)                # before the frontend, which asks for less
-        exported = signature.export(kernel, args, gpu_name)
+        exported = export(kernel, args, gpu_name)
         bytecode, flat, name, called = exported.bytecode, exported.flat, exported.symbol, exported.names
         level = exported.opt_level if opt_level is None else opt_level
     module = compiled(bytecode, gpu_name, level)
-    report = sim.simulate(module.ptx, name, blocks, flat, names=called, **simulation)
+    try:
+        report = sim.simulate(module.ptx, name, blocks, flat, names=called, **simulation)
+    except sim.SimulationError as error:
+        sys.stdout.write(error.output)
+        raise
     sys.stdout.write(report.output)
     if findings == "raise" and report.findings:
         raise report.findings[0]

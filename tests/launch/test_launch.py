@@ -15,7 +15,6 @@ import pytest
 import tileiras
 from tileiras import sim
 from tileiras.sim import cutile
-from tileiras.sim.run import signature
 
 SECONDS = 120
 
@@ -80,13 +79,17 @@ def test_types_of_arrays(dtype):
 
 
 def exported(kernel, *args):
-    return signature.export(kernel, args, "sm_90")
+    return cutile.export(kernel, args, "sm_90")
 
 
 def constraint(array, annotation=None):
-    nothing = signature._Convention()
-    made = signature._array_constraint([array], annotation, "it", nothing)
-    return made, nothing.version
+    """What is assumed of one array argument, and the calling convention that takes."""
+    def one(x):
+        pass
+    if annotation is not None:
+        one.__annotations__["x"] = Annotated[ct.Array, annotation]
+    made = cutile.flatten(ct.kernel(one), (array,))
+    return made.constraints[0], made.convention
 
 
 def aligned(shape, dtype, offset=0):
@@ -130,7 +133,7 @@ def _wide(x: Annotated[ct.Array, ct.ArrayAnnotation(index_dtype=ct.int64)]):
 
 
 @pytest.mark.parametrize("args,words", [
-    ((1, 2), "takes 4 arguments, 2 were given"),
+    ((1, 2), "expects 4 arguments but 2 were given"),
     (("text", np.zeros(4), np.zeros(4), 4), "is a str"),
     (([], np.zeros(4), np.zeros(4), 4), "is an empty list"),
     ((np.zeros(4, np.complex64), np.zeros(4), np.zeros(4), 4), "which tile kernels don't have"),
@@ -199,6 +202,9 @@ def test_torch_bfloat16_shares_memory(monkeypatch):
         def detach(self):
             return self
 
+        def stride(self):
+            return (1,)
+
         def numpy(self):
             raise TypeError("Got unsupported ScalarType BFloat16")
 
@@ -211,7 +217,7 @@ def test_torch_bfloat16_shares_memory(monkeypatch):
 
     Tensor.__module__ = "torch"
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(uint8="uint8", int16="int16"))
-    array = signature.as_array(Tensor())
+    array = cutile.as_array(Tensor())
     assert array.dtype == ml_dtypes.bfloat16 and np.shares_memory(array, words)
 
 
@@ -263,7 +269,7 @@ def test_a_refused_launch_names_its_line(tmp_path):
     path = tmp_path / "few.py"
     path.write_text(PROGRAM + "launch(None, (1,), double, (np.ones(4),))\n")
     done = run_program(path, "100")
-    assert done.returncode == 5 and "takes 3 arguments, 1 were given" in done.stderr
+    assert done.returncode == 5 and "expects 3 arguments but 1 was given" in done.stderr
     assert f"launched at {path}:{len(path.read_text().splitlines())}" in done.stderr
 
 

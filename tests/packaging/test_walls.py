@@ -27,7 +27,8 @@ NEVER = {
     "sim -> transforms": "an oracle knows no pass",
     "transforms -> conversion": "a pass inside a level asks nothing of a lowering",
 }
-SIMULATOR = ("ptx", "check", "core", "scalar", "memory", "matrix", "copy", "tcgen05", "run", "timing")
+SIMULATOR = ("ptx", "check", "core", "scalar", "memory", "matrix", "copy", "tcgen05", "run", "timing",
+             "cutile")
 """The simulator's rooms: each may use those before it."""
 
 # What is still there. A line goes with the import that it names; none may come.

@@ -42,14 +42,14 @@ def test_mistakes_end_with_a_line_and_a_code(files, capsys, arguments, code, wor
 def test_bytecode_is_compiled_first(files, capsys):
     import cuda.tile as ct
 
-    from tileiras.sim.run import signature
+    from tileiras.sim import cutile
 
     @ct.kernel
     def twice(x, y):
         ct.store(y, (0,), ct.load(x, (0,), (64,)) + ct.load(x, (0,), (64,)))
 
     x = np.arange(64, dtype=np.float32)
-    made = signature.export(twice, (x, np.zeros_like(x)), "sm_80")
+    made = cutile.export(twice, (x, np.zeros_like(x)), "sm_80")
     (files / "k.tileirbc").write_bytes(made.bytecode)
     flat = ["--arg", str(files / "x.npy"), "--arg", "i32:64", "--arg", "i32:1", "--arg", "out:f32:64", "--arg", "i32:64", "--arg",
             "i32:1"]

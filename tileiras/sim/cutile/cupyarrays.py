@@ -1,0 +1,115 @@
+"""How do programs that make CuPy arrays run without CuPy? `import cupy` finds NumPy, whose arrays are also CuPy's.
+
+What a program does in the ordinary ways works: make arrays, compute with them, copy them to NumPy and back, give them to a
+kernel. CuPy's own kernels, memory pools and compilers aren't there.
+"""
+from __future__ import annotations
+
+import importlib.util
+import types
+from typing import Any
+
+import numpy as np
+
+from tileiras.sim.cutile.patches import Patches
+from tileiras.sim.cutile.torchcuda import Event, Stream
+
+NULL = 0
+
+
+class ndarray(np.ndarray):
+    """A NumPy array with what CuPy's has beside."""
+
+    def get(self, stream: Any = None, order: str = "C", out: Any = None) -> np.ndarray:
+        """A copy that is NumPy's."""
+        copied = np.array(self, order=order, subok=False)       # type: ignore[call-overload]
+        if out is not None:
+            out[...] = copied
+            return out
+        return copied
+
+    def set(self, array: Any, stream: Any = None) -> None:
+        self[...] = array
+
+    @property
+    def device(self) -> Any:
+        return types.SimpleNamespace(id=NULL)
+
+
+class CupyStream(Stream):
+    """CuPy's streams call their handle `ptr`."""
+    ptr = NULL
+
+    def __init__(self, *_: Any, null: bool = False, non_blocking: bool = False, **__: Any) -> None:
+        super().__init__()
+
+
+class _Cupy(types.ModuleType):
+    """NumPy's functions, whose arrays are `ndarray`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(np, name)
+        if isinstance(found, np.ufunc) or (callable(found) and not isinstance(found, type)):
+            return _giving(found)
+        if isinstance(found, types.ModuleType):
+            inner = _Within(found)
+            setattr(self, name, inner)
+            return inner
+        return found
+
+
+class _Within:
+    """A part of NumPy, such as `random`, whose arrays are `ndarray`."""
+
+    def __init__(self, module: types.ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        return _giving(found) if callable(found) and not isinstance(found, type) else found
+
+
+def _giving(function: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("blocking", None)
+        return wrapped(function(*args, **kwargs))
+    return call
+
+
+def wrapped(value: Any) -> Any:
+    """A result as CuPy gives it: arrays also of no dimensions."""
+    if isinstance(value, np.ndarray):
+        return value.view(ndarray)
+    if isinstance(value, np.generic):
+        return np.asarray(value).view(ndarray)
+    if isinstance(value, tuple) and type(value) is tuple:
+        return tuple(wrapped(v) for v in value)
+    return value
+
+
+def module() -> _Cupy:
+    """The stand-in for CuPy."""
+    made = _Cupy("cupy")
+    made.__version__ = "0+simulated"                            # type: ignore[attr-defined]
+    made.ndarray = ndarray                                      # type: ignore[attr-defined]
+    made.asnumpy = lambda a, *_, **__: np.array(a, subok=False)     # type: ignore[attr-defined]
+    cuda = types.ModuleType("cupy.cuda")
+    device = types.SimpleNamespace(id=NULL, synchronize=lambda: None, use=lambda: None)
+    for name, value in {"Stream": CupyStream, "Event": Event, "get_current_stream": lambda: CupyStream(),
+                        "Device": lambda *_: device, "is_available": lambda: True,
+                        "runtime": types.SimpleNamespace(getDeviceCount=lambda: 1, deviceSynchronize=lambda: None)}.items():
+        setattr(cuda, name, value)
+    CupyStream.null = CupyStream()                              # type: ignore[attr-defined]
+    made.cuda = cuda                                            # type: ignore[attr-defined]
+    return made
+
+
+def install(patches: Patches) -> None:
+    """Let `import cupy` find the stand-in, where CuPy isn't installed."""
+    if importlib.util.find_spec("cupy") is not None:
+        return
+    made = module()
+    patches.module("cupy", made)
+    patches.module("cupy.cuda", made.cuda)                      # type: ignore[attr-defined]

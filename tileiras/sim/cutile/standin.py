@@ -1,0 +1,215 @@
+"""What does `ct.launch` do while the simulator stands in for the GPU? And `ct.tune`, and what asks for a device?
+
+`install` puts the stand-in in place for the whole process, `uninstall` takes it away. In the frontend these are replaced:
+launch, the benchmark that tuning times kernels with, the device's capability, signatures from arguments, the newest
+bytecode version. Outside of it: PyTorch's CUDA (`torchcuda`), CuPy where a program wants it and it isn't installed
+(`cupyarrays`).
+"""
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tileiras.errors import CompileError
+from tileiras.sim.cutile import budget, specialize
+from tileiras.sim.cutile.arguments import flatten
+from tileiras.sim.cutile.errors import ArgumentTypeError, ArgumentValueError
+from tileiras.sim.cutile.patches import Patches
+from tileiras.sim.run.launch import MAX_GRID, PointerTable
+
+if TYPE_CHECKING:
+    from tileiras.sim import Report
+
+DEFAULT_GPU = "sm_90"
+MAX_BLOCKS_AN_AXIS = 2**24 - 1    # the frontend's own limit
+MAX_REPORTS = 1000
+
+reports: list[Report] = []
+"""The report of every launch since `install` or the last `reports.clear()`, at most MAX_REPORTS."""
+_patches = Patches()
+_options: dict[str, Any] = {}
+_gpu = DEFAULT_GPU
+
+
+def grid_of(grid: Any) -> tuple[int, ...]:
+    """A launch's grid, as the frontend's launcher takes it: a tuple of up to three whole numbers, () for one block."""
+    if not isinstance(grid, tuple):
+        raise ArgumentTypeError(f"Grid must be a tuple, not {type(grid).__name__}")
+    if len(grid) > len(MAX_GRID):
+        raise ArgumentValueError(f"Grid dimensions must be at most {len(MAX_GRID)}, got length {len(grid)}")
+    for axis, n in enumerate(grid):
+        if not hasattr(n, "__index__"):
+            raise ArgumentTypeError(f"Grid[{axis}] is {n!r}, no whole number")
+        if index(n) > MAX_BLOCKS_AN_AXIS:
+            raise ArgumentValueError(f"Grid[{axis}] exceeds 24-bit limit: max={MAX_BLOCKS_AN_AXIS}, got={index(n)}. "
+                                     "Use multiple kernel launches for larger workloads.")
+        if not 0 < index(n) <= MAX_GRID[axis]:
+            raise ArgumentValueError(f"Grid[{axis}] is {index(n)}; it may be 1 to {MAX_GRID[axis]}")
+    return tuple(index(n) for n in grid) or (1,)
+
+
+def launch(stream: Any, grid: Any, kernel: Any, kernel_args: Any, /, *, programmatic_dependent_launch: bool = False) -> None:
+    """In place of the frontend's launch: compile, simulate, write the arrays. The stream is taken for any."""
+    blocks = grid_of(grid)
+    if not isinstance(kernel_args, tuple):
+        raise ArgumentTypeError(f"launch() takes the kernel's arguments as a tuple, not as a {type(kernel_args).__name__}")
+    report = _run(kernel, blocks, kernel_args)
+    if len(reports) < MAX_REPORTS:
+        reports.append(report)
+
+
+def _run(kernel: Any, blocks: tuple[int, ...], args: tuple) -> Report:
+    from tileiras.launcher import launch as simulate
+    from tileiras.sim.cutile import torchcuda
+
+    with torchcuda.plain(), budget.current.launch(getattr(getattr(kernel, "_pyfunc", None), "__name__", "kernel")):
+        arrays = _arrays(flatten(kernel, args).parameters) if _flip is not None else []
+        before = [a.tobytes() for a in arrays]
+        try:
+            report = simulate(kernel, blocks, args, gpu_name=_gpu, **{**_options, **budget.current.limit()})
+        except CompileError as error:
+            budget.current.refusal = str(error)
+            raise _as_the_frontends(error) from error
+    budget.current.issued += report.issued
+    for finding in report.findings:
+        budget.current.found(finding)
+    if _flip is not None:
+        _flip(arrays, before)
+    return report
+
+
+def _arrays(parameters: list[Any]) -> list[np.ndarray]:
+    """The arrays among launch parameters, also those in tables."""
+    words = [w for p in parameters for w in (p.words if isinstance(p, PointerTable) else [p])]
+    return [w for w in words if isinstance(w, np.ndarray)]
+
+
+def _as_the_frontends(error: CompileError) -> Exception:
+    """A refusal as programs know it: tuning, for one, goes on with the next configuration."""
+    from cuda.tile._exception import Loc, TileCompilerExecutionError
+
+    from tileiras.version import __version__
+    return TileCompilerExecutionError(error.exit_code, str(error), Loc.unknown(), f"--gpu-name {_gpu}", __version__)
+
+
+def gpu_name() -> str:
+    """The SM that launches are compiled for."""
+    return _gpu
+
+
+# ---- tuning
+
+_estimates: dict[tuple, float] = {}
+MAX_ESTIMATES = 4096
+
+
+def benchmark(stream: Any, grid: Any, kernel: Any, args: tuple, flush_l2: bool = True, /) -> float:
+    """In place of the frontend's timing: the least time in microseconds that the launch's work needs on the target, by
+    the simulator's estimate. A configuration is run once; asked again, it takes as long again."""
+    blocks = grid_of(grid)
+    from tileiras.sim.cutile import torchcuda
+    with torchcuda.plain():
+        exported = specialize.export(kernel, args, _gpu)
+    shapes = tuple(tuple(getattr(a, "shape", ())) for a in exported.flat)
+    key = exported.bytecode, exported.opt_level, blocks, shapes
+    if key not in _estimates:
+        if len(_estimates) >= MAX_ESTIMATES:
+            _estimates.pop(next(iter(_estimates)))
+        estimate = _run(kernel, blocks, args).estimate
+        _estimates[key] = estimate.seconds * 1e6 if estimate is not None else 0.0
+    return _estimates[key]
+
+
+# ---- in place and away
+
+_flip: Callable[[list[np.ndarray], list[bytes]], None] | None = None
+
+
+def installed() -> bool:
+    return bool(_patches)
+
+
+def flip_outputs(flip: Callable[[list[np.ndarray], list[bytes]], None]) -> None:
+    """Let `flip(arrays, their bytes before)` damage an array after each launch: tests that pass all the same check nothing."""
+    global _flip
+    _flip = flip
+
+
+def install(gpu_name: str | None = None, *, torch: bool = True, cupy: bool = False, children: bool = False,
+            **options: Any) -> None:
+    """Make `ct.launch` simulate from now on. `gpu_name`: by default the environment's TILEIRAS_SIM_GPU, or sm_90.
+
+    `torch`: where PyTorch is loaded and sees no GPU, its 'cuda' tensors live on the CPU. `cupy`: `import cupy` finds a
+    stand-in on NumPy where CuPy isn't installed. `children`: Python programs that this one starts get the same.
+    `options`: as of `tileiras.launch`."""
+    import cuda.tile as ct
+    from cuda.tile import _cext, _compile
+    from cuda.tile.tune import _tune  # noqa: F401  (its names are bound now, so that they can be replaced)
+
+    from tileiras.machine.targets import find_target
+
+    global _gpu
+    name = gpu_name or os.environ.get("TILEIRAS_SIM_GPU") or DEFAULT_GPU
+    find_target(name)
+    uninstall()
+    _gpu = name
+    _options.clear()
+    _options.update(options)
+    capability = specialize.capability(name)
+    _patches.replace(_cext.launch, launch)
+    _patches.replace(_cext.get_compute_capability, lambda device_id=0: capability)
+    _patches.replace(_cext._benchmark, benchmark)
+    _patches.replace(_cext._export_ipc_benchmark_payload, lambda *_: None)      # then it isn't timed in another process
+    _patches.replace(_cext._get_max_grid_size, lambda device_id=0: MAX_GRID)
+    _patches.replace(_cext.get_parameter_constraints_from_pyargs, _constraints)
+    _patches.replace(_cext._synchronize_context, lambda: None)
+    _patches.replace(_compile.compile_cubin, specialize.remembering(_compile.compile_cubin))
+    _patches.replace(_compile._get_max_supported_bytecode_version, specialize.newest_version)
+    _compile.get_sm_arch.cache_clear()
+    _commands_on_path()
+    assert ct.launch is launch
+    if torch and "torch" in sys.modules:
+        from tileiras.sim.cutile import torchcuda
+        torchcuda.install(_patches, name)
+    if cupy:
+        from tileiras.sim.cutile import cupyarrays
+        cupyarrays.install(_patches)
+    if children:
+        from tileiras.sim.cutile import children as processes
+        processes.install(_patches, name)
+
+
+def _constraints(kernel: Any, args: tuple, convention: Any, /) -> list[Any]:
+    """In place of the frontend's signature from example arguments."""
+    from tileiras.sim.cutile import torchcuda
+
+    with torchcuda.plain():
+        return flatten(kernel, args, shapes=convention.version >= 2).constraints
+
+
+def _commands_on_path() -> None:
+    """Programs that compile to cubins find `tileiras` beside this interpreter."""
+    beside = os.path.dirname(sys.executable)
+    if shutil.which("tileiras") is None and shutil.which("tileiras", path=beside) is not None:
+        _patches.environment("PATH", beside + os.pathsep + os.environ.get("PATH", ""))
+
+
+def uninstall() -> None:
+    """Give the frontend, PyTorch and the environment back what they had."""
+    global _flip
+    if not _patches:
+        return
+    from cuda.tile import _compile
+
+    from tileiras.sim.cutile import torchcuda
+    torchcuda.uninstall()
+    _patches.undo()
+    _compile.get_sm_arch.cache_clear()
+    _estimates.clear()
+    _flip = None
