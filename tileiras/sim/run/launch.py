@@ -414,7 +414,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     tcgen05.fence, registers of tcgen05.ld used before tcgen05.wait::ld, and arithmetic between wgmma.fence and its product.
     `progress`: is kept up to date, for others to read. `names`: what messages call the launch parameters.
     `observer`: is told of every block and instruction (see `observe`). `only`: the CTAs to run, by number in the grid (x
-    fastest), with the others of their clusters; the rest of the grid doesn't happen.
+    fastest), with the others of their clusters; the rest of the grid doesn't happen, and arrays keep what they hold.
     Raises a SimulationError for every fault. Returns a Report."""
     if undefined not in ("raise", "propagate"):
         raise LaunchError(f"undefined is {undefined!r}; it may be raise or propagate")
@@ -453,7 +453,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
             error.output = launch.printed()
             raise
         finally:
-            refused = launch.write_back()
+            refused = launch.write_back() if only is None else None
             report.output = launch.printed()
             report.findings = list(launch.findings.values())
             report.issued = budget[1] - budget[0]

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 
 class Observer(Protocol):
-    """What `simulate(observer=...)` calls. `instruction` and `guarded` return what is to run in the closure's place."""
+    """What `simulate(observer=...)` calls. `instruction`, `guarded` and `barrier` return what is to run in the closure's place."""
 
     def instruction(self, decoder: Any, ins: Any, run: Any) -> Any:
         """An instruction was decoded; its closure runs for the threads whose guard holds."""
@@ -13,8 +13,8 @@ class Observer(Protocol):
     def guarded(self, decoder: Any, ins: Any, run: Any) -> Any:
         """The closure of an instruction with a guard; it runs for all active threads."""
 
-    def barrier(self, decoder: Any, ins: Any, block: Any) -> None:
-        """A barrier was decoded; it ends `block`."""
+    def barrier(self, decoder: Any, ins: Any, barrier: Any) -> Any:
+        """A barrier of a CTA or cluster was decoded: what stands in its place, with its `arrive`."""
 
     def built(self, program: Any) -> None:
         """The kernel is decoded."""

@@ -130,8 +130,8 @@ def _blocks(decoder: Decoder, items: list[Item]) -> list[Block]:
                 current.end = ("exit", *guard)
             else:
                 barrier = _decode(decode_barrier, decoder, ins)
-                if observer is not None:
-                    observer.barrier(decoder, ins, current)
+                if observer is not None and barrier is not None:
+                    barrier = observer.barrier(decoder, ins, barrier)
                 if barrier is None:                        # bar.warp.sync
                     _synchronous(decoder, ins, guard, fresh() if current.run or current.sync else current)
                     current = blocks[-1]

@@ -34,6 +34,14 @@ class Sense:
     margin: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Of a conditional branch of unknown polarity: the block where its ways `meet` again (-1: nowhere), and whether an anchor
+    in between has `told` them apart."""
+    meets: int
+    told: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Join:
     """`anchors`: of each machine block, in order. `lines`: PTX lines that are anchors somewhere, with their weight (0: all
@@ -43,6 +51,7 @@ class Join:
     anchors: list[tuple[Anchor, ...]]
     lines: dict[int, float]
     senses: dict[int, Sense]
+    regions: dict[int, Region]
 
 
 REPRESENTATIVE = 0.25           # weight of a line that stands for a block without real anchors
@@ -70,7 +79,8 @@ def join(code: Code, ptx: PtxCode) -> Join:
         for a in mine_:
             if a.weight == 0:
                 lines[a.line] = 0.0
-    return Join(code, ptx, [tuple(a) for a in found], lines, _senses(code, ptx))
+    senses = _senses(code, ptx)
+    return Join(code, ptx, [tuple(a) for a in found], lines, senses, _regions(code, found, senses))
 
 
 def _is_anchor(instruction: Instruction, ptx: PtxCode) -> bool:
@@ -247,3 +257,32 @@ def _by_loops(block: SassBlock, code: Code, branches: list[int], ptx: PtxCode) -
         if backward != onward:
             score += 1 if back == backward else -1
     return score
+
+
+def _regions(code: Code, found: list[list[Anchor]], senses: dict[int, Sense]) -> dict[int, Region]:
+    """The regions of all branches of unknown polarity."""
+    out: dict[int, Region] = {}
+    for entry in code.entries:
+        mine = [b for b in code.blocks if b.function == entry]
+        end = len(code.blocks)
+        backward: dict[int, list[int]] = {end: []}
+        for b in mine:
+            backward.setdefault(b.index, [])
+            leaves = b.branch is not None and b.branch.kind in ("exit", "return", "trap")
+            for to in [*b.successors, *([end] if leaves or not b.successors else [])]:
+                backward.setdefault(to, []).append(b.index)
+        meets = immediate_dominators(backward, end)
+        for b in mine:
+            if b.branch is None or not b.branch.conditions or b.index in senses:
+                continue
+            stop = meets.get(b.index, end)
+            seen: set[int] = set()
+            todo = [s for s in b.successors if s != stop]
+            while todo:
+                at = todo.pop()
+                if at not in seen:
+                    seen.add(at)
+                    todo += [s for s in code.blocks[at].successors if s != stop]
+            told = any(a.weight for at in seen for a in found[at])
+            out[b.index] = Region(stop if stop != end else -1, told)
+    return out

@@ -11,36 +11,39 @@ import heapq
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 
-from tileiras.sim.timing.join import Join
+from tileiras.sim.timing.join import Anchor, Join
 from tileiras.sim.timing.sass import SassBlock
 
 MAX_STATES = 60_000
 WRONG_WAY, CALLED, OPEN, INSTRUCTION = 3.0, 0.5, 0.004, 1e-6
 STEP = 0.5                      # costs within a step count as equal: progress decides
+NEAR = 64                       # anchors ahead in which an optional one is looked for
 FORGET = 400                    # anchors behind the trace's place after which an open one is given up
-MAX_CHAIN = 20_000_000          # blocks a path may have
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A machine block executed. `low`, `high`: the trace's anchors before and after it."""
+    """A machine block executed. `used`: for each anchor of the block the trace's anchor that it stands for; -1: none."""
     block: int
-    low: int
-    high: int
-    searched: bool
+    used: tuple[int, ...]
+    guess: bool = False         # entered by a guess
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Path:
-    """A way through the machine code. `residual`: weight of anchors not explained, of `anchors` in the trace. `searched`:
-    instructions executed behind branches whose way was guessed, of `instructions`."""
+    """A way through the machine code. `places`: which visit of the trace each of its anchors stands in. `residual`: weight of
+    anchors not explained, of `anchors` in the trace. `searched`: instructions between a guessed branch and where its ways
+    meet again, where nothing in the trace tells the ways apart; of `instructions`."""
     visits: list[Visit]
+    places: list[int]
     residual: float
     anchors: int
     searched: int
     instructions: int
     states: int
+    unexplained: list[int]
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +56,7 @@ class Node:
     stack: tuple[int, ...]
     parent: Node | None
     way: list[Visit]
-    guessed: bool
+    guess: bool                 # whether the way here was a guess
 
 
 class Sequence:
@@ -104,6 +107,7 @@ class _Search:
 
     def run(self, max_states: int) -> Path | None:
         count = states = 0
+        weights = self.sequence.weights
         start = Node(0, 0, frozenset(), 0.0, (), None, [], False)
         heap: list[tuple[float, float, int, Node]] = [(0.0, 0.0, 0, start)]
         seen: set[tuple] = set()
@@ -120,8 +124,9 @@ class _Search:
                 return None
             for follower in self.extend(node):
                 count += 1
-                total = follower.cost + OPEN * len(follower.open)
-                heapq.heappush(heap, (total // STEP, -follower.at + 0.01 * len(follower.open) + total, count, follower))
+                open_ = sum(1 for k in follower.open if weights[k])
+                total = follower.cost + OPEN * open_
+                heapq.heappush(heap, (total // STEP, -follower.at + 0.01 * open_ + total, count, follower))
         return None
 
     def extend(self, node: Node) -> list[Node]:
@@ -129,22 +134,27 @@ class _Search:
         join = self.join
         at, opened, cost, stack, block = node.at, node.open, node.cost, node.stack, node.block
         way: list[Visit] = []
-        guessed = node.guessed
+        guess = node.guess
         loops: set[tuple] = set()
         while True:
             place = self.blocks[block]
             low = at
             sense = join.senses.get(block)
             outcome: bool | None = None
-            for anchor in join.anchors[block]:
+            used = []
+            mine = join.anchors[block]
+            for i, anchor in enumerate(mine):
                 if sense is not None and anchor.line == sense.line:
+                    used.append(-1)
                     continue
-                at, opened, extra = self.use(anchor.line, anchor.weight, at, opened)
+                at, opened, extra, k = self.use(anchor, at, opened, mine[:i])
+                used.append(k)
                 cost += extra
             cost += INSTRUCTION * self.sizes[block]
             if sense is not None:
                 at, opened, outcome = self.decide(sense.line, at, opened)
-            way.append(Visit(block, low, at, guessed))
+            way.append(Visit(block, tuple(used), guess))
+            guess = False
             if at > low:
                 loops.clear()
             state = (block, at, len(opened), stack)
@@ -183,7 +193,6 @@ class _Search:
                 block = place.taken if take else place.falls
                 if block < 0:
                     return []
-                guessed = False
                 continue
             return self.guesses(node, place, at, opened, cost, stack, way)
 
@@ -213,22 +222,34 @@ class _Search:
         rest = sequence.must[-1] - sequence.must[at] + sum(sequence.weights[k] for k in opened)
         return Node(-1, at, frozenset(), cost + rest, (), node, way, False)
 
-    def use(self, line: int, weight: float, at: int, opened: frozenset[int]) -> tuple[int, frozenset[int], float]:
-        """A machine block executes an anchor: the trace's next occurrence of it is used up."""
-        sequence = self.sequence
+    def use(self, anchor: Anchor, at: int, opened: frozenset[int],
+            before: tuple[Anchor, ...]) -> tuple[int, frozenset[int], float, int]:
+        """A machine block executes an anchor, behind others: the trace's next occurrence of it is used up. Returns the new
+        place and open ones, the cost, and the occurrence (-1: none)."""
+        sequence, line = self.sequence, anchor.line
         mine = [k for k in opened if sequence.lines[k] == line] if opened else None
         if mine:
-            return at, opened - {min(mine)}, 0.0
+            k = min(mine)
+            return at, opened - {k}, 0.0, k
         where = sequence.where.get(line)
-        if where is None:
-            return at, opened, weight
-        i = bisect_left(where, at)
-        if i == len(where):
-            return at, opened, weight
+        i = bisect_left(where, at) if where is not None else 0
+        if where is None or i == len(where):
+            return at, opened, anchor.weight, -1
         k = where[i]
-        if weight == 0 and k - at > 64:
-            return at, opened, 0.0              # an optional one that didn't happen, rather than one from far ahead
-        return self.advance(at, k, opened)
+        if anchor.weight == 0 and self.is_later(at, k, before):
+            return at, opened, 0.0, -1
+        return *self.advance(at, k, opened), k
+
+    def is_later(self, at: int, k: int, before: tuple[Anchor, ...]) -> bool:
+        """Whether the optional anchor at `k` belongs to a later round of a loop, so that it didn't happen in this one."""
+        if k - at > NEAR:
+            return True
+        seen = {a.line for a in before if a.weight}
+        for line in self.sequence.lines[at:k]:
+            if line in seen:
+                return True
+            seen.add(line)
+        return False
 
     def decide(self, line: int, at: int, opened: frozenset[int]) -> tuple[int, frozenset[int], bool | None]:
         """A branch with known polarity: how the trace's next execution of its line went."""
@@ -250,9 +271,7 @@ class _Search:
         sequence = self.sequence
         cost = 0.0
         if k > at:
-            passed = [j for j in range(at, k) if sequence.weights[j] or sequence.outcomes[j] is not None]
-            if passed:
-                opened = opened.union(passed)
+            opened = opened.union(range(at, k))
         if opened and min(opened) < k - FORGET:
             old = [j for j in opened if j < k - FORGET]
             cost = sum(sequence.weights[j] for j in old)
@@ -271,5 +290,37 @@ class _Search:
         residual -= INSTRUCTION * count
         residual -= CALLED * sum(1 for v in visits if (b := self.blocks[v.block].branch) is not None and b.kind == "call"
                                  and self.blocks[v.block].taken >= 0) if residual > 0 else 0.0
-        searched = sum(self.sizes[v.block] for v in visits if v.searched)
-        return Path(visits, max(round(residual, 6), 0.0), len(self.sequence), searched, count, states)
+        searched = self.unsure(visits)
+        return Path(visits, self.sequence.places, max(round(residual, 6), 0.0), len(self.sequence), searched, count, states,
+                    self.unexplained(visits))
+
+    def unexplained(self, visits: list[Visit]) -> list[int]:
+        """Lines of the trace's anchors that nothing stands for, and, negated, of the machine code's that stand for none."""
+        used: set[int] = set()
+        out = []
+        for v in visits:
+            sense = self.join.senses.get(v.block)
+            for anchor, k in zip(self.join.anchors[v.block], v.used):
+                if k >= 0:
+                    used.add(k)
+                elif anchor.weight and (sense is None or sense.line != anchor.line):
+                    out.append(-anchor.line)
+        return out + [line for k, line in enumerate(self.sequence.lines) if self.sequence.weights[k] and k not in used]
+
+    def unsure(self, visits: list[Visit]) -> int:
+        """Instructions executed on a side of a guessed branch that no anchor of either side supports."""
+        regions = self.join.regions
+        total = 0
+        until = -1
+        for before, v in pairwise([visits[0], *visits]) if visits else ():
+            if until >= 0:
+                if v.block == until:
+                    until = -1
+                else:
+                    total += self.sizes[v.block]
+            if until < 0 and v.guess:
+                region = regions.get(before.block)
+                if region is not None and not region.told and v.block != region.meets:
+                    until = region.meets
+                    total += self.sizes[v.block]
+        return total

@@ -1,0 +1,228 @@
+"""Which instructions does each warp of a launch execute, and what does each of them do? The join's product.
+
+    streams = streams_of(ptx, cubin, "kernel", (32, 32, 1), args)
+
+Runs a sample of the grid's CTAs in the simulator, finds for every way through the PTX that occurred the way through the machine
+code, and hands every execution of a machine instruction what the functional run says of it.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from tileiras.sim.errors import SimulationError
+from tileiras.sim.run.launch import simulate
+from tileiras.sim.timing import anchors, path, payloads, sass
+from tileiras.sim.timing.cubin import Cubin
+from tileiras.sim.timing.join import Join, join
+from tileiras.sim.timing.record import SKIPPED, CtaRecord, Recorder
+from tileiras.sim.timing.stream import (
+    CtaStreams,
+    GlobalAccess,
+    Instruction,
+    Joined,
+    KernelStreams,
+    Payload,
+    SharedAccess,
+    Step,
+    WarpStream,
+)
+from tileiras.sim.timing.trace import WarpTrace
+
+SAMPLE = 6                      # CTAs run where the caller names none
+TOLERATED = 1.2                 # anchors that a way may leave unexplained ...
+SHARE = 0.02                    # ... or this part of the trace's
+
+
+@lru_cache(maxsize=8)
+def code_of(cubin: bytes, kernel: str) -> sass.Code:
+    """A kernel's machine code, read once."""
+    return sass.read(cubin, kernel)
+
+
+def sampled(grid: tuple[int, int, int], cluster: int = 1, most: int = SAMPLE) -> dict[int, int]:
+    """CTAs that stand for a grid, with how many each stands for: all of a small one; else the middle ones of equal
+    stretches, and the last."""
+    clusters = grid[0] * grid[1] * grid[2] // cluster
+    if clusters <= most:
+        return {c * cluster: cluster for c in range(clusters)}
+    rest = clusters - 1
+    out = {}
+    for k in range(most - 1):
+        low, high = rest * k // (most - 1), rest * (k + 1) // (most - 1)
+        out[(low + high) // 2 * cluster] = (high - low) * cluster
+    out[rest * cluster] = cluster
+    return out
+
+
+def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: Sequence[int] | None = None, *,
+               cluster=None, dynamic_shared: int = 0) -> KernelStreams:
+    """The streams of the CTAs named (numbers in the grid, x fastest), or of a sample. Arrays among `args` stay as they are.
+
+    Raises NoDisassembler, NotTimed, and a SimulationError where the kernel faults."""
+    code = code_of(cubin, kernel)
+    file = Cubin(cubin)
+    x, y, z = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
+    whole = x * y * z
+    counts = sampled((x, y, z)) if ctas is None else dict.fromkeys(ctas, whole / max(len(ctas), 1))
+    recorder = _run(ptx, kernel, (x, y, z), args, sorted(counts), cluster, dynamic_shared)
+    launch = recorder.launch
+    assert launch is not None and recorder.code is not None
+    size = launch.cluster_size
+    joined = join(code, recorder.code)
+    builder = _Builder(joined, launch.module.lines)
+    ran = recorder.ctas_recorded()
+    made: dict[int, CtaStreams] = {}
+    for cta, record in ran.items():
+        warps = tuple(builder.stream(trace, record) for trace in record.traces)
+        count = sum(n for c, n in counts.items() if c // size == cta // size) / size
+        made[cta] = CtaStreams(launch.ctaid(cta), round(count) or 1, warps, launch.threads, file.registers(kernel),
+                               file.shared_bytes(kernel) + dynamic_shared, cta % size)
+    if size > 1:
+        for cta, stream in list(made.items()):
+            first = cta - cta % size
+            peers = tuple(made[c] for c in range(first, first + size) if c in made)
+            object.__setattr__(stream, "peers", peers)
+    reason = builder.failed()
+    return KernelStreams(kernel, code.sm, (x, y, z), launch.cluster, () if reason else tuple(made[c] for c in sorted(made)),
+                         builder.joined(), not reason, reason, tuple(builder.notes))
+
+
+def _run(ptx: str, kernel: str, grid: tuple[int, int, int], args: Sequence, wanted: list[int], cluster,
+         dynamic_shared: int) -> Recorder:
+    """Run the wanted CTAs alone; where they need the others, the whole grid."""
+    def watch(recorder: Recorder, only) -> Recorder:
+        simulate(ptx, kernel, grid, args, cluster=cluster, dynamic_shared=dynamic_shared, races=False, observer=recorder,
+                 only=only)
+        return recorder
+    try:
+        return watch(Recorder(), wanted)
+    except SimulationError:
+        if len(wanted) == grid[0] * grid[1] * grid[2]:
+            raise
+        return watch(Recorder(set(wanted)), list(range(grid[0] * grid[1] * grid[2])))
+
+
+class _Template:
+    """A way through the machine code: steps without what differs from warp to warp. `keys`: None, or (line, visit of the
+    trace, number of instructions that share the record), or a payload."""
+
+    def __init__(self, steps: list[tuple[Instruction, object]], found: path.Path) -> None:
+        self.steps, self.path = steps, found
+
+
+class _Builder:
+    """Makes streams of traces; a trace is solved once."""
+
+    def __init__(self, joined: Join, lines: list[str]) -> None:
+        self.join, self.lines = joined, lines
+        self.templates: dict[tuple[int, ...], _Template | None] = {}
+        self.plain = {i.index: Step(i, None) for i in joined.code.instructions}
+        self.skipped = {i.index: Step(i, SKIPPED) for i in joined.code.instructions}
+        self.notes: list[str] = []
+        self.divergent = 0
+        self.fixed: dict[int, Payload] = {}
+        for i in joined.code.instructions:
+            operation = joined.ptx.operations.get(i.ptx_line, "")
+            text = lines[i.ptx_line - 1] if 0 < i.ptx_line <= len(lines) else ""
+            payload = payloads.of_text(i.opcode, i.base, i.operands, operation, text)
+            if payload is not None:
+                self.fixed[i.index] = payload
+                self.plain[i.index] = Step(i, payload)
+
+    def stream(self, trace: WarpTrace, record: CtaRecord) -> WarpStream:
+        """The stream of one warp; empty where its way wasn't found."""
+        if trace.blocks not in self.templates:
+            self.templates[trace.blocks] = self.template(trace.blocks)
+        template = self.templates[trace.blocks]
+        if not trace.whole:
+            self.divergent += 1
+            if self.divergent == 1:
+                self.notes.append("lanes of a warp go different ways; the longest stands for all")
+        if template is None:
+            return WarpStream(trace.warp, [])
+        mine = record.records.get(trace.warp, {})
+        at = {line: {r.visit: r.payload for r in found} for line, found in mine.items()}
+        visits = trace.visits.tolist()
+        plain, skipped = self.plain, self.skipped
+        steps = []
+        nothing: dict[int, Payload] = {}
+        for instruction, key in template.steps:
+            if key is None:
+                steps.append(plain[instruction.index])
+                continue
+            if key is SKIPPED:
+                steps.append(skipped[instruction.index])
+                continue
+            line, place, share = key                    # type: ignore[misc]
+            found = at.get(line, nothing).get(visits[place])
+            if found is None:
+                steps.append(plain[instruction.index])
+            else:
+                steps.append(Step(instruction, found if share == 1 else _part(found, share)))
+        return WarpStream(trace.warp, steps)
+
+    def template(self, blocks: tuple[int, ...]) -> _Template | None:
+        """Solve a trace."""
+        found = path.find(self.join, blocks)
+        if found is None:
+            return None
+        steps: list[tuple[Instruction, object]] = []
+        shapes = {b: self.shape(b) for b in {v.block for v in found.visits}}
+        places = found.places
+        for visit in found.visits:
+            used = visit.used
+            for instruction, slot, share in shapes[visit.block]:
+                if slot < 0:
+                    steps.append((instruction, None))
+                elif used[slot] < 0:
+                    steps.append((instruction, SKIPPED if instruction.guard is not None else None))
+                else:
+                    steps.append((instruction, (instruction.ptx_line, places[used[slot]], share)))
+        return _Template(steps, found)
+
+    def shape(self, block: int) -> list[tuple[Instruction, int, int]]:
+        """A block's instructions, each with the anchor it belongs to (-1: none) and how many belong to that."""
+        slots = {a.line: k for k, a in enumerate(self.join.anchors[block])}
+        out = []
+        shares: dict[int, int] = {}
+        for i in self.join.code.blocks[block].instructions:
+            slot = -1
+            if i.ptx_line in slots and i.index not in self.fixed and i.base not in ("BRA", "EXIT", "BRX"):
+                if i.base in anchors.machine_operations(self.join.ptx.operations[i.ptx_line]):
+                    slot = slots[i.ptx_line]
+                    shares[slot] = shares.get(slot, 0) + 1
+            out.append((i, slot))
+        return [(i, slot, shares.get(slot, 1)) for i, slot in out]
+
+    def joined(self) -> Joined:
+        """The worst of all traces."""
+        found = [t.path for t in self.templates.values() if t is not None]
+        worst = max(found, key=lambda p: p.residual, default=None)
+        return Joined(worst.residual if worst else 0.0, worst.anchors if worst else 0, sum(p.searched for p in found),
+                      sum(p.instructions for p in found))
+
+    def failed(self) -> str:
+        """Why the join isn't to be trusted; empty where it is."""
+        unsolved = sum(t is None for t in self.templates.values())
+        if unsolved:
+            return f"no way through the machine code was found for {unsolved} of {len(self.templates)} traces"
+        for t in self.templates.values():
+            assert t is not None
+            if t.path.residual > max(TOLERATED, SHARE * t.path.anchors):
+                return (f"the way through the machine code leaves {t.path.residual:.1f} of {t.path.anchors} anchors "
+                        "unexplained")
+        return ""
+
+
+def _part(payload: Payload, share: int) -> Payload:
+    """One of several instructions that carry out an access together."""
+    if isinstance(payload, GlobalAccess):
+        return GlobalAccess(payload.sectors, payload.bytes // share, payload.is_store, payload.atomic, payload.to_shared,
+                            payload.passes // share)
+    if isinstance(payload, SharedAccess):
+        return SharedAccess(max(payload.passes // share, 1), payload.bytes // share, payload.is_store, payload.atomic,
+                            payload.cta)
+    return payload
+
+
