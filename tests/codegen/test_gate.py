@@ -5,8 +5,9 @@ import pytest
 
 from tests.codegen import programs
 from tileiras.codegen import compile_llvm_to_ptx
-from tileiras.codegen.gate import INTRINSIC_RULES, check, problems
+from tileiras.codegen.gate import check, problems
 from tileiras.errors import CompileError
+from tileiras.machine.intrinsics import FEATURES
 from tileiras.machine.targets import TARGETS, Target, find_target
 
 SM75, SM80, SM90, SM100 = (find_target(f"sm_{n}") for n in (75, 80, 90, 100))
@@ -93,5 +94,5 @@ def test_kernel_names_are_ptx_names(name: str, fine: bool) -> None:
 
 
 def test_rules_name_features_of_the_table() -> None:
-    for rule in INTRINSIC_RULES:
+    for rule in FEATURES:
         assert any(getattr(target, rule.feature) for target in TARGETS), rule

@@ -1,99 +1,20 @@
 """What LLVM is never given, because it would end the process or compile it to something else.
 
 LLVM's answer to an instruction that it can't select is to abort; to an ordered atomic, to drop the order. So a
-module's text is checked here first, against one table of rules: an op or an intrinsic family, and what a target
-must have for it. Rows come from the PTX ISA's target notes and from trying each op on LLVM 22 and ptxas 13.5.
+module's text is checked here first: machine instructions against the table of machine/intrinsics.py, LLVM's own against
+the rules below.
 """
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tileiras.errors import CompileError
+from tileiras.machine.intrinsics import features_of
 from tileiras.machine.targets import TARGETS, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-class IntrinsicRule(NamedTuple):
-    """Intrinsics whose name after `llvm.nvvm.` begins with `prefix` and holds `contains` need a target's `feature`."""
-
-    prefix: str
-    feature: str
-    contains: str = ""
-
-    def applies(self, name: str) -> bool:
-        return name.startswith(self.prefix) and self.contains in name
-
-
-_R = IntrinsicRule
-# Every row that applies must hold.
-INTRINSIC_RULES: tuple[IntrinsicRule, ...] = (
-    # matrix instructions
-    _R("wgmma.", "has_wgmma"),
-    _R("tcgen05.", "has_tcgen05"),
-    _R("stmatrix.", "has_stmatrix"),
-    _R("stmatrix.", "has_cvt_fp4_fp6", ".m16n8."),
-    _R("ldmatrix.", "has_cvt_fp4_fp6", ".m16n16."),
-    _R("ldmatrix.", "has_cvt_fp4_fp6", ".m8n16."),
-    _R("mma.block.scale", "has_block_scaled_mma"),
-    _R("mma.sp.ordered.metadata.block.scale", "has_block_scaled_mma"),
-    _R("mma.sp.", "has_f16_mma_k16"),
-    _R("mma.m16n8k16.", "has_f16_mma_k16"),
-    _R("mma.", "has_bf16_mma", ".bf16"),
-    _R("mma.", "has_tf32_mma", ".tf32"),
-    _R("mma.m8n8k4.row.col.f64", "has_f64_mma"),
-    _R("mma.m16n8k", "has_f64_mma_m16", ".f64"),
-    _R("mma.m16n8k32.", "has_f16_mma_k16"),
-    _R("mma.m16n8k64.", "has_f16_mma_k16"),
-    *(_R("mma.", "has_fp8_mma", f".{t}") for t in ("e4m3", "e5m2")),
-    *(_R("mma.", "has_block_scaled_mma", f".{t}") for t in ("e2m1", "e2m3", "e3m2")),
-    # copies and synchronisation
-    _R("cp.async.", "has_cp_async"),
-    _R("cp.async.bulk", "has_tma"),
-    _R("cp.async.bulk.tensor", "has_tcgen05", "gather4"),
-    _R("cp.async.bulk.tensor", "has_tcgen05", "scatter4"),
-    _R("cp.async.mbarrier", "has_mbarrier"),
-    _R("tensormap.replace", "has_tma"),
-    _R("prefetch.tensormap", "has_tma"),
-    _R("mbarrier.", "has_mbarrier"),
-    _R("mbarrier.", "has_clusters", "try.wait"),
-    _R("mbarrier.", "has_clusters", ".scope."),
-    _R("mbarrier.", "has_clusters", "expect.tx"),
-    _R("mbarrier.", "has_clusters", "complete.tx"),
-    _R("barrier.cluster", "has_clusters"),
-    _R("mapa", "has_clusters"),
-    _R("getctarank", "has_clusters"),
-    _R("is_explicit_cluster", "has_clusters"),
-    _R("read.ptx.sreg.", "has_clusters", "cluster"),
-    _R("fence.sc.cluster", "has_clusters"),
-    _R("fence.mbarrier_init", "has_clusters"),
-    _R("fence.proxy.", "has_tma", "async"),
-    _R("fence.proxy.", "has_tma", "tensormap"),
-    _R("fence.", "has_clusters", "sync_restrict"),
-    _R("elect.sync", "has_elect"),
-    _R("setmaxnreg", "has_setmaxnreg"),
-    _R("griddepcontrol", "has_griddepcontrol"),
-    _R("clusterlaunchcontrol", "has_wide_global_access"),
-    # arithmetic
-    _R("redux.sync.", "has_redux"),
-    _R("redux.sync.fm", "has_redux_f32"),
-    _R("fma.", "has_bf16_fma", "bf16"),
-    _R("fma.", "has_bf16_fma", "relu"),
-    *(_R(op, "has_f16_minmax", t) for op in ("fmin.", "fmax.") for t in ("f16", "nan", "xorsign")),
-    _R("neg.bf16", "has_bf16_fma"),
-    # conversions
-    _R("ff2bf16x2", "has_cvt_bf16"),
-    _R("f2bf16", "has_cvt_bf16"),
-    _R("ff2f16x2", "has_cvt_bf16"),
-    _R("f2tf32", "has_cvt_tf32"),
-    *(_R(f"ff.to.{t}", "has_cvt_fp8") for t in ("e4m3x2", "e5m2x2")),
-    *(_R(f"f16x2.to.{t}", "has_cvt_fp8") for t in ("e4m3x2", "e5m2x2")),
-    *(_R(t, "has_cvt_fp8") for t in ("e4m3x2.", "e5m2x2.")),
-    *(_R(f"ff.to.{t}", "has_cvt_fp4_fp6") for t in ("e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2")),
-    *(_R(t, "has_cvt_fp4_fp6") for t in ("e2m1x2.", "e2m3x2.", "e3m2x2.", "ue8m0x2.", "bf16x2.to.ue8m0x2", "f32x4")),
-)
 
 APPROXIMABLE = ("sin", "cos", "tanh")
 """Generic intrinsics that select when the call is `afn` (and the type is f32 or narrower)."""
@@ -168,10 +89,9 @@ def problems(llvm_ir: str, target: Target) -> list[str]:
     for name in dict.fromkeys(_INTRINSIC.findall(llvm_ir)):
         if name.startswith("llvm.nvvm."):
             short = name[len("llvm.nvvm."):]
-            for rule in INTRINSIC_RULES:
-                if rule.applies(short) and not getattr(target, rule.feature):
-                    found[f"'{name}' needs one of {_targets_with(rule.feature)}"] = None
-                    break
+            lacking = next((f for f in features_of(short) if not getattr(target, f)), None)
+            if lacking is not None:
+                found[f"'{name}' needs one of {_targets_with(lacking)}"] = None
         elif reason := _generic_math(name, llvm_ir):
             found[reason] = None
     if _SUSPECT.search(llvm_ir):

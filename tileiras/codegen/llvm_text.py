@@ -154,7 +154,8 @@ class Printer:
                 if len(self.lines) > before:
                     known = debug.location(op.location, scope)
                     # A call to a function that might be inlined must have a location.
-                    self.lines[-1] += f", !dbg {known or debug.location(func.location, scope)}"
+                    for at in range(before, len(self.lines)):
+                        self.lines[at] += f", !dbg {known or debug.location(func.location, scope)}"
         self.lines.append("}")
 
     def globals(self, op: llvm.Global) -> None:
@@ -311,12 +312,12 @@ def _call(p: Printer, op: Operation) -> None:
     p.lines.append(f"  {_assign(p, op)}call {_word(_text(op, 'fastmath'))}{kind} @{callee}({arguments}){convergent}")
 
 
-_ASM_ESCAPES = str.maketrans({"\\": "\\5C", '"': "\\22", "\n": "\\0A", "\t": "\\09"})
+ASM_ESCAPES = str.maketrans({"\\": "\\5C", '"': "\\22", "\n": "\\0A", "\t": "\\09"})
 
 
 def _asm(p: Printer, op: Operation) -> None:
     sideeffect = "sideeffect " if "sideeffect" in op.properties else ""
-    body = _text(op, "asm").translate(_ASM_ESCAPES)
+    body = _text(op, "asm").translate(ASM_ESCAPES)
     arguments = ", ".join(p.typed(v) for v in op.operands)
     p.lines.append(f"  {_assign(p, op)}call {type_text(op.results[0].type)} asm {sideeffect}\"{body}\", "
                    f"\"{_text(op, 'constraints')}\"({arguments}){_convergent(op)} nounwind")
@@ -341,6 +342,11 @@ def _cond_br(p: Printer, op: Operation) -> None:
     p.lines.append(f"  br {p.typed(op.operands[0])}, label %{p.labels[then]}, label %{p.labels[other]}")
 
 
+def _nvvm(p: Printer, op: Operation) -> None:
+    from tileiras.codegen.nvvm_text import print_instruction
+    print_instruction(p, op)
+
+
 def _nothing(p: Printer, op: Operation) -> None:
     pass
 
@@ -352,7 +358,7 @@ PRINTERS: dict[str, Callable[[Printer, Operation], None]] = {
     "llvm.getelementptr": _gep, "llvm.alloca": _alloca, "llvm.load": _load, "llvm.store": _store, "llvm.shufflevector": _shuffle,
     "llvm.extractvalue": _extractvalue, "llvm.call": _call, "llvm.inline_asm": _asm, "llvm.cmpxchg": _cmpxchg,
     "llvm.fence": _fence, "llvm.br": _br, "llvm.cond_br": _cond_br,
-    "llvm.return": lambda p, op: p.lines.append("  ret void"),
+    "nvvm.inst": _nvvm, "llvm.return": lambda p, op: p.lines.append("  ret void"),
     "llvm.unreachable": lambda p, op: p.lines.append("  unreachable"),
     "llvm.mlir.constant": _nothing, "llvm.mlir.poison": _nothing, "llvm.mlir.addressof": _nothing,
 }

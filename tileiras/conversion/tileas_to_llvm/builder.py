@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, SSAValue
 
-from tileiras.dialects import llvm
+from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.llvm import integer, ptr, struct, vec
 
 I1, I8, I16, I32, I64 = (integer(n) for n in (1, 8, 16, 32, 64))
@@ -423,6 +423,16 @@ class Builder:
         if len(results) <= 1:
             return [out] if results else []
         return self.members(out)
+
+    def nvvm(self, name: str, args: Sequence[SSAValue] = ()) -> list[SSAValue]:
+        """The machine instruction that dialects/nvvm.py has as `name`; its results."""
+        row = nvvm.find(name)
+        assert row is not None, name
+        types = [a.type for a in args] if row.is_wait else [nvvm.type_of(word) for word in row.results]
+        op = nvvm.Inst.create(operands=list(args), result_types=types, properties={"instruction": string(name)})
+        op.location = self.location
+        self.block.add_op(op)
+        return list(op.results)
 
     def members(self, value: SSAValue) -> list[SSAValue]:
         """The members of a struct value."""
