@@ -140,8 +140,8 @@ def _wide(x: Annotated[ct.Array, ct.ArrayAnnotation(index_dtype=ct.int64)]):
     ((2**40, np.zeros(4), np.zeros(4), 4), "doesn't fit int32"),
     ((np.zeros(4)[::-1], np.zeros(4), np.zeros(4), 4), "'a' has a negative stride"),
     ((np.int64(4), np.zeros(4), np.zeros(4), 4), r"'a' is a NumPy int64; pass int\(...\)"),
-    ((np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4)), "'TILE' is a ct.Constant, and a ndarray is no constant"),
-    ((np.zeros(4), np.zeros(4), np.zeros(4), np.int64(4)), r"no constant; pass int\(...\)"),
+    ((np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4)), "type 'ndarray' as a constant. argument 'TILE' is a ct.Constant"),
+    ((np.zeros(4), np.zeros(4), np.zeros(4), np.int64(4)), r"ct.Constant; pass int\(...\)"),
     ((np.zeros(4, np.dtype(">f4" if sys.byteorder == "little" else "<f4")), np.zeros(4), np.zeros(4), 4), "byte order")])
 def test_arguments_that_have_no_place(args, words):
     with pytest.raises(sim.LaunchError, match=words):

@@ -76,8 +76,9 @@ def test_grids_that_are_refused_before_anything_runs(launch, grid, error, words)
 @pytest.mark.parametrize("kernel,args,error,words", [
     (inc, (ints(),), TypeError, "Kernel expects 2 arguments but 1 was given"),
     (inc, (ints(), 8, 8), TypeError, "Kernel expects 2 arguments but 3 were given"),
-    (inc, (Pair(ints(), ints()), 8), TypeError, "'Pair' is a subclass of 'tuple'"),
-    (inc, (ints(), "8"), TypeError, "no constant"),
+    (inc, (Pair(ints(), ints()), 8), TypeError, "Invalid kernel argument #0: 'Pair' is a subclass of 'tuple'"),
+    (inc, (ints(), "8"), TypeError, "Could not interpret object of type 'str' as a constant"),
+    (pair_sum, ((1, Pair(1, 2)), ints()), TypeError, "Invalid item #1 of kernel argument #0: 'Pair'"),
     (inc, ("x", 8), TypeError, "is a str"),
     (pair_sum, ((1, 2, 3), ints()), TypeError, "tuple of length 3 for a parameter annotated as a tuple of length 2"),
     (pair_sum, (1, ints()), TypeError, "non-tuple argument"),

@@ -58,12 +58,31 @@ def flatten(kernel: Any, args: Sequence[Any], *, shapes: bool = True) -> Flatten
                                 f"{'was' if len(args) == 1 else 'were'} given")
     out = Flattened()
     convention = _Convention(shapes=shapes)
-    for node, value, name in zip(nodes, args, names):
-        where = f"argument '{name}'"
+    for number, (node, value, name) in enumerate(zip(nodes, args, names)):
+        where = Place(number, name)
         out.constraints.append(_argument(node, value, where, out.parameters, convention))
-        out.names += [where] * (len(out.parameters) - len(out.names))
+        out.names += [str(where)] * (len(out.parameters) - len(out.names))
     out.convention = convention.version
     return out
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the arguments something stands: argument number `number`, called `name`, and items within items of it."""
+    number: int
+    name: str
+    items: tuple[int, ...] = ()
+
+    def item(self, i: int) -> Place:
+        return Place(self.number, self.name, (*self.items, i))
+
+    def __str__(self) -> str:
+        return f"argument '{self.name}'" + "".join(f"[{i}]" for i in self.items)
+
+    @property
+    def invalid(self) -> str:
+        """How the frontend begins to complain about it."""
+        return "Invalid " + "".join(f"item #{i} of " for i in reversed(self.items)) + f"kernel argument #{self.number}"
 
 
 @dataclass
@@ -73,7 +92,7 @@ class _Convention:
     shapes: bool = True
 
 
-def _argument(node: Any, value: Any, where: str, flat: list[Any], convention: _Convention) -> Any:
+def _argument(node: Any, value: Any, where: Place, flat: list[Any], convention: _Convention) -> Any:
     """The frontend's constraint for one argument; its launch parameters are appended to `flat`."""
     from cuda.tile import compilation
 
@@ -85,29 +104,31 @@ def _argument(node: Any, value: Any, where: str, flat: list[Any], convention: _C
             raise ArgumentTypeError(f"Received a tuple of length {len(value)} for a parameter annotated as a tuple of "
                                     f"length {len(items)}: {where}")
         of = items if items is not None else [getattr(node, "each", node)] * len(value)
-        return compilation.TupleConstraint([_argument(n, v, f"{where}[{i}]", flat, convention)
+        return compilation.TupleConstraint([_argument(n, v, where.item(i), flat, convention)
                                             for i, (n, v) in enumerate(zip(of, value))])
     if kind != "leaf":
         raise ArgumentTypeError(f"Received a non-tuple argument for a parameter annotated as a tuple: {where} is a "
                                 f"{type(value).__name__}")
     if isinstance(value, tuple):
-        raise ArgumentTypeError(f"{where}: '{type(value).__name__}' is a subclass of 'tuple'. Only plain tuples are accepted.")
+        raise ArgumentTypeError(f"{where.invalid}: '{type(value).__name__}' is a subclass of 'tuple'. Only plain tuples are "
+                                f"accepted. ({where})")
     if node.constant:
         try:
             return compilation.ConstantConstraint(value)
         except TypeError:
             hint = f"; pass {type(value.item()).__name__}(...)" if isinstance(value, np.generic) else ""
-            raise ArgumentTypeError(f"{where} is a ct.Constant, and a {type(value).__name__} is no constant{hint}") from None
+            raise ArgumentTypeError(f"{where.invalid}: Could not interpret object of type '{type(value).__name__}' as a "
+                                    f"constant. {where} is a ct.Constant{hint}") from None
     if isinstance(value, bool | int | float):
         return _scalar(node, value, where, flat)
     if isinstance(value, list):
         return _list(node, value, where, flat, convention)
-    held = hold(value, where)
+    held = hold(value, str(where))
     flat += [held.array, *_index_words(held, node.array, where)]
     return _array_constraint([held], node.array, where, convention)
 
 
-def _scalar(node: Any, value: bool | int | float, where: str, flat: list[Any]) -> Any:
+def _scalar(node: Any, value: bool | int | float, where: Place, flat: list[Any]) -> Any:
     import cuda.tile as ct
     from cuda.tile import compilation
 
@@ -122,7 +143,7 @@ def _scalar(node: Any, value: bool | int | float, where: str, flat: list[Any]) -
     return compilation.ScalarConstraint(dtype)
 
 
-def _integer(value: int, dtype: Any, where: str) -> np.signedinteger:
+def _integer(value: int, dtype: Any, where: Place) -> np.signedinteger:
     """A scalar, length or stride in the integer type that the kernel takes it in."""
     kind = np.int64 if dtype.name == "int64" else np.int32
     try:
@@ -131,21 +152,21 @@ def _integer(value: int, dtype: Any, where: str) -> np.signedinteger:
         raise ArgumentOverflowError(f"{where}: {value} doesn't fit {kind.__name__}") from None
 
 
-def _list(node: Any, arrays: list[Any], where: str, flat: list[Any], convention: _Convention) -> Any:
+def _list(node: Any, arrays: list[Any], where: Place, flat: list[Any], convention: _Convention) -> Any:
     """A list of arrays: a table in memory, for each array its address, lengths and strides in 64-bit words."""
     from cuda.tile import compilation
 
     annotation = node.list.element if node.list is not None else None
     if not arrays:
         raise ArgumentTypeError(f"{where} is an empty list; kernels take lists of at least one array")
-    items = [hold(a, f"{where}[{i}]") for i, a in enumerate(arrays)]
+    items = [hold(a, str(where.item(i))) for i, a in enumerate(arrays)]
     words: list[Any] = []
     for i, held in enumerate(items):
         for what, one, first in (("data type", held.array.dtype, items[0].array.dtype),
                                  ("rank", held.array.ndim, items[0].array.ndim)):
             if one != first:
-                raise ArgumentTypeError(f"Arrays in list vary in {what}: {where}[{i}] has {one}, the first {first}")
-        words += [held.array, *(int(w) for w in _index_words(held, annotation, f"{where}[{i}]"))]
+                raise ArgumentTypeError(f"Arrays in list vary in {what}: {where.item(i)} has {one}, the first {first}")
+        words += [held.array, *(int(w) for w in _index_words(held, annotation, where.item(i)))]
     flat += [PointerTable(words), np.int32(len(items))]
     element = _array_constraint(items, annotation, where, convention)
     return compilation.ListConstraint(element, alias_groups=(), elements_may_alias=True)
@@ -194,7 +215,7 @@ def _of_torch(tensor: Any, where: str) -> Held:
     return Held(tensor.view(carrier).numpy().view(kind), strides)
 
 
-def _dtype(array: np.ndarray, where: str) -> Any:
+def _dtype(array: np.ndarray, where: Place) -> Any:
     import cuda.tile as ct
 
     if not array.dtype.isnative:
@@ -216,7 +237,7 @@ def _strides(array: np.ndarray, where: str) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _index_words(held: Held, annotation: Any, where: str) -> list[np.signedinteger]:
+def _index_words(held: Held, annotation: Any, where: Place) -> list[np.signedinteger]:
     import cuda.tile as ct
 
     dtype = annotation.index_dtype if annotation is not None else ct.int32
@@ -233,7 +254,7 @@ def _disjoint(held: Held) -> bool:
     return True
 
 
-def _array_constraint(items: list[Held], annotation: Any, where: str, convention: _Convention) -> Any:
+def _array_constraint(items: list[Held], annotation: Any, where: Place, convention: _Convention) -> Any:
     """What the compiler may assume of the arrays: what holds for all of them."""
     import cuda.tile as ct
     from cuda.tile import compilation
@@ -275,7 +296,7 @@ def _array_constraint(items: list[Held], annotation: Any, where: str, convention
         base_addr_divisible_by=DIVISOR if all(h.array.ctypes.data % DIVISOR == 0 for h in items) else 1)
 
 
-def _fix(what: str, axes: Sequence[int], constant: list[int | None], values: list[list[int]], where: str) -> None:
+def _fix(what: str, axes: Sequence[int], constant: list[int | None], values: list[list[int]], where: Place) -> None:
     """Make the lengths or strides that an annotation names constants: those of all arrays of the argument."""
     ndim = len(constant)
     for axis in axes:

@@ -120,6 +120,7 @@ def _mode_class(torch: Any) -> type:
     Tensor = torch.Tensor
     cuda = torch.device("cuda", INDEX)
     move, to_cuda, to_cpu = Tensor.to, Tensor.cuda, Tensor.cpu
+    products = (torch.mm, torch.bmm, torch.addmm, torch.baddbmm)
 
     class CudaOnCpu(torch.overrides.TorchFunctionMode):
         """Takes cuda devices out of calls and notes what is cuda."""
@@ -159,6 +160,8 @@ def _mode_class(torch: Any) -> type:
             args = tuple(torch.device("cpu") if isinstance(a, torch.device) and a.type == "cuda" else a for a in args)
             kwargs.pop("pin_memory", None)
             inputs = list(self.notes.tensors((args, kwargs)))
+            if func in products and (wider := kwargs.pop("out_dtype", None)) is not None:       # the CPU's don't have it
+                args = tuple(a.to(wider) if isinstance(a, Tensor) else a for a in args)
             out = func(*args, **kwargs)
             return self.noted(out, inputs, wanted)
 
