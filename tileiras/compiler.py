@@ -140,5 +140,5 @@ def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:
                               _bytecode=bytecode, _options=options)
     result = compile_llvm(llvm, options.target, options.opt_level, lineinfo=options.lineinfo,
                           device_debug=options.device_debug, sanitize=options.sanitize,
-                          verify=options.verify_each, timing=options.record)
+                          verify=options.verify_each, ptxas_flags=options.ptxas_flags, timing=options.record)
     return CompiledModule(result.cubin, result.ptx, llvm, result.entries, name, result.warnings, bytecode, options)

@@ -64,6 +64,9 @@ def test_any_bytes_object_will_do() -> None:
 @pytest.mark.parametrize("options, error, text", [
     ({"gpu_name": "sm_90a"}, tileiras.ConfigError, "unsupported GPU target 'sm_90a'"),
     ({"opt_level": 4}, tileiras.ConfigError, "invalid optimization level: 4"),
+    ({"opt_level": 3.0}, tileiras.ConfigError, "invalid optimization level: 3.0"),
+    ({"opt_level": True}, tileiras.ConfigError, "invalid optimization level: True"),
+    ({"opt_level": "3"}, tileiras.ConfigError, "invalid optimization level: 3"),
     ({"device_debug": True}, tileiras.ConfigError, "optimized debugging"),
     ({"sanitize": "racecheck"}, tileiras.ConfigError, "unknown sanitizer"),
     ({"emit": "sass"}, tileiras.ConfigError, "unknown output kind"),

@@ -1,7 +1,12 @@
-"""How ptxas is run: PTX text in, cubin and report out."""
+"""How ptxas is run: PTX text in, cubin and report out.
+
+It gets a fresh folder for a run, with names in it that are always the same: `-g` makes ptxas record them in the cubin.
+"""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tileiras.codegen import toolchain
@@ -53,53 +58,81 @@ def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT) -> As
 
     ptxas = toolchain.find_tool("ptxas")
     if ptxas is None:
-        raise CompileError("cannot find ptxas; install nvidia-cuda-nvcc, or put it on PATH or under CUDA_HOME")
-    cubin_path = _reserve_file()
-    command = [ptxas, *flags, "-o", cubin_path, "-"]
-    try:
-        done = subprocess.run(command, input=ptx.encode(), capture_output=True, timeout=timeout, check=False,
-                              env={**os.environ, "TMPDIR": os.path.dirname(cubin_path)})
-        report = done.stderr.decode(errors="replace")
-        if done.returncode != 0:
-            refusal = TooOldError if f"version {TEXT_VERSION}" in report else CompileError
-            raise refusal(_explain(done.returncode, report + done.stdout.decode(errors="replace")))
-        with open(cubin_path, "rb") as file:
-            cubin = file.read()
-        if not cubin:
-            raise CompileError(f"ptxas wrote no cubin\n{report}")
-    except subprocess.TimeoutExpired:
-        raise CompileError(f"ptxas did not finish within {timeout:g} seconds") from None
-    except OSError as error:
-        raise CompileError(f"cannot run {ptxas}: {error}") from error
-    finally:
+        raise CompileError(f"cannot find ptxas; {toolchain.where_tools_are_looked_for()}")
+    with _folder_with(ptx.encode(errors="surrogateescape")) as folder:
+        cubin_path = os.path.join(folder, _CUBIN_NAME)
+        command = [ptxas, *flags, "-o", cubin_path, os.path.join(folder, _PTX_NAME)]
         try:
-            os.unlink(cubin_path)
-        except OSError:
-            pass
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False,
+                                  env={**os.environ, "TMPDIR": folder})
+            report = done.stderr.decode(errors="replace")
+            if done.returncode != 0:
+                refusal = TooOldError if f"version {TEXT_VERSION}" in report else CompileError
+                raise refusal(_explain(done.returncode, report + done.stdout.decode(errors="replace"), folder))
+            cubin = b""
+            if os.path.exists(cubin_path):
+                with open(cubin_path, "rb") as file:
+                    cubin = file.read()
+        except subprocess.TimeoutExpired:
+            raise CompileError(f"ptxas did not finish within {timeout:g} seconds") from None
+        except OSError as error:
+            raise CompileError(f"cannot run {ptxas}: {error}") from error
+    if not cubin:
+        raise CompileError(f"ptxas wrote no cubin\n{report}")
     warnings = tuple(line for line in report.splitlines() if "warning" in line and _NO_DEBUG_SECTIONS not in line)
     return Assembled(cubin, report, warnings)
 
 
-def _reserve_file() -> str:
-    """An empty file of this process's own for ptxas to write to. (`tempfile` would load a dozen modules more.)"""
-    folders = [os.environ.get(variable, "") for variable in ("TMPDIR", "TEMP", "TMP")] + ["/tmp", "/var/tmp", os.curdir]
-    problem: OSError | None = None
-    for folder in folders:
-        if not folder:
+_PTX_NAME, _CUBIN_NAME = "tile.ptx", "tile.cubin"
+_FOLDER_VARIABLES = ("TMPDIR", "TEMP", "TMP")
+_FOLDERS = ("/tmp", "/var/tmp", os.curdir)
+
+
+@contextmanager
+def _folder_with(ptx: bytes) -> Iterator[str]:
+    """A folder of this process's own that holds a PTX file, for as long as the context lasts. (`tempfile` would load a
+    dozen modules more.) The next place is tried where one can't be written or is full."""
+    problem = ""
+    for place in [*(os.environ.get(variable, "") for variable in _FOLDER_VARIABLES), *_FOLDERS]:
+        if not place:
             continue
-        path = os.path.join(folder, f"tileiras-{os.getpid()}-{os.urandom(8).hex()}.cubin")
+        folder = os.path.join(place, f"tileiras-{os.getpid()}-{os.urandom(8).hex()}")
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            return path
+            os.mkdir(folder, 0o700)
         except OSError as error:
-            problem = problem or error
-    raise CompileError(f"cannot make a temporary file: {problem}")
+            problem = problem or f"'{place}': {error.strerror}"
+            continue
+        try:
+            try:
+                with open(os.path.join(folder, _PTX_NAME), "wb") as file:
+                    file.write(ptx)
+            except OSError as error:
+                problem = problem or f"'{place}': {error.strerror}"
+                continue
+            yield folder
+            return
+        finally:
+            _remove(folder)
+    raise CompileError(f"cannot write {len(ptx)} bytes for ptxas to a temporary folder ({problem}); TMPDIR names another one")
 
 
-def _explain(returncode: int, text: str) -> str:
+def _remove(folder: str) -> None:
+    """Remove a folder of files."""
+    try:
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)
+    except OSError:
+        pass  # what can't be removed stays
+
+
+def _explain(returncode: int, text: str, folder: str) -> str:
+    text = text.replace(folder + os.sep, "")
     if returncode < 0:
         import signal
-        return f"ptxas ended with {signal.Signals(-returncode).name}\n{text}".rstrip()
+        name = signal.Signals(-returncode).name
+        hint = ": the cubin is larger than files may be here (ulimit -f)" if name == "SIGXFSZ" else ""
+        return f"ptxas ended with {name}{hint}\n{text}".rstrip()
     lines = [line for line in text.splitlines() if not line.startswith("ptxas info") and line.strip()]
     message = "ptxas failed\n" + "\n".join(lines)
     if "Unsupported .version" in text or ".language" in text:

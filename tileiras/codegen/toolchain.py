@@ -66,6 +66,13 @@ def _find_tool(name: str, path: str, _variables: tuple[str, ...]) -> str | None:
     return None
 
 
+def where_tools_are_looked_for() -> str:
+    """What to do where a tool isn't found, and which of the variables is set in vain."""
+    named = [f"{v}={root}" for v in _CUDA_VARIABLES if (root := os.environ.get(v))]
+    hint = f" ({', '.join(named)} holds none)" if named else ""
+    return f"install nvidia-cuda-nvcc, or put it on PATH or under CUDA_HOME{hint}"
+
+
 def find_libdevice() -> str | None:
     """The path of `libdevice.10.bc`, or None."""
     for root in toolkit_roots():

@@ -1,97 +1,32 @@
-"""How a command line is read: LLVM's ways of writing options, from one table.
+"""How a command line is read: LLVM's ways of writing options, from one table (`driver/option_table.py`).
 
-`-name`, `--name`, `-name=value`, `--name value`, `-O3`, `-O 3`, a flag with `=true` or `=false`, `--` before a
-positional; the last of a repeated option wins. Every error of a command line is reported, then it is refused
-with exit code 1. Texts are those that LLVM's command-line library prints, since build systems match them.
+`-name`, `--name`, `-name=value`, `--name value`, `-O3`, one-letter flags in a group (`-gO0`), a flag with `=true` or
+`=false`, `@file` for the words of a file, `--` before a positional; the last of a repeated option wins. `--help`,
+`--version` and `--list-versions` act where they stand: what is wrong before them is said, what comes after isn't read.
+Otherwise every error of a command line is reported, then it is refused with exit code 1. Texts are those that LLVM's
+command-line library prints, since build systems match them.
 """
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
-from tileiras.machine.targets import target_names
+from tileiras.driver.option_table import ACTION, CHOICE, FEATURES, FLAG, INTEGER, NAMES, UINT, ULONG, VALUE, Option
 
-FLAG, VALUE, INTEGER, CHOICE = "flag", "value", "integer", "choice"
 _TRUE = ("", "true", "TRUE", "True", "1")
 _FALSE = ("false", "FALSE", "False", "0")
-_REMARK_CATEGORIES = (("none", "Disable {}remarks"), ("all", "Show all {}remarks"),
-                      ("memory", "Show memory-related {}remarks"), ("tensorcore", "Show tensor-core {}remarks"))
-
-
-@dataclass(eq=False, repr=False)
-class Option:
-    """One option: `name`, what it takes, its help text; `target` is set for an alias, `prefix` for `-O3`."""
-
-    name: str
-    kind: str
-    help: str = ""
-    placeholder: str = "value"
-    choices: tuple[tuple[str, str], ...] = ()
-    alias: str = ""
-    prefix: bool = False
-    section: str = "TileIR Assembler Options"
-
-
-def _gpu_choices() -> tuple[tuple[str, str], ...]:
-    return tuple((name, f"SM {name.removeprefix('sm_')}") for name in target_names())
-
-
-def _remark_option(kind: str) -> Option:
-    suffix, word = (f"-{kind}", f"{kind} ") if kind else ("", "")
-    choices = tuple((name, text.format(word or ("all " if name == "none" else ""))) for name, text in _REMARK_CATEGORIES)
-    text = f"Category for {kind} optimization remarks" if kind else (
-        "Enable all remark types (passed, missed, failed, analysis) for the specified category")
-    return Option(f"remarks{suffix}", CHOICE, text, choices=choices, section="TileIR Assembler Remark Options")
-
-
-_INSPECTION = "Inspection Options"
-
-OPTIONS: tuple[Option, ...] = (
-    Option("help", FLAG, "Display available options", section="Generic Options"),
-    Option("version", FLAG, "Display the version of this program", section="Generic Options"),
-    Option("O", INTEGER, "Alias for --opt-level", alias="opt-level", prefix=True),
-    Option("arch", CHOICE, "Alias for --gpu-name", choices=_gpu_choices(), alias="gpu-name"),
-    Option("device-debug", FLAG, "Generate debug information (if present in the input bytecode)"),
-    Option("g", FLAG, "Alias for --device-debug", alias="device-debug"),
-    Option("gpu-name", CHOICE, "Specify name of NVIDIA GPU to generate code for.", choices=_gpu_choices()),
-    Option("host-arch", CHOICE, "Specify the architecture for the generated host code.",
-           choices=(("x86_64", "x86_64"), ("aarch64", "aarch64"), ("arm64ec", "arm64ec"))),
-    Option("host-os", CHOICE, "Specify the operating system for the generated host code.",
-           choices=(("linux", "linux"), ("windows", "windows"))),
-    Option("lineinfo", FLAG, "Generate line-number information (if present in the input bytecode)"),
-    Option("list-versions", FLAG, "List all supported bytecode versions and exit"),
-    Option("o", VALUE, "Alias for --output-file", alias="output-file"),
-    Option("opt-level", INTEGER, "Specify optimization level. Default Value: 3.", "N"),
-    Option("output-file", VALUE, "Specify name of output file.", "file"),
-    Option("sanitize", CHOICE, "Enable compiler instrumentation for the sanitizer tool specified by the option.",
-           choices=(("memcheck", "Sanitize memory accesses"),)),
-    Option("remark-format", CHOICE, "Specify the format for remark output",
-           choices=(("command-line", "Print remarks to command-line"), ("yaml", "Write remarks to YAML file")),
-           section="TileIR Assembler Remark Options"),
-    _remark_option(""), _remark_option("analysis"), _remark_option("failed"), _remark_option("missed"),
-    Option("remarks-output-file", VALUE, "Output file for YAML remark format. Default is tileir_remarks.yaml",
-           "string", section="TileIR Assembler Remark Options"),
-    _remark_option("passed"),
-    Option("emit", CHOICE, "What to write (text goes to standard output unless -o is given). Default: cubin.",
-           choices=(("cubin", "machine code"), ("ptx", "PTX as ptxas gets it"),
-                    ("llvm", "LLVM IR before LLVM's passes"), ("cuda_tile", "the input"),
-                    ("nv_tileaa", "after convert-cudatile-to-tileaa"),
-                    ("nv_tileas", "after convert-tileaa-to-tileas")), section=_INSPECTION),
-    Option("pass-timing", FLAG, "Print the time of every pass and phase", section=_INSPECTION),
-    Option("print-ir-after", VALUE, "Print the module after these passes", "pass[,pass...]", section=_INSPECTION),
-    Option("print-ir-after-all", FLAG, "Print the module after every pass", section=_INSPECTION),
-    Option("verify-each", FLAG, "Verify the module after every pass", section=_INSPECTION),
-)
-_HELP_NAMES = ("help", "h", "help-list", "help-hidden", "help-list-hidden")
-_BY_NAME = {option.name: option for option in OPTIONS}
-_PREFIXED = tuple(option for option in OPTIONS if option.prefix)
+_INTEGERS = {INTEGER: ("integer", -2**31, 2**31 - 1), UINT: ("uint", 0, 2**32 - 1), ULONG: ("ulong", 0, 2**64 - 1)}
+"""A kind of number: what messages call it, its least and its greatest."""
 
 
 @dataclass(eq=False, repr=False)
 class CommandLine:
-    """A command line as read: option values by name, the input, and what is wrong with it."""
+    """A command line as read: option values by name, the input, an action to do instead ("help"), and what is wrong
+    with it, ready to print."""
 
     values: dict[str, str | int | bool] = field(default_factory=dict)
-    input: str | None = None
+    input: str = ""
+    action: str = ""
     errors: list[str] = field(default_factory=list)
 
     def text(self, name: str, default: str = "") -> str:
@@ -100,6 +35,162 @@ class CommandLine:
 
     def flag(self, name: str) -> bool:
         return self.values.get(name) is True
+
+    def number(self, name: str, default: int) -> int:
+        value = self.values.get(name, default)
+        return value if isinstance(value, int) else default
+
+
+def dashes(name: str) -> str:
+    return "-" if len(name) == 1 else "--"
+
+
+def parse(arguments: list[str], program: str) -> CommandLine:
+    """Read a command line (without the program's name, which is `program`). Its `errors` say what is wrong with it."""
+    reader = _Reader(program)
+    try:
+        words = _expanded(arguments) if any(a.startswith("@") for a in arguments) else arguments
+    except _ResponseError as error:
+        reader.line.errors.append(str(error))
+        return reader.line
+    reader.read(words)
+    return reader.line
+
+
+class _Reader:
+    """One pass over the words of a command line."""
+
+    def __init__(self, program: str) -> None:
+        self.program, self.name = program, os.path.basename(program)
+        self.line = CommandLine()
+        self.words: list[str] = []
+        self.index = 0
+
+    def read(self, words: list[str]) -> None:
+        self.words = words
+        positional: list[str] = []
+        only_positional = False
+        while self.index < len(words) and not self.line.action:
+            word = words[self.index]
+            self.index += 1
+            if only_positional or word == "-" or not word.startswith("-"):
+                positional.append(word)
+            elif word == "--":
+                only_positional = True
+            else:
+                self._option(word)
+        if self.line.action:
+            return
+        if len(positional) > 1:
+            self.line.errors.append(f"{self.name}: Too many positional arguments specified!\n"
+                                    f"Can specify at most 1 positional arguments: See: {self.program} --help")
+        self.line.input = positional[0] if positional else ""
+
+    def _error(self, name: str, text: str) -> None:
+        self.line.errors.append(f"{self.name}: for the {dashes(name)}{name} option: {text}")
+
+    def _option(self, word: str) -> None:
+        rest = word[2:] if word.startswith("--") else word[1:]
+        name, equals, value = rest.partition("=")
+        option = NAMES.get(rest) or (NAMES.get(name) if equals else None)
+        if option is not None and not (equals and option.prefix):
+            self._provide(option, value if equals else None)
+            return
+        left = self._group(rest)
+        if left and not self.line.action:
+            self.line.errors += [f"{self.name}: Unknown command line argument '{word}'.  Try: '{self.program} --help'",
+                                 f"{self.name}: Did you mean '{_nearest(left)}'?"]
+
+    def _group(self, rest: str) -> str:
+        """One-letter options behind one dash, the last with a value: what is left when nothing fits, else ""."""
+        while len(rest) > 1 or rest in NAMES:
+            length = next((n for n in range(len(rest), 0, -1) if (o := NAMES.get(rest[:n])) and (o.prefix or n == 1)), 0)
+            if not length:
+                break
+            option, tail = NAMES[rest[:length]], rest[length:]
+            if not tail or option.prefix or tail.startswith("="):
+                self._provide(option, None if not tail else tail if option.prefix else tail[1:])
+                return ""
+            if option.kind not in (FLAG, ACTION):
+                self._error(option.name, "may not occur within a group!")
+                return rest[:length]
+            self._provide(option, None)
+            if self.line.action:
+                return ""
+            rest = tail
+        return rest
+
+    def _provide(self, option: Option, value: str | None) -> None:
+        """An option with its attached value; without one, the next word where it needs any."""
+        known = NAMES[option.alias] if option.alias else option
+        if known.kind == ACTION:
+            if value is not None:
+                self._error(option.name, f"does not allow a value! '{value}' specified.")
+            else:
+                self.line.action = known.name
+            return
+        if value is None and known.kind != FLAG:
+            if option.prefix or self.index == len(self.words):
+                self._error(option.name, "requires a value!")
+                return
+            value = self.words[self.index]
+            self.index += 1
+        converted = self._convert(known, value or "")
+        if converted is None:
+            return
+        if known.acts and converted is True:
+            self.line.action = known.name
+        self.line.values[known.name] = converted
+
+    def _convert(self, option: Option, text: str) -> str | int | bool | None:
+        """The value of an option's text, or None after noting what is wrong with it."""
+        problem = ""
+        if option.kind == FLAG:
+            if text in _TRUE or text in _FALSE:
+                return text in _TRUE
+            problem = f"'{text}' is invalid value for boolean argument! Try 0 or 1"
+        elif option.kind in _INTEGERS:
+            word, least, greatest = _INTEGERS[option.kind]
+            number = _integer(text)
+            if number is not None and least <= number <= greatest:
+                return number
+            problem = f"'{text}' value invalid for {word} argument!"
+        elif option.kind == CHOICE:
+            if any(text == name for name, _ in option.choices):
+                return text
+            problem = f"Cannot find option named '{text}'!"
+        elif option.kind == FEATURES:
+            known = [name for name, _ in option.choices]
+            unknown = [name for name in text.split(",") if name not in known]
+            if not unknown:
+                return text
+            problem = f"unknown preview feature '{unknown[0]}'; supported features: {', '.join(known)}"
+        else:
+            assert option.kind == VALUE
+            return text
+        self._error(option.name, problem)
+        return None
+
+
+_RADIXES = (("0x", 16), ("0X", 16), ("0b", 2), ("0B", 2), ("0o", 8))
+_LONGEST_NUMBER = 80
+
+
+def _integer(text: str) -> int | None:
+    """A number as LLVM reads it: decimal, or with a prefix 0x, 0b, 0o, or octal after a 0. None: it isn't one."""
+    digits = text.removeprefix("-")
+    radix = next((radix for prefix, radix in _RADIXES if digits.startswith(prefix)), 0)
+    if radix:
+        digits = digits[2:]
+    elif len(digits) > 1 and digits[0] == "0":
+        radix, digits = 8, digits[1:]
+    if not digits or len(digits) > _LONGEST_NUMBER or not digits.isascii() or not digits.isalnum():
+        return None
+    try:
+        number = int(digits, radix or 10)
+    except ValueError:
+        return None
+    return -number if text.startswith("-") else number
 
 
 def _distance(a: str, b: str) -> int:
@@ -112,118 +203,102 @@ def _distance(a: str, b: str) -> int:
     return row[-1]
 
 
-def _nearest(name: str) -> str:
-    """The option that a misspelt one probably meant, with its dashes."""
-    best = min(_BY_NAME, key=lambda known: _distance(name[:64], known))
-    return f"{_dashes(best)}{best}"
+_LONGEST_GUESSED = 64
 
 
-def _dashes(name: str) -> str:
-    return "-" if len(name) == 1 else "--"
+def _nearest(rest: str) -> str:
+    """The option that a misspelt one probably meant, with its dashes and the value it was given."""
+    name, _, value = rest.partition("=")
+
+    def distance(option: Option) -> int:
+        return _distance((rest if option.kind == ACTION else name)[:_LONGEST_GUESSED], option.name)
+
+    best = min((option for option in NAMES.values() if not option.silent), key=distance)
+    shown = best.name + (f"={value}" if value and best.kind != ACTION else "")
+    return dashes(shown) + shown
 
 
-def _convert(option: Option, shown: str, text: str, errors: list[str]) -> str | int | bool | None:
-    """The value of an option's text, or None after noting what is wrong with it."""
-    where = f"for the {_dashes(shown)}{shown} option:"
-    if option.kind == FLAG:
-        if text in _TRUE or text in _FALSE:
-            return text in _TRUE
-        errors.append(f"{where} '{text}' is invalid value for boolean argument! Try 0 or 1")
-    elif option.kind == INTEGER:
-        try:
-            if text != text.strip() or "_" in text or len(text) > 20:
-                raise ValueError(text)
-            return int(text, 10)
-        except ValueError:
-            errors.append(f"{where} '{text}' value invalid for integer argument!")
-    elif option.kind == CHOICE:
-        if any(text == name for name, _ in option.choices):
-            return text
-        errors.append(f"{where} Cannot find option named '{text}'!")
-    else:
-        return text
-    return None
+# --- response files -----------------------------------------------------------------------------------------------
+
+MAX_WORDS = 1 << 16
+MAX_FILES = 1 << 10
+"""How many words response files may come to, and how many files may be read: files may name files, each many times."""
+_MAX_RESPONSE_BYTES = 1 << 24
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def _split(argument: str) -> tuple[str, str | None]:
-    """The name and the attached value of `--name=value`."""
-    name, equals, value = argument.lstrip("-").partition("=") if argument.startswith("-") else ("", "", "")
-    return name, value if equals else None
+class _ResponseError(Exception):
+    """A response file that can't be used, in words for the user."""
 
 
-def parse(arguments: list[str], program: str) -> CommandLine:
-    """Read a command line (without the program's name). Its `errors` say what is wrong with it.
-
-    Reading stops at `--help` and `--version`, which win over everything after them.
-    """
-    line = CommandLine()
-    positional: list[str] = []
-    index, only_positional = 0, False
-    while index < len(arguments):
-        argument = arguments[index]
-        index += 1
-        if only_positional or argument == "-" or not argument.startswith("-"):
-            positional.append(argument)
+def _expanded(arguments: list[str]) -> list[str]:
+    """`arguments` with each `@file` replaced by the words of the file; what names no file stays as it is."""
+    out: list[str] = []
+    # What is still to read, last first; None ends the file on top of `inside`.
+    todo: list[str | None] = list(reversed(arguments))
+    inside: list[str] = []
+    files = 0
+    while todo:
+        word = todo.pop()
+        if word is None:
+            inside.pop()
             continue
-        if argument == "--":
-            only_positional = True
+        path = os.path.join(os.getcwd(), word[1:]).removesuffix("/") if word.startswith("@") else ""
+        if not path or not os.path.exists(path):
+            out.append(word)
+            if len(out) + len(todo) > MAX_WORDS:
+                raise _ResponseError(f"response files hold more than {MAX_WORDS} words")
             continue
-        name, value = _split(argument)
-        if name in _HELP_NAMES or name == "version":
-            line.values["version" if name == "version" else "help"] = True
-            return line
-        option = _BY_NAME.get(name)
-        if option is None or (option.prefix and value is not None):
-            prefixed = next((p for p in _PREFIXED if name.startswith(p.name) and argument.count("-", 0, 2) == 1), None)
-            if prefixed is None:
-                _unknown(argument, name, program, line.errors)
-                continue
-            option, value = prefixed, argument[1 + len(prefixed.name):]
-        known = _BY_NAME[option.alias] if option.alias else option
-        if value is None:
-            if option.kind == FLAG:
-                value = ""
-            elif index == len(arguments) or (known.kind == INTEGER and arguments[index][:1] == "-" and option.prefix):
-                line.errors.append(f"for the {_dashes(option.name)}{option.name} option: requires a value!")
-                continue
-            else:
-                value = arguments[index]
-                index += 1
-        converted = _convert(known, known.name, value, line.errors)
-        if converted is not None:
-            line.values[known.name] = converted
-    if len(positional) > 1:
-        line.errors.append("Too many positional arguments specified!\n"
-                           f"Can specify at most 1 positional arguments: See: {program} --help")
-    line.input = positional[0] if positional else None
-    return line
+        if any(_same_file(path, other) for other in inside):
+            raise _ResponseError(f"recursive expansion of: '{path}'")
+        files += 1
+        if files > MAX_FILES:
+            raise _ResponseError(f"response files name more than {MAX_FILES} files")
+        words = _words(path)
+        inside.append(path)
+        todo.append(None)
+        todo += reversed(words)
+        if len(out) + len(todo) > MAX_WORDS:
+            raise _ResponseError(f"response files hold more than {MAX_WORDS} words")
+    return out
 
 
-def _unknown(argument: str, name: str, program: str, errors: list[str]) -> None:
-    attached = _BY_NAME.get(name[:1]) if not argument.startswith("--") else None
-    if attached is not None:
-        errors.append(f"for the -{attached.name} option: may not occur within a group!")
-    errors.append(f"Unknown command line argument '{argument}'.  Try: '{program} --help'")
-    errors.append(f"Did you mean '{'-' + attached.name if attached is not None else _nearest(name)}'?")
+def _same_file(a: str, b: str) -> bool:
+    try:
+        return os.path.samefile(a, b)
+    except OSError:
+        return False
 
 
-_COLUMN = 33
-_SECTION_NOTES = {"TileIR Assembler Remark Options": ("Filter remarks by category.",)}
-
-
-def help_text() -> str:
-    """The text of `--help`."""
-    out = ["OVERVIEW: tileiras: open CUDA Tile IR optimizing assembler", "",
-           "USAGE: tileiras [options] <tile bytecode file>", "", "OPTIONS:"]
-    section = ""
-    for option in OPTIONS:
-        if option.section != section:
-            section = option.section
-            out += ["", f"{section}:", *_SECTION_NOTES.get(section, ()), ""]
-        head = f"  {_dashes(option.name)}{option.name}"
-        if option.kind in (VALUE, INTEGER, CHOICE) and not option.alias:
-            head += f"=<{option.placeholder}>"
-        out.append(f"{head:<{_COLUMN}}  - {option.help}")
-        if not option.alias:
-            out += [f"{'    =' + name:<{_COLUMN}}  -   {text}" for name, text in option.choices]
-    return "\n".join(out) + "\n"
+def _words(path: str) -> list[str]:
+    """The words of a response file: a quote holds words together, a backslash takes the next character as it is."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_MAX_RESPONSE_BYTES + 1)
+    except OSError as error:
+        raise _ResponseError(f"cannot not open file '{path}': {error.strerror}") from None
+    if len(data) > _MAX_RESPONSE_BYTES:
+        raise _ResponseError(f"response file '{path}' is larger than {_MAX_RESPONSE_BYTES} bytes")
+    text = os.fsdecode(data.removeprefix(_BYTE_ORDER_MARK))
+    words: list[str] = []
+    word: list[str] | None = None
+    quote = ""
+    characters = iter(text)
+    for c in characters:
+        if not quote and c in " \t\r\n\0":
+            if word is not None:
+                words.append("".join(word))
+            word = None
+            continue
+        word = [] if word is None else word
+        if c == "\\":
+            word.append(next(characters, c))
+        elif c == quote:
+            quote = ""
+        elif not quote and c in "\"'":
+            quote = c
+        else:
+            word.append(c)
+    if word is not None:
+        words.append("".join(word))
+    return words

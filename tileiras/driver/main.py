@@ -1,7 +1,8 @@
 """The command `tileiras`: read the command line, compile, write the output, say what went wrong.
 
-Exit codes: 0 success; 1 a malformed command line or no input; 2 configuration; 3 not bytecode, or malformed;
-4 a file that can't be read or written; 5 compilation.
+Exit codes: 0 success; 1 a malformed command line, no input, or a text that standard output didn't take; 2 configuration;
+3 not bytecode, or malformed; 4 a file that can't be read or written; 5 compilation. Killed by a signal it tidies up first
+and then ends by that signal.
 """
 from __future__ import annotations
 
@@ -15,13 +16,18 @@ if TYPE_CHECKING:
     from tileiras.codegen.resources import Entry
     from tileiras.driver.command_line import CommandLine
     from tileiras.driver.options import CompileOptions
+    from tileiras.driver.output import Reservation
 
 PROGRAM = "tileiras"
 INTERRUPTED = 130
+BROKEN_PIPE = 141
+"""What a shell shows for a program whose reader went away."""
 DEFAULT_OUTPUT = "elf.o"
 DEFAULT_OPT_LEVEL = 3
 BYTECODE_MAGIC = b"\x7fTileIR\x00"
 MLIR_MAGIC = b"ML\xefR"
+_NOT_BYTECODE = "input does not correspond to Tile IR bytecode"
+_UNKNOWN_VERSION = "unsupported Tile IR bytecode version"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,13 +36,13 @@ def main(arguments: list[str] | None = None) -> int:
     program = sys.argv[0] if arguments is None else PROGRAM
     try:
         from tileiras.driver.command_line import parse
-        return _run(parse(given, program), program)
+        return _run(parse(given, program))
     except TileirasError as error:
         _report(error)
         return error.exit_code
     except BrokenPipeError:
         _silence_stdout()
-        return InputError.exit_code
+        return BROKEN_PIPE
     except RecursionError:
         _say("error: the input is nested too deeply")
         return CompileError.exit_code
@@ -52,68 +58,114 @@ def command() -> None:
     """Entry of the console script: start fast, run, leave without tearing the interpreter down."""
     import gc
 
-    from tileiras.driver import startup
+    from tileiras.driver import shutdown, startup
 
     gc.disable()  # a short-lived process; its modules are small
     code = INTERRUPTED
+    ended_by = 0
     try:
+        shutdown.hold_standard_files()
+        shutdown.tidy_up_when_killed()
         startup.prepare()
         code = main()
         startup.remember()
     except KeyboardInterrupt:
         pass
+    except shutdown.Killed as killed:
+        ended_by = killed.signal
     finally:
-        from tileiras.driver.shutdown import leave
-        leave(code)
+        shutdown.leave(code, ended_by)
 
 
-def _run(line: CommandLine, program: str) -> int:
-    from tileiras.driver.command_line import help_text
-
-    if line.flag("help"):
-        sys.stdout.write(help_text())
-        return 0
-    if line.flag("version"):
-        from tileiras.driver.version_text import version_text
-        sys.stdout.write(version_text())
+def _run(line: CommandLine) -> int:
+    for message in line.errors:
+        _say(message)
+    if line.action:
+        _print(_action_text(line.action))
         return 0
     if line.errors:
-        for message in line.errors:
-            _say(f"{os.path.basename(program)}: {message}")
         return UsageError.exit_code
-    if line.flag("list-versions"):
-        from tileiras.bytecode.version import SUPPORTED_VERSIONS
-        sys.stdout.write("".join(f"{version}\n" for version in SUPPORTED_VERSIONS))
-        return 0
-    if line.input is None:
-        sys.stdout.write(help_text())
-        raise UsageError("no input file provided")
+    if not line.input:
+        from tileiras.driver.help import help_text
+        from tileiras.driver.option_table import HELP_LIST
+        _say("error: no input file provided")
+        _print(help_text(HELP_LIST))
+        return UsageError.exit_code
     return _compile(line)
+
+
+def _action_text(action: str) -> str:
+    from tileiras.driver.option_table import LIST_VERSIONS, VERSION
+
+    if action == VERSION:
+        from tileiras.driver.version_text import version_text
+        return version_text()
+    if action == LIST_VERSIONS:
+        from tileiras.bytecode.version import SUPPORTED_VERSIONS
+        return "".join(f"{version}\n" for version in SUPPORTED_VERSIONS)
+    from tileiras.driver.help import help_text
+    return help_text(action)
+
+
+def _print(text: str) -> None:
+    """What was asked for goes to standard output. Raises UsageError where it can't."""
+    from tileiras.driver.output import write_text
+
+    try:
+        write_text(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _silence_stdout()
+        raise UsageError(f"unable to write to standard output: {error.strerror}") from None
 
 
 def _compile(line: CommandLine) -> int:
     from tileiras.driver.output import STDOUT, read_input, write_output
 
     emit = line.text("emit", "cubin")
-    gpu_name, opt_level = line.text("gpu-name"), line.values.get("opt-level", DEFAULT_OPT_LEVEL)
-    _start_worker(emit, gpu_name, opt_level)
-    bytecode = read_input(line.input or "")
+    gpu_name = line.text("gpu-name")
+    _start_worker(emit, gpu_name, line.number("opt-level", DEFAULT_OPT_LEVEL))
+    bytecode = read_input(line.input)
     check_magic(bytecode)
+    _check_version(bytecode)
     if not gpu_name:
         raise ConfigError("no GPU target; use --gpu-name=sm_XX")
     options = _options(line)
     options.validate()
+    _refuse_what_is_not_here(line, options, bytecode)
     output = line.text("output-file", DEFAULT_OUTPUT if emit == "cubin" else STDOUT)
-    data, entries = _produce(bytecode, options)
-    write_output(output, data)
-    if options.remarks is not None:
-        _write_remarks(line, options, entries, output)
+    remarks_file = _reserve_remarks(line, options, bytecode)
+    try:
+        data, entries = _produce(bytecode, options, warn=not line.flag("w"))
+        remarks = _remarks(line, options, entries)
+        if remarks_file is not None:
+            remarks_file.write(remarks.encode(errors="surrogateescape"))
+        elif output != STDOUT and remarks:
+            write_output(STDOUT, remarks.encode(errors="surrogateescape"))
+        write_output(output, data)
+        if remarks_file is None and output == STDOUT and remarks:
+            _say(remarks.rstrip("\n"))
+    finally:
+        if remarks_file is not None:
+            remarks_file.close()
     if options.timing is not None:
         _print_timings(options.timing)
     return 0
 
 
-def _start_worker(emit: str, gpu_name: str, opt_level: object) -> None:
+def _refuse_what_is_not_here(line: CommandLine, options: CompileOptions, bytecode: bytes) -> None:
+    if line.text("apply-controls"):
+        raise ConfigError("--apply-controls is not supported on this platform")
+    if "l" in line.values:
+        from tileiras.compiler import read_module
+        read_module(bytecode, options)
+        if not line.text("preview"):
+            raise TileirasError("libraries require the 'simt' preview feature")
+        raise TileirasError("tile libraries are not supported")
+
+
+def _start_worker(emit: str, gpu_name: str, opt_level: int) -> None:
     """Start LLVM's process before the compiler itself is imported, so that both load side by side."""
     from tileiras.machine.targets import TARGETS
 
@@ -121,7 +173,7 @@ def _start_worker(emit: str, gpu_name: str, opt_level: object) -> None:
     if emit in ("cubin", "ptx") and target is not None and opt_level in (0, 1, 2, 3):
         from tileiras.codegen import client
         try:
-            client.start(target.llvm_cpu, target.llvm_features, int(str(opt_level)))
+            client.start(target.llvm_cpu, target.llvm_features, opt_level)
         except CompileError:
             pass  # said again where it matters
 
@@ -130,7 +182,16 @@ def check_magic(bytecode: bytes) -> None:
     """Raise BytecodeError for what can't be a Tile IR bytecode file, without importing the reader."""
     if not bytecode.startswith(BYTECODE_MAGIC):
         hint = " (it looks like MLIR bytecode instead)" if bytecode.startswith(MLIR_MAGIC) else ""
-        raise BytecodeError(f"input does not correspond to Tile IR bytecode{hint}")
+        raise BytecodeError(f"{_NOT_BYTECODE}{hint}")
+
+
+def _check_version(bytecode: bytes) -> None:
+    """Raise BytecodeError for a version that isn't known: said before anything else about the file or the options."""
+    from tileiras.bytecode.version import DEVELOPMENT_VERSIONS, SUPPORTED_VERSIONS
+
+    version = bytecode[len(BYTECODE_MAGIC):len(BYTECODE_MAGIC) + 2]
+    if len(version) == 2 and not any(known[:2] == tuple(version) for known in SUPPORTED_VERSIONS + DEVELOPMENT_VERSIONS):
+        raise BytecodeError(f"{_UNKNOWN_VERSION}: {version[0]}.{version[1]}")
 
 
 def _options(line: CommandLine) -> CompileOptions:
@@ -140,13 +201,20 @@ def _options(line: CommandLine) -> CompileOptions:
     print_after = tuple(name for name in line.text("print-ir-after").split(",") if name)
     if line.flag("print-ir-after-all"):
         print_after = (ALL_PASSES,)
-    level = line.values.get("opt-level", DEFAULT_OPT_LEVEL)
     return CompileOptions(
-        target=find_target(line.text("gpu-name")), opt_level=level if isinstance(level, int) else DEFAULT_OPT_LEVEL,
-        lineinfo=line.flag("lineinfo"), device_debug=line.flag("device-debug"),
+        target=find_target(line.text("gpu-name")), opt_level=line.number("opt-level", DEFAULT_OPT_LEVEL),
+        lineinfo=line.flag("lineinfo") or line.flag("generate-line-info"), device_debug=line.flag("device-debug"),
         sanitize=line.text("sanitize") or None, emit=line.text("emit", "cubin"), print_after=print_after,
-        verify_each=line.flag("verify-each"),
+        verify_each=line.flag("verify-each"), ptxas_flags=_ptxas_flags(line),
         timing=[] if line.flag("pass-timing") else None, print_sink=_say, remarks=[] if _asks_for_remarks(line) else None)
+
+
+def _ptxas_flags(line: CommandLine) -> tuple[str, ...]:
+    """Options that ptxas has too."""
+    from tileiras.driver.option_table import PTXAS_FLAGS
+
+    return tuple(flag.format(line.values[name]) for name, flags in PTXAS_FLAGS.items()
+                 if name in line.values and line.values[name] is not False for flag in flags)
 
 
 def _asks_for_remarks(line: CommandLine) -> bool:
@@ -154,37 +222,50 @@ def _asks_for_remarks(line: CommandLine) -> bool:
                for name, value in line.values.items())
 
 
-def _produce(bytecode: bytes, options: CompileOptions) -> tuple[bytes, tuple[Entry, ...]]:
+def _produce(bytecode: bytes, options: CompileOptions, *, warn: bool) -> tuple[bytes, tuple[Entry, ...]]:
     """What is written, and the compiled kernels if it came to that."""
     from tileiras.compiler import compile_module, stage_text
     from tileiras.driver.options import DIALECT_STAGES
 
     if options.emit in DIALECT_STAGES:
-        return stage_text(bytecode, options, options.emit).encode(), ()
+        return stage_text(bytecode, options, options.emit).encode(errors="surrogateescape"), ()
     module = compile_module(bytecode, options)
-    for warning in module.warnings:
+    for warning in module.warnings if warn else ():
         _say(warning)
     if options.emit == "cubin":
         return module.cubin, module.entries
-    return (module.ptx if options.emit == "ptx" else module.llvm).encode(), ()
+    return (module.ptx if options.emit == "ptx" else module.llvm).encode(errors="surrogateescape"), ()
 
 
-def _write_remarks(line: CommandLine, options: CompileOptions, entries: tuple[Entry, ...], output: str) -> None:
-    """The remarks asked for: in a YAML file (written even without remarks: frontends read it back), or on standard
-    output, unless that is where the cubin goes."""
-    from tileiras.driver.output import STDOUT, write_output
-    from tileiras.driver.remarks import DEFAULT_FILE, as_text, as_yaml, resource_remarks, wanted
+def _reserve_remarks(line: CommandLine, options: CompileOptions, bytecode: bytes) -> Reservation | None:
+    """The file of `--remark-format=yaml`, opened before compiling; None where remarks go to standard output.
 
-    told = options.remarks or []
-    remarks = [remark for remark in [*told, *resource_remarks(entries, told)] if wanted(line, remark)]
-    if line.text("remark-format") == "yaml":
-        write_output(line.text("remarks-output-file", DEFAULT_FILE), as_yaml(remarks).encode(errors="surrogateescape"))
-    else:
-        text = as_text(remarks)
-        if output != STDOUT:
-            write_output(STDOUT, text.encode(errors="surrogateescape"))
-        elif text:
-            _say(text.rstrip("\n"))
+    It is written even without remarks: frontends read it back. Raises InputError, unless the input is malformed: then
+    that is said.
+    """
+    from tileiras.driver.output import Reservation
+    from tileiras.driver.remarks import DEFAULT_FILE
+
+    if options.remarks is None or line.text("remark-format") != "yaml":
+        return None
+    path = line.text("remarks-output-file") or DEFAULT_FILE
+    try:
+        return Reservation(path)
+    except OSError as error:
+        from tileiras.compiler import read_module
+        read_module(bytecode, options)
+        _say(f"Error opening remark output file '{path}': {error.strerror}")
+        raise InputError("failed to enable optimization remarks") from None
+
+
+def _remarks(line: CommandLine, options: CompileOptions, entries: tuple[Entry, ...]) -> str:
+    """The remarks asked for, as the text that is written."""
+    if options.remarks is None:
+        return ""
+    from tileiras.driver.remarks import as_text, as_yaml, resource_remarks, wanted
+
+    remarks = [remark for remark in [*options.remarks, *resource_remarks(entries, options.remarks)] if wanted(line, remark)]
+    return as_yaml(remarks) if line.text("remark-format") == "yaml" else as_text(remarks)
 
 
 def _print_timings(timings: list[tuple[str, float]]) -> None:
@@ -197,6 +278,8 @@ def _print_timings(timings: list[tuple[str, float]]) -> None:
 
 def _report(error: TileirasError) -> None:
     _say(error.render())
+    if isinstance(error, BytecodeError) and not error.message.startswith((_NOT_BYTECODE, _UNKNOWN_VERSION)):
+        _say(f"error: {_NOT_BYTECODE}")
     if isinstance(error, CompileError):
         _say("error: failed to compile Tile IR program")
 
@@ -212,6 +295,8 @@ def _report_internal(error: Exception) -> None:
 
 
 def _say(text: str) -> None:
+    if sys.stderr is None:
+        return
     try:
         sys.stderr.write(text if text.endswith("\n") else f"{text}\n")
     except UnicodeEncodeError:

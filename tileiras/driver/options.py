@@ -30,6 +30,7 @@ class CompileOptions:
 
     `print_after` names passes to print the module after (`("*",)`: all) and `print_sink` is what prints. `timing`,
     where there is one, collects (pass or phase, seconds); `remarks`, where there is one, what passes have to tell.
+    `ptxas_flags` are options that ptxas gets besides its own.
     """
 
     target: Target
@@ -43,11 +44,12 @@ class CompileOptions:
     timing: list[tuple[str, float]] | None = None
     print_sink: Callable[[str], None] | None = None
     remarks: list[Remark] | None = None
+    ptxas_flags: tuple[str, ...] = ()
 
     def validate(self) -> None:
         """Raise ConfigError for a combination that doesn't exist, in the documented order."""
         self.target = find_target(self.target)
-        if isinstance(self.opt_level, bool) or self.opt_level not in OPT_LEVELS:
+        if type(self.opt_level) is not int or self.opt_level not in OPT_LEVELS:
             raise ConfigError(f"invalid optimization level: {self.opt_level}")
         if self.device_debug and self.opt_level:
             raise ConfigError("optimized debugging is currently not supported, change the optimization level to 0 "
