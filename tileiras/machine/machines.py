@@ -105,7 +105,7 @@ def machine_of(name: str | int) -> Machine:
     if isinstance(name, int):
         return MACHINES[DEFAULT[max((n for n in DEFAULT if n <= name), default=75)]]
     wanted = name.lower().replace(" ", "").replace("_", "").replace("-", "")
-    if wanted.startswith("sm") and wanted[2:].rstrip("af").isdigit():
+    if wanted.startswith("sm") and wanted[2:].rstrip("af").isdecimal():
         return machine_of(int(wanted[2:].rstrip("af")))
     for machine in MACHINES.values():
         own = machine.name.lower().replace(" ", "")

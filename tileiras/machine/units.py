@@ -29,7 +29,6 @@ class Generation:
     hfma_interval: int
     fp64_interval: int
     ex2_interval: int
-    i2f_on_alu: bool
     lsu_interval: int
     smem_bytes: int
     """A cycle through the shared-memory port of the SM."""
@@ -43,14 +42,14 @@ def _rates(f16: float, tf32: float = 0, int8: float = 0, fp8: float = 0, fp4: fl
 
 GENERATIONS: dict[int, Generation] = {g.sm: g for g in (
     # FMA ports and intervals: PX. fp64: CPG. ex2: QR for 103. Matrix rates: WP; 90: SD and LUO (6 cycles a 16816).
-    Generation(75, 1, 1, 2, 2, 64, 8, False, 4, 64, _rates(512, int8=1024)),
-    Generation(80, 1, 1, 2, 2, 4, 8, False, 4, 128, _rates(1024, 512, 2048, fp64=64)),
-    Generation(86, 2, 1, 2, 2, 64, 8, True, 4, 128, _rates(512, 256, 1024)),
-    Generation(89, 2, 1, 2, 2, 64, 8, True, 4, 128, _rates(512, 256, 1024, 1024)),
-    Generation(90, 2, 1, 2, 2, 2, 8, True, 4, 128, _rates(4096 * 2 / 6, 2048 * 2 / 6, 8192 * 2 / 6, 4096 * 2 / 6, fp64=128)),
-    Generation(100, 2, 1, 2, 2, 2, 8, True, 4, 128, _rates(1024, 512, 2048, 1024, fp64=64)),
-    Generation(103, 2, 1, 2, 2, 64, 4, True, 4, 128, _rates(1024, 512, 256, 1024)),
-    Generation(120, 2, 2, 2, 2, 64, 8, True, 4, 128, _rates(512, 256, 1024, 1024, 2048)),
+    Generation(75, 1, 1, 2, 2, 64, 8, 4, 64, _rates(512, int8=1024)),
+    Generation(80, 1, 1, 2, 2, 4, 8, 4, 128, _rates(1024, 512, 2048, fp64=64)),
+    Generation(86, 2, 1, 2, 2, 64, 8, 4, 128, _rates(512, 256, 1024)),
+    Generation(89, 2, 1, 2, 2, 64, 8, 4, 128, _rates(512, 256, 1024, 1024)),
+    Generation(90, 2, 1, 2, 2, 2, 8, 4, 128, _rates(4096 * 2 / 6, 2048 * 2 / 6, 8192 * 2 / 6, 4096 * 2 / 6, fp64=128)),
+    Generation(100, 2, 1, 2, 2, 2, 8, 4, 128, _rates(1024, 512, 2048, 1024, fp64=64)),
+    Generation(103, 2, 1, 2, 2, 64, 4, 4, 128, _rates(1024, 512, 256, 1024)),
+    Generation(120, 2, 2, 2, 2, 64, 8, 4, 128, _rates(512, 256, 1024, 1024, 2048)),
 )}
 
 

@@ -7,8 +7,7 @@ threads, and a group takes as many passes as its busiest bank has different word
 
 The estimate is a roofline: for each unit, work divided by what all SMs in use do in a cycle; the slowest unit is the
 kernel's least time. Latencies, dependences and caches aren't in it, so it is a lower bound that tells which unit limits.
-Figures are the published ones: threads a cycle and SM of CUDA's arithmetic throughput table, tensor cores' dense f16 rate,
-memory bandwidth over the clock.
+Figures are those of `tileiras/machine`.
 """
 from __future__ import annotations
 
@@ -17,34 +16,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tileiras.machine.machines import Machine, machine_of
+from tileiras.machine.throughput import throughput
+
 SAMPLES, WARPS = 4, 64
 BANKS = 32
 SECTOR_BYTES = 32
 
 
-@dataclass(frozen=True)
-class Machine:
-    """An SM generation. `pipes`: thread-instructions a cycle and SM; `flops`: of tensor cores, f16, a cycle and SM;
-    `memory`: bytes a cycle from DRAM for the whole chip; `clock` in GHz."""
-    name: str
-    sms: int
-    clock: float
-    flops: int
-    memory: float
-    pipes: dict[str, float]
-
-
-def _pipes(fp32: int, int32: int, fp64: float) -> dict[str, float]:
-    return {"fp32": fp32, "int32": int32, "fp64": fp64, "special": 16, "memory": 32, "control": 64, "issue": 128}
-
-
-MACHINES = {
-    80: Machine("A100", 108, 1.41, 2048, 1555 / 1.41, _pipes(64, 64, 32)),
-    89: Machine("RTX 4090", 128, 2.52, 1024, 1008 / 2.52, _pipes(128, 64, 2)),
-    90: Machine("H100", 132, 1.755, 4096, 3350 / 1.755, _pipes(128, 64, 64)),
-    100: Machine("B200", 148, 1.85, 8192, 8000 / 1.85, _pipes(128, 128, 64)),
-    120: Machine("RTX 5090", 170, 2.41, 1024, 1792 / 2.41, _pipes(128, 128, 2)),
-}
 _SPECIAL = {"ex2", "lg2", "sin", "cos", "rcp", "rsqrt", "sqrt", "tanh", "cvt", "popc", "brev", "bfind", "redux"}
 _MEMORY = {"ld", "st", "atom", "red", "ldmatrix", "stmatrix", "cp", "ldu", "shfl", "mbarrier"}
 _INTEGER = {"and", "or", "xor", "not", "shl", "shr", "shf", "lop3", "bfe", "bfi", "prmt", "mad", "mul24", "mad24", "dp4a",
@@ -53,11 +32,10 @@ _TENSOR = {"mma": 32, "wmma": 32, "wgmma": 128}
 _SHAPE = re.compile(r"\.m(\d+)n(\d+)k(\d+)")
 
 
-def machine_of(target: str) -> Machine:
-    """The machine of a `.target`: the newest one that isn't newer."""
+def machine_for(target: str) -> Machine:
+    """The machine that stands for a `.target`."""
     found = re.match(r"sm_(\d+)", target)
-    number = int(found[1]) if found else 90
-    return MACHINES[max((n for n in MACHINES if n <= number), default=80)]
+    return machine_of(int(found[1]) if found else 90)
 
 
 @dataclass
@@ -168,10 +146,10 @@ def tensor_flops(module, blocks, hits) -> int:
     return total
 
 
-def estimate(target: str, kinds: dict[str, int], moved: dict[str, int], flops: int, ctas: int) -> Estimate:
-    """The least time of a kernel on its target's machine."""
-    m = machine_of(target)
-    sms = max(min(m.sms, ctas), 1)
+def estimate(machine: Machine, kinds: dict[str, int], moved: dict[str, int], flops: int, ctas: int) -> Estimate:
+    """The least time of a kernel on a machine."""
+    able = throughput(machine)
+    sms = max(min(machine.sms, ctas), 1)
     work: dict[str, float] = {}
     for kind, n in kinds.items():
         pipe = ("special" if kind in _SPECIAL else "memory" if kind in _MEMORY else "int32" if kind in _INTEGER else
@@ -179,15 +157,15 @@ def estimate(target: str, kinds: dict[str, int], moved: dict[str, int], flops: i
         if pipe:
             work[pipe] = work.get(pipe, 0) + n
     work["issue"] = sum(kinds.values())
-    units = {pipe: n / m.pipes[pipe] / sms for pipe, n in work.items() if n}
+    units = {pipe: n / able.threads[pipe] / sms for pipe, n in work.items() if n}
     if flops:
-        units["tensor"] = flops / m.flops / sms
+        units["tensor"] = flops / able.flops / sms
     shared = moved.get("shared read", 0) + moved.get("shared write", 0)
     if shared:
         units["shared memory"] = shared / 128 / sms
     far = moved.get("global read", 0) + moved.get("global write", 0)
     if far:
-        units["DRAM"] = far / m.memory
+        units["DRAM"] = far / able.dram
     limit = max(units, key=lambda u: units[u], default="")
     cycles = units.get(limit, 0.0)
-    return Estimate(m.name, cycles, limit, cycles / (m.clock * 1e9), dict(sorted(units.items())))
+    return Estimate(machine.name, cycles, limit, cycles / machine.clock, dict(sorted(units.items())))

@@ -16,7 +16,7 @@ from tileiras.sim.copy.tensormap import MapArgument
 from tileiras.sim.core import heap
 from tileiras.sim.core.memory import GLOBAL_BASE, GlobalMemory
 from tileiras.sim.core.state import Batch
-from tileiras.sim.core.statistics import Estimate, Statistics, estimate, tensor_flops, total
+from tileiras.sim.core.statistics import Estimate, Statistics, estimate, machine_for, tensor_flops, total
 from tileiras.sim.errors import LaunchError, SimulationError
 from tileiras.sim.ptx import parser as ptx
 from tileiras.sim.run.engine import Engine
@@ -466,7 +466,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
                     report.instructions += n * (len(block_.run) + (block_.end[0] != "fall"))
                     for kind in block_.kinds:
                         report.kinds[kind] = report.kinds.get(kind, 0) + n
-            report.estimate = estimate(module.target, report.kinds, report.bytes, report.flops, launch.ctas)
+            report.estimate = estimate(machine_for(module.target), report.kinds, report.bytes, report.flops, launch.ctas)
     if refused:
         error = LaunchError(f"{refused} is a read-only array, and the kernel changes it")
         error.locate(kernel=entry.name)

@@ -165,6 +165,10 @@ class Replayed:
     l1_hits: int
     decoded: list[Decoded]
     events: list[Event]
+    ports: tuple[int, ...]
+    """How many each pipe has."""
+    width: int
+    """SMs that were replayed together."""
 
 
 class Replay:
@@ -221,7 +225,8 @@ class Replay:
             ingress_busy=mean(m.ingress.busy for m in memories), l2_busy=mean(m.l2.busy for m in memories),
             dram_busy=mean(m.dram.busy for m in memories), ingress_bytes=mean(m.ingress.moved for m in memories),
             dram_bytes=mean(m.dram.moved for m in memories), sectors=sum(m.sectors for m in memories),
-            l1_hits=sum(m.l1_hits for m in memories), decoded=list(self.decoded.values()), events=self.events)
+            l1_hits=sum(m.l1_hits for m in memories), decoded=list(self.decoded.values()), events=self.events,
+            ports=units.ports(self.machine.sm), width=n)
 
     def _launch(self, slot: int, at: float) -> None:
         if self.next >= len(self.queue):
@@ -444,7 +449,9 @@ class Replay:
         if payload.is_store:
             read = memory.store(at, payload.sectors, shift)
             if d.read is None and read > at + READ_LATENCY + self.latency.l2:
-                return read                 # the queue in front of the unit is full
+                d.lose(Reason.PIPE, read - at)          # the queue in front of the unit is full
+                warp.last = read
+                return read + d.stall
             return self._hold(warp, d, read, read, Reason.GLOBAL)
         end = memory.load(at, payload.sectors, shift, d.cached and not payload.to_shared)
         resume = self._behind_port(warp, d, at, memory)

@@ -1,0 +1,193 @@
+"""How long does a kernel take on a named machine? Sampled CTAs are replayed on one SM, and the rest is extrapolated.
+
+One SM gets the CTAs that the grid has for it, drawn from the samples in their proportions; it holds as many at a time as
+registers, shared memory and warps allow. When the SM's CTAs are more than a few rounds of those, the time of one more, in the
+steady state, stands for each that wasn't replayed.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from tileiras.machine import units
+from tileiras.machine.latencies import LAUNCH_SECONDS
+from tileiras.machine.machines import Machine, machine_of
+from tileiras.sim.core.statistics import estimate
+from tileiras.sim.run.launch import simulate
+from tileiras.sim.timing import streams
+from tileiras.sim.timing.decoded import REASON_NAMES
+from tileiras.sim.timing.errors import NotTimed
+from tileiras.sim.timing.lines import places
+from tileiras.sim.timing.occupancy import occupancy
+from tileiras.sim.timing.prediction import BOUND_SHARE, Prediction, Stall
+from tileiras.sim.timing.replay import Replay, ReplayDeadlock, Replayed, ReplayLimit
+from tileiras.sim.timing.sharing import argument_bytes, sharing
+from tileiras.sim.timing.stream import CtaStreams, KernelStreams
+
+STEPS = 1_200_000
+"""Warp instructions that a replay aims at: some two seconds."""
+ROUNDS = 4
+"""Rounds of resident CTAs that show the steady state."""
+MOST_STALLS = 200
+ESTIMATE_SAMPLE = 4
+
+
+def predict(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, machine: str | int = "", *, cluster=None,
+            dynamic_shared: int = 0, warm: bool = False, timeline: bool = False) -> Prediction:
+    """How long a launch takes. `machine`: its name ("H100"), else the one that stands for the cubin's SM. `warm`: data lie in L2
+    from a launch before, as far as they fit. Arrays among `args` may change.
+
+    Raises LookupError for an unknown machine, NoDisassembler, NotTimed where the cubin has no line table, and a SimulationError
+    where the kernel faults. A kernel that can't be joined to its machine code gets an estimate, marked as such."""
+    found = streams.streams_of(ptx, cubin, kernel, grid, args, cluster=cluster, dynamic_shared=dynamic_shared)
+    chosen = machine_of(machine or found.sm)
+    check_machine(chosen, found.sm)
+    if found.is_joined:
+        try:
+            return predict_streams(found, chosen, argument_bytes(args), ptx, warm=warm, timeline=timeline)
+        except (ReplayDeadlock, ReplayLimit) as problem:
+            end = "a deadlock" if isinstance(problem, ReplayDeadlock) else "a limit"
+            reason = f"the replay of its machine code ends in {end}: {problem}"
+    else:
+        reason = found.reason
+    return _estimate(ptx, found, chosen, args, reason, cluster, dynamic_shared)
+
+
+def check_machine(machine: Machine, sm: int) -> None:
+    """Code of an SM runs on machines of its own generation."""
+    if machine.sm // 10 != sm // 10 or machine.sm < sm:
+        raise LookupError(f"code for sm_{sm} doesn't run on {machine.name}, which is sm_{machine.sm}")
+
+
+def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: str = "", *, warm: bool = False,
+                    timeline: bool = False, steps: int = STEPS) -> Prediction:
+    """The same from streams. `memory`: bytes that the launch can touch. Raises ReplayDeadlock, ReplayLimit."""
+    x, y, z = found.grid
+    width = max(found.cluster[0] * found.cluster[1] * found.cluster[2], 1)
+    total = x * y * z
+    launched = max(total // width, 1)
+    groups = max(machine.sms // width, 1)
+    leaders = [c for c in found.ctas if c.rank == 0] or list(found.ctas)
+    if not leaders:
+        raise NotTimed(f"no CTA of {found.kernel} was run")
+    first = leaders[0]
+    for_sm = -(-launched // groups)
+    held = occupancy(machine, first.threads, first.registers, first.shared_bytes, for_sm)
+    active = min(machine.sms, max(round(total / for_sm), 1))
+    shared = sharing(machine, found.ctas, total, active, held.ctas, memory, warm)
+    order = _order(leaders)
+    length = _length(order, for_sm, held.ctas, steps)
+    engine = Replay(machine, shared, held.ctas, held.ctas * first.shared_bytes, timeline=timeline)
+    replayed = engine.run(islice(_cycle(order), length))
+    steady, cycles = _extrapolate(replayed, for_sm, length, held.ctas)
+    prediction = Prediction(
+        found.kernel, machine.name, found.grid, cycles, cycles / machine.sustained_clock, LAUNCH_SECONDS, {}, "", False,
+        occupancy=held, waves=launched / (groups * held.ctas), residual=found.joined.residual, share_searched=found.joined.share_searched,
+        events=replayed.events, clock=machine.sustained_clock)
+    prediction.shares = _shares(replayed)
+    busiest = max(prediction.shares, key=lambda u: prediction.shares[u])
+    prediction.bound = busiest if prediction.shares[busiest] >= BOUND_SHARE else "latency"
+    prediction.tail = max(0.0, 1 - launched / (groups * for_sm))
+    prediction.stalls = _stalls(replayed, ptx)
+    prediction.counts = _counts(replayed, total / (length * width))
+    prediction.replayed = f"replayed {length} of {for_sm} CTAs of an SM ({replayed.instructions:,} warp instructions)"
+    if length < for_sm:
+        prediction.replayed += f", the others at {steady:,.0f} cycles each"
+    prediction.notes = list(found.notes)
+    if shared.dram_share < 0.999:
+        prediction.notes.append(f"{1 - shared.dram_share:.0%} of first reads come from L2, since other SMs read the same")
+    return prediction
+
+
+def _order(leaders: list[CtaStreams]) -> list[CtaStreams]:
+    """Samples in the proportions of what they stand for, spread evenly."""
+    total = sum(c.count for c in leaders)
+    if len({c.count for c in leaders}) == 1:
+        return list(leaders)
+    least = max(min(c.count for c in leaders), total / (4 * len(leaders)))
+    order: list[tuple[float, int, CtaStreams]] = []
+    for i, c in enumerate(leaders):
+        times = max(round(c.count / least), 0)
+        order += [((k + 0.5) / times, i, c) for k in range(times)]
+    return [c for _, _, c in sorted(order, key=lambda entry: entry[:2])] or list(leaders)
+
+
+def _cycle(order: list[CtaStreams]):
+    while True:
+        yield from order
+
+
+def _steps(cta: CtaStreams) -> int:
+    return sum(len(w.steps) for c in (cta.peers or (cta,)) for w in c.warps)
+
+
+def _length(order: list[CtaStreams], for_sm: int, resident: int, steps: int) -> int:
+    """How many CTAs are replayed: all that the SM has, or enough for the steady state, or what the budget allows."""
+    mean = max(sum(_steps(c) for c in order) / len(order), 1)
+    wanted = max(ROUNDS * resident, len(order) if len(order) * mean < steps else 0)
+    affordable = max(int(steps / mean), resident + 1)
+    return min(for_sm, wanted, affordable)
+
+
+def _extrapolate(replayed: Replayed, for_sm: int, length: int, resident: int) -> tuple[float, float]:
+    """(cycles of one more CTA in the steady state, of all)."""
+    if length >= for_sm:
+        return 0.0, replayed.cycles
+    ends = sorted(replayed.ends)
+    settled = min(resident, len(ends) - 1) if len(ends) > resident else 0
+    if len(ends) - 1 > settled:
+        steady = (ends[-1] - ends[settled - 1 if settled else 0]) / (len(ends) - (settled or 1))
+    else:
+        steady = ends[-1] / len(ends)
+    return steady, replayed.cycles + (for_sm - length) * steady
+
+
+def _shares(r: Replayed) -> dict[str, float]:
+    cycles = max(r.cycles, 1.0)
+    partitions = units.PARTITIONS
+    busy = {name: r.pipe_busy[p] / partitions for p, name in enumerate(units.PIPE_NAMES)}
+    found = {"issue": r.instructions / partitions / max(r.width, 1)}
+    found |= {name: busy[name] for name in ("FMA", "ALU", "FP16", "XU", "FP64", "LSU")}
+    for name, ports in (("FMA", r.ports[units.FMA]), ("ALU", r.ports[units.ALU]), ("FP16", r.ports[units.FP16])):
+        found[name] /= ports
+    found |= {"shared port": r.port_busy, "tensor": r.tensor_busy, "SM ingress": r.ingress_busy, "L2": r.l2_busy,
+              "DRAM": r.dram_busy}
+    return {name: min(value / cycles, 1.0) for name, value in found.items()}
+
+
+def _stalls(replayed: Replayed, ptx: str) -> list[Stall]:
+    where = places(ptx) if ptx else {}
+    found = []
+    everything = sum(sum(d.lost.values()) for d in replayed.decoded) or 1.0
+    for d in replayed.decoded:
+        line = d.instruction.ptx_line
+        place = where.get(line)
+        for reason, cycles in d.lost.items():
+            found.append(Stall(line, place.source if place else "", place.loop if place else 0, d.instruction.opcode,
+                               REASON_NAMES[reason], cycles, cycles / everything))
+    found.sort(key=lambda s: (-s.cycles, s.ptx_line, s.opcode, s.reason))
+    return found[:MOST_STALLS]
+
+
+def _counts(r: Replayed, scale: float) -> dict[str, float]:
+    spills = sum(d.issued for d in r.decoded if d.base in ("LDL", "STL"))
+    return {"warp instructions": r.instructions * scale, "sectors": r.sectors * scale, "L1 hits": r.l1_hits * scale,
+            "DRAM bytes": r.dram_bytes * scale * r.width, "ingress bytes": r.ingress_bytes * scale * r.width,
+            "shared passes": r.port_busy * scale * r.width, "spills": spills * scale}
+
+
+def _estimate(ptx: str, found: KernelStreams, machine: Machine, args: Sequence, reason: str, cluster,
+              dynamic_shared: int) -> Prediction:
+    """The least time from the work of a few CTAs, for a kernel that can't be replayed."""
+    x, y, z = found.grid
+    total = x * y * z
+    width = max(found.cluster[0] * found.cluster[1] * found.cluster[2], 1)
+    chosen = sorted(streams.sampled((x, y, z), width, ESTIMATE_SAMPLE))
+    report = simulate(ptx, found.kernel, found.grid, args, cluster=cluster, dynamic_shared=dynamic_shared, races=False, only=chosen)
+    scale = total / max(len(chosen) * width, 1)
+    least = estimate(machine, {k: round(n * scale) for k, n in report.kinds.items()},
+                     {k: round(n * scale) for k, n in report.bytes.items()}, round(report.flops * scale), total)
+    shares = {unit: cycles / least.cycles for unit, cycles in least.units.items()} if least.cycles else {}
+    return Prediction(
+        found.kernel, machine.name, found.grid, least.cycles, least.seconds, LAUNCH_SECONDS, shares, least.limit, True, reason,
+        residual=found.joined.residual, share_searched=found.joined.share_searched, notes=list(found.notes), clock=machine.clock)

@@ -1,0 +1,60 @@
+"""Which part of what a CTA reads comes from DRAM, and which from L2 because other CTAs read it too?
+
+An estimate from the sampled CTAs: what all CTAs ask for together, against the memory that the launch has at all. Where that fits
+in L2, every byte comes from DRAM once. Where it doesn't, CTAs that run at the same time still share: in a product each reads a
+panel of a row and one of a column, and a wave of W CTAs, square as rasters make it, reads 1 / sqrt(W) of what it asks for.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+
+import numpy as np
+
+from tileiras.machine.machines import Machine
+from tileiras.sim.timing.memory import Sharing
+from tileiras.sim.timing.stream import SECTOR_BYTES, BulkCopy, CtaStreams, GlobalAccess
+
+L2_USABLE = 0.7
+"""Of the capacity, with what hashing and other data take."""
+RASTER = 1.2
+"""How much worse than square the CTAs of a wave lie."""
+REUSED = 1.5
+"""From so many reads of each byte on, CTAs are taken to share panels."""
+
+
+def read_sectors(cta: CtaStreams) -> set[int]:
+    """The sectors of global memory that a CTA reads."""
+    found: set[int] = set()
+    for warp in cta.warps:
+        for _, payload in warp.steps:
+            kind = type(payload)
+            if kind is GlobalAccess:
+                if not payload.is_store:                     # type: ignore[union-attr]
+                    found.update(payload.sectors)            # type: ignore[union-attr]
+            elif kind is BulkCopy and payload.direction in ("load", "prefetch"):     # type: ignore[union-attr]
+                found.update(payload.sectors)                # type: ignore[union-attr]
+    return found
+
+
+def argument_bytes(args: Iterable) -> int:
+    """Bytes of the launch's arrays."""
+    return sum(a.nbytes for a in args if isinstance(a, np.ndarray))
+
+
+def sharing(machine: Machine, ctas: Sequence[CtaStreams], total: int, active: int, resident: int, memory: int,
+            warm: bool = False) -> Sharing:
+    """How `total` CTAs share the chip, `active` SMs at a time with `resident` CTAs each, from samples; `memory`: bytes that the
+    launch can touch. `warm`: it lies in L2 from the launch before, as far as it fits."""
+    weight = sum(c.count for c in ctas)
+    mean = sum(len(read_sectors(c)) * c.count for c in ctas) / max(weight, 1) * SECTOR_BYTES
+    asked = mean * total
+    whole = min(float(memory), asked) if memory else asked
+    fits = whole <= L2_USABLE * machine.l2
+    if asked <= 0:
+        return Sharing(active, 1.0, False)
+    once = whole / asked
+    if fits or asked / whole < REUSED:
+        return Sharing(active, once, warm and fits)
+    wave = max(active * resident, 1)
+    return Sharing(active, min(1.0, max(once, RASTER / sqrt(wave))), False)
