@@ -11,7 +11,7 @@ WARP = 32
 REGISTER_GRANULE = 256
 """Registers are given to a warp by so many."""
 SHARED_GRANULE = {75: 256, 80: 128}
-NAMED_LIMITS = ("registers", "shared memory", "warps", "CTAs", "grid")
+NAMED_LIMITS = ("warps", "CTAs", "registers", "shared memory", "grid")
 
 
 @dataclass(frozen=True)

@@ -82,8 +82,8 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
     steady, cycles = _extrapolate(replayed, for_sm, length, held.ctas)
     prediction = Prediction(
         found.kernel, machine.name, found.grid, cycles, cycles / machine.sustained_clock, LAUNCH_SECONDS, {}, "", False,
-        occupancy=held, waves=launched / (groups * held.ctas), residual=found.joined.residual, share_searched=found.joined.share_searched,
-        events=replayed.events, clock=machine.sustained_clock)
+        occupancy=held, waves=launched / (groups * held.ctas), residual=found.joined.residual,
+        share_searched=found.joined.share_searched, events=replayed.events, clock=machine.sustained_clock)
     prediction.shares = _shares(replayed)
     busiest = max(prediction.shares, key=lambda u: prediction.shares[u])
     prediction.bound = busiest if prediction.shares[busiest] >= BOUND_SHARE else "latency"

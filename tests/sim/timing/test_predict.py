@@ -1,0 +1,216 @@
+"""predict(): kernels written in PTX, assembled by ptxas, and what must come out by arithmetic."""
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.sim.timing import streamkit as kit
+from tests.sim.timing.streamkit import step
+from tileiras.codegen import ptxas, toolchain
+from tileiras.machine.machines import machine_of
+from tileiras.sim.timing import predict
+from tileiras.sim.timing.errors import NotTimed
+from tileiras.sim.timing.lines import places
+from tileiras.sim.timing.occupancy import occupancy
+from tileiras.sim.timing.predictor import predict_streams
+from tileiras.sim.timing.stream import GlobalAccess, Joined, KernelStreams, SharedAccess
+
+NEEDED = pytest.mark.skipif(toolchain.find_tool("nvdisasm") is None or toolchain.find_tool("ptxas") is None,
+                            reason="needs ptxas and nvdisasm")
+THREADS = 256
+
+
+def assemble(ptx: str, lineinfo: bool = True, sm: str = "sm_90a") -> bytes:
+    return ptxas.assemble(ptx, ptxas.arguments(sm, 3, lineinfo=lineinfo)).cubin
+
+
+def copy_kernel(vector: int = 4) -> str:
+    """out[i] = in[i], four loads of 16 bytes a thread."""
+    text = [".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry copy(.param .u64 a, .param .u64 b)",
+            f".reqntid {THREADS}\n{{\n.reg .b64 %p, %q, %o;\n.reg .b32 %t, %c, %v<16>;", "ld.param.u64 %p, [a];",
+            "ld.param.u64 %q, [b];", "mov.u32 %t, %tid.x;", "mov.u32 %c, %ctaid.x;",
+            f"mad.lo.u32 %t, %c, {THREADS * vector}, %t;", "mul.wide.u32 %o, %t, 16;", "add.u64 %p, %p, %o;", "add.u64 %q, %q, %o;"]
+    for i in range(vector):
+        text.append(f"ld.global.v4.b32 {{%v{4 * i}, %v{4 * i + 1}, %v{4 * i + 2}, %v{4 * i + 3}}}, [%p+{16 * THREADS * i}];")
+    for i in range(vector):
+        text.append(f"st.global.v4.b32 [%q+{16 * THREADS * i}], {{%v{4 * i}, %v{4 * i + 1}, %v{4 * i + 2}, %v{4 * i + 3}}};")
+    return "\n".join([*text, "ret;\n}\n"])
+
+
+def shared_kernel(stride: int, rounds: int = 200) -> str:
+    """Each thread adds up words of shared memory, `stride` bytes from its neighbour's."""
+    return f""".version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry shared(.param .u64 out)
+.reqntid 128
+{{
+.reg .b64 %q, %o; .reg .b32 %t, %a, %v, %s, %i; .reg .pred %p; .shared .align 16 .b8 s[8192];
+ld.param.u64 %q, [out];
+mov.u32 %t, %tid.x;
+and.b32 %a, %t, 31;
+mul.lo.u32 %a, %a, {stride};
+mov.u32 %v, s;
+add.u32 %a, %a, %v;
+st.shared.u32 [%a], %t;
+bar.sync 0;
+mov.u32 %s, 0;
+mov.u32 %i, 0;
+LOOP:
+.pragma "nounroll";
+ld.volatile.shared.u32 %v, [%a];
+add.u32 %s, %s, %v;
+add.u32 %i, %i, 1;
+setp.lt.u32 %p, %i, {rounds};
+@%p bra LOOP;
+mul.wide.u32 %o, %t, 4;
+add.u64 %q, %q, %o;
+st.global.u32 [%q], %s;
+ret;
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def copied():
+    n = 4096
+    data = [np.zeros(n * THREADS * 16, np.uint32) for _ in range(2)]
+    ptx = copy_kernel()
+    return predict(ptx, assemble(ptx), "copy", (n,), data, "H100", timeline=True), n * THREADS * 64
+
+
+@NEEDED
+def test_a_copy_moves_what_streaming_kernels_reach(copied):
+    prediction, size = copied
+    assert not prediction.is_estimate and prediction.bound == "DRAM"
+    assert 2 * size / prediction.seconds == pytest.approx(3010e9, rel=0.08)
+    assert prediction.counts["DRAM bytes"] == pytest.approx(2 * size, rel=0.01)
+    assert prediction.occupancy is not None and prediction.occupancy.limit in ("warps", "registers")
+    assert prediction.residual == 0 and prediction.launch_seconds > 0
+
+
+@NEEDED
+def test_a_faster_memory_makes_a_copy_faster(copied):
+    prediction, _ = copied
+    ptx = copy_kernel()
+    data = [np.zeros(4096 * THREADS * 16, np.uint32) for _ in range(2)]
+    other = predict(ptx, assemble(ptx), "copy", (4096,), data, "H200")
+    # 3825 against 3010 GB/s
+    assert prediction.seconds / other.seconds == pytest.approx(3825 / 3010, rel=0.08)
+
+
+@NEEDED
+def test_the_timeline_is_a_chrome_trace(copied):
+    trace = json.loads(copied[0].timeline())
+    spans = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+    assert spans and all(e["dur"] >= 0 and e["ts"] >= 0 for e in spans)
+    named = {e["tid"] for e in trace["traceEvents"] if e["ph"] == "M"}
+    assert {e["tid"] for e in spans} <= named
+
+
+@NEEDED
+def test_text_and_record_say_the_same(copied):
+    prediction, _ = copied
+    record = json.loads(json.dumps(prediction.record()))
+    assert record["bound"] in prediction.text() and record["machine"] == "H100"
+    assert sum(record["stalls"].values()) == pytest.approx(1, abs=0.02)
+
+
+@NEEDED
+def test_planted_bank_conflicts_slow_a_kernel_by_their_passes():
+    plain, conflicting = shared_kernel(4), shared_kernel(128)
+    out = [np.zeros(128, np.uint32)]
+    found = [predict(p, assemble(p), "shared", (132,), out, "H100") for p in (plain, conflicting)]
+    # 31 more passes an access of each of four warps
+    assert found[1].cycles - found[0].cycles == pytest.approx(200 * 31 * 4, rel=0.1)
+    assert found[1].bound == "shared port" and found[0].bound == "latency"
+    assert next(iter(found[1].by("loop"))) == plain.splitlines().index("LOOP:") + 1
+
+
+@NEEDED
+def test_a_kernel_that_ptxas_unrolled_gets_an_estimate_marked_as_such():
+    unrolled = shared_kernel(4).replace('.pragma "nounroll";\n', "")
+    found = predict(unrolled, assemble(unrolled), "shared", (132,), [np.zeros(128, np.uint32)], "H100")
+    joined = predict(shared_kernel(4), assemble(shared_kernel(4)), "shared", (132,), [np.zeros(128, np.uint32)], "H100")
+    assert found.is_estimate and "anchors" in found.reason and "estimate" in found.text()
+    assert 0 < found.cycles < joined.cycles and not joined.is_estimate
+
+
+@NEEDED
+def test_predictions_are_the_same_each_time():
+    ptx = shared_kernel(8, 20)
+    one, two = (predict(ptx, assemble(ptx), "shared", (500,), [np.zeros(128, np.uint32)], "H100") for _ in range(2))
+    assert one.record() == two.record()
+
+
+@NEEDED
+def test_a_cubin_without_lines_is_refused_with_the_option():
+    ptx = copy_kernel()
+    with pytest.raises(NotTimed, match="lineinfo"):
+        predict(ptx, assemble(ptx, lineinfo=False), "copy", (4,), [np.zeros(1 << 16, np.uint32)] * 2, "H100")
+
+
+@NEEDED
+def test_a_machine_of_another_generation_is_refused():
+    ptx = copy_kernel()
+    with pytest.raises(LookupError, match="sm_90 doesn't run on B200"):
+        predict(ptx, assemble(ptx), "copy", (4,), [np.zeros(1 << 16, np.uint32)] * 2, "B200")
+
+
+# ---- occupancy, by hand from the programming guide's limits
+
+@pytest.mark.parametrize("machine,threads,registers,shared,ctas,limit", [
+    ("H100", 128, 32, 1024, 16, "warps"), ("H100", 256, 128, 1024, 2, "registers"), ("H100", 256, 96, 100 * 1024, 2, "registers"),
+    ("H100", 128, 64, 100 * 1024, 2, "shared memory"), ("A100", 128, 255, 113 * 1024, 1, "shared memory"),
+    ("RTX 5090", 1024, 32, 1024, 1, "warps"), ("H100", 32, 16, 0, 32, "CTAs"), ("T4", 128, 40, 0, 8, "warps")])
+def test_occupancy(machine, threads, registers, shared, ctas, limit):
+    found = occupancy(machine_of(machine), threads, registers, shared, 1000)
+    assert (found.ctas, found.limit) == (ctas, limit)
+
+
+def test_a_small_grid_limits_what_is_resident():
+    assert occupancy(machine_of("H100"), 128, 32, 1024, 2).limit == "grid"
+
+
+# ---- waves
+
+def many(count: int, body: list, threads: int = 128, shared: int = 0) -> KernelStreams:
+    one = kit.cta([body] * (threads // 32), shared=shared)
+    object.__setattr__(one, "count", count)
+    return KernelStreams("k", 90, (count, 1, 1), (1, 1, 1), (one,), Joined(0, 1, 0, 1), True)
+
+
+def test_time_grows_by_waves_not_by_ctas():
+    body = [step("FFMA", stall=4)] * 3000
+
+    def cycles(count: int) -> float:
+        # 200 KiB of shared memory: one CTA an SM
+        return predict_streams(many(count, body, shared=200 * 1024), machine_of("H100"), 0).cycles
+
+    assert cycles(133) == pytest.approx(2 * cycles(132), rel=0.05)
+    assert cycles(264) == pytest.approx(cycles(133), rel=0.01)
+    assert cycles(132 * 40) == pytest.approx(40 * cycles(132), rel=0.05)
+
+
+def test_ctas_that_read_the_same_take_it_from_l2_once():
+    body = [step("LDG.E.128", GlobalAccess(tuple(range(16 * i, 16 * i + 16)), 512), write=0, wait=1) for i in range(200)]
+    shared = predict_streams(many(132 * 4, body), machine_of("H100"), 200 * 512)
+    own = predict_streams(many(132 * 4, body), machine_of("H100"), 132 * 4 * 200 * 512)
+    assert shared.counts["DRAM bytes"] * 100 < own.counts["DRAM bytes"]
+    assert shared.cycles < own.cycles
+
+
+def test_shares_are_work_over_time():
+    found = predict_streams(many(132, [step("LDS", SharedAccess(2, 128), write=0)] * 2000), machine_of("H100"), 0)
+    # Four warps, two passes each: 8 cycles of the port a round, one round each 8 cycles.
+    assert found.shares["shared port"] == pytest.approx(1, abs=0.05)
+    assert found.bound == "shared port"
+
+
+def test_lines_know_their_source_and_innermost_loop():
+    text = '.file 1 "dir/k.py"\nA:\n.loc 1 7 3\nadd;\nB:\nadd;\n@%p bra B;\n.loc 1 9 1\n@%q bra A;\nret;\n'
+    found = places(text)
+    assert (found[4].source, found[4].loop) == ("k.py:7", 2)
+    assert found[6].loop == 5 and found[9].source == "k.py:9" and found[10].loop == 0
