@@ -123,8 +123,9 @@ def test_planted_bank_conflicts_slow_a_kernel_by_their_passes():
     plain, conflicting = shared_kernel(4), shared_kernel(128)
     out = [np.zeros(128, np.uint32)]
     found = [predict(p, assemble(p), "shared", (132,), out, "H100") for p in (plain, conflicting)]
-    # 31 more passes an access of each of four warps
-    assert found[1].cycles - found[0].cycles == pytest.approx(200 * 31 * 4, rel=0.1)
+    # 32 passes an access of each of four warps keep the port busy; without them a round is one latency and its arithmetic.
+    assert found[1].cycles == pytest.approx(200 * 32 * 4, rel=0.1)
+    assert 200 * 29 < found[0].cycles < 200 * 60
     assert found[1].bound == "shared port" and found[0].bound == "latency"
     assert next(iter(found[1].by("loop"))) == plain.splitlines().index("LOOP:") + 1
 
