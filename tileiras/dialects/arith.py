@@ -25,108 +25,123 @@ class Elementwise(TileOp):
     """One result, same shape and layout as every operand that is a tensor; computed element by element."""
 
     PURE = True
-    RESULTS = "result"
+    RESULTS = "result:tile"
 
 
 class Constant(TileOp):
     """A scalar (IntegerAttr, FloatAttr) or a tensor: `value` is a DenseTileAttr, or a scalar attribute for a splat."""
 
     name = "arith.constant"
-    RESULTS = "result"
-    ATTRS = "value"
+    RESULTS = "result:numbers"
+    ATTRS = "value:constant"
     PURE = True
 
 
-def _unary(name: str, attrs: str = "") -> type[Elementwise]:
-    return type(_class_name(name), (Elementwise,), {"name": name, "OPERANDS": "source", "ATTRS": attrs})
-
-
-def _binary(name: str, attrs: str = "") -> type[Elementwise]:
-    return type(_class_name(name), (Elementwise,), {"name": name, "OPERANDS": "lhs rhs", "ATTRS": attrs})
+def _declare(name: str, operands: str, result: str, same: str, attrs: str) -> type[Elementwise]:
+    words = operands.split()
+    return type(_class_name(name), (Elementwise,), {
+        "name": name, "OPERANDS": operands, "RESULTS": f"result:{result}", "SAME": same, "ATTRS": attrs,
+        "SAME_SHAPE": " ".join([*(word.partition(":")[0] for word in words), "result"])})
 
 
 def _class_name(name: str) -> str:
     return name.replace("arith.", "").replace("math.", "").capitalize()
 
 
+def _unary(name: str, kind: str, attrs: str = "") -> type[Elementwise]:
+    """One operand, a result of its type."""
+    return _declare(name, f"source:{kind}", kind, "source result", attrs)
+
+
+def _binary(name: str, kind: str, attrs: str = "") -> type[Elementwise]:
+    """Two operands of one type, which is the result's too."""
+    return _declare(name, f"lhs:{kind} rhs:{kind}", kind, "lhs rhs result", attrs)
+
+
+def _compare(name: str, kind: str, attrs: str) -> type[Elementwise]:
+    return _declare(name, f"lhs:{kind} rhs:{kind}", "bools", "lhs rhs", attrs)
+
+
+def _cast(name: str, source: str, result: str, attrs: str = "") -> type[Elementwise]:
+    return _declare(name, f"source:{source}", result, "", attrs)
+
+
 # integers
-Addi = _binary("arith.addi", "overflow?")
-Subi = _binary("arith.subi", "overflow?")
-Muli = _binary("arith.muli", "overflow?")
-Mulhiui = _binary("arith.mulhiui")
-Divsi = _binary("arith.divsi")              # rounds to zero
-Divui = _binary("arith.divui")
-FloorDivsi = _binary("arith.floordivsi")    # rounds to negative infinity
-CeilDivsi = _binary("arith.ceildivsi")      # rounds to positive infinity
-CeilDivui = _binary("arith.ceildivui")
-Remsi = _binary("arith.remsi")
-Remui = _binary("arith.remui")
-Andi = _binary("arith.andi")
-Ori = _binary("arith.ori")
-Xori = _binary("arith.xori")
-Shli = _binary("arith.shli", "overflow?")
-Shrsi = _binary("arith.shrsi")
-Shrui = _binary("arith.shrui")
-Maxsi = _binary("arith.maxsi")
-Maxui = _binary("arith.maxui")
-Minsi = _binary("arith.minsi")
-Minui = _binary("arith.minui")
-Absi = _unary("math.absi")
-Negi = _unary("arith.negi", "overflow?")
-Cmpi = _binary("arith.cmpi", "predicate")
+Addi = _binary("arith.addi", "ints", "overflow:overflow?")
+Subi = _binary("arith.subi", "ints", "overflow:overflow?")
+Muli = _binary("arith.muli", "ints", "overflow:overflow?")
+Mulhiui = _binary("arith.mulhiui", "ints")
+Divsi = _binary("arith.divsi", "ints")              # rounds to zero
+Divui = _binary("arith.divui", "ints")
+FloorDivsi = _binary("arith.floordivsi", "ints")    # rounds to negative infinity
+CeilDivsi = _binary("arith.ceildivsi", "ints")      # rounds to positive infinity
+CeilDivui = _binary("arith.ceildivui", "ints")
+Remsi = _binary("arith.remsi", "ints")
+Remui = _binary("arith.remui", "ints")
+Andi = _binary("arith.andi", "ints")
+Ori = _binary("arith.ori", "ints")
+Xori = _binary("arith.xori", "ints")
+Shli = _binary("arith.shli", "ints", "overflow:overflow?")
+Shrsi = _binary("arith.shrsi", "ints")
+Shrui = _binary("arith.shrui", "ints")
+Maxsi = _binary("arith.maxsi", "ints")
+Maxui = _binary("arith.maxui", "ints")
+Minsi = _binary("arith.minsi", "ints")
+Minui = _binary("arith.minui", "ints")
+Absi = _unary("math.absi", "ints")
+Negi = _unary("arith.negi", "ints", "overflow:overflow?")
+Cmpi = _compare("arith.cmpi", "ints", "predicate:integer_predicate")
 
 # floats
-Addf = _binary("arith.addf", "rounding? ftz?")
-Subf = _binary("arith.subf", "rounding? ftz?")
-Mulf = _binary("arith.mulf", "rounding? ftz?")
-Divf = _binary("arith.divf", "rounding? ftz?")
-Remf = _binary("arith.remf")
-Negf = _unary("arith.negf")
-Maxf = _binary("arith.maxf", "nan? ftz?")
-Minf = _binary("arith.minf", "nan? ftz?")
-Cmpf = _binary("arith.cmpf", "predicate")
-Absf = _unary("math.absf")
-Ceil = _unary("math.ceil")
-Floor = _unary("math.floor")
-Exp = _unary("math.exp", "rounding? ftz?")
-Exp2 = _unary("math.exp2", "ftz?")
-Log = _unary("math.log")
-Log2 = _unary("math.log2")
-Sqrt = _unary("math.sqrt", "rounding? ftz?")
-Rsqrt = _unary("math.rsqrt", "ftz?")
-Sin = _unary("math.sin")
-Cos = _unary("math.cos")
-Tan = _unary("math.tan")
-Sinh = _unary("math.sinh")
-Cosh = _unary("math.cosh")
-Tanh = _unary("math.tanh", "rounding?")
-Pow = _binary("math.powf")
-Atan2 = _binary("math.atan2")
-Fpowi = _binary("math.fpowi")               # float base, integer exponent
+_ROUNDED = "rounding:rounding? ftz:unit?"
+Addf = _binary("arith.addf", "floats", _ROUNDED)
+Subf = _binary("arith.subf", "floats", _ROUNDED)
+Mulf = _binary("arith.mulf", "floats", _ROUNDED)
+Divf = _binary("arith.divf", "floats", _ROUNDED)
+Remf = _binary("arith.remf", "floats")
+Negf = _unary("arith.negf", "floats")
+Maxf = _binary("arith.maxf", "floats", "nan:unit? ftz:unit?")
+Minf = _binary("arith.minf", "floats", "nan:unit? ftz:unit?")
+Cmpf = _compare("arith.cmpf", "floats", "predicate:float_predicate")
+Absf = _unary("math.absf", "floats")
+Ceil = _unary("math.ceil", "floats")
+Floor = _unary("math.floor", "floats")
+Exp = _unary("math.exp", "floats", _ROUNDED)
+Exp2 = _unary("math.exp2", "floats", "ftz:unit?")
+Log = _unary("math.log", "floats")
+Log2 = _unary("math.log2", "floats")
+Sqrt = _unary("math.sqrt", "floats", _ROUNDED)
+Rsqrt = _unary("math.rsqrt", "floats", "ftz:unit?")
+Sin = _unary("math.sin", "floats")
+Cos = _unary("math.cos", "floats")
+Tan = _unary("math.tan", "floats")
+Sinh = _unary("math.sinh", "floats")
+Cosh = _unary("math.cosh", "floats")
+Tanh = _unary("math.tanh", "floats", "rounding:rounding?")
+Pow = _binary("math.powf", "floats")
+Atan2 = _binary("math.atan2", "floats")
+Fpowi = _declare("math.fpowi", "lhs:floats rhs:ints", "floats", "lhs result", "")   # float base, integer exponent
+Fma = _declare("math.fma", "lhs:floats rhs:floats acc:floats", "floats", "lhs rhs acc result", _ROUNDED)
 
 # conversions
-Extsi = _unary("arith.extsi")
-Extui = _unary("arith.extui")
-Trunci = _unary("arith.trunci", "overflow?")
-Sitofp = _unary("arith.sitofp", "rounding?")
-Uitofp = _unary("arith.uitofp", "rounding?")
-Fptosi = _unary("arith.fptosi", "rounding? saturating?")
-Fptoui = _unary("arith.fptoui", "rounding? saturating?")
-Convertf = _unary("arith.convertf", "rounding?")   # any float type to any other; saturates where the target has no infinity
-Bitcast = _unary("arith.bitcast")
-
-
-class Fma(Elementwise):
-    name = "math.fma"
-    OPERANDS = "lhs rhs acc"
-    ATTRS = "rounding? ftz?"
+Extsi = _cast("arith.extsi", "ints", "ints")
+Extui = _cast("arith.extui", "ints", "ints")
+Trunci = _cast("arith.trunci", "ints", "ints", "overflow:overflow?")
+Sitofp = _cast("arith.sitofp", "ints", "floats", "rounding:rounding?")
+Uitofp = _cast("arith.uitofp", "ints", "floats", "rounding:rounding?")
+Fptosi = _cast("arith.fptosi", "floats", "ints", "rounding:rounding? saturating:unit?")
+Fptoui = _cast("arith.fptoui", "floats", "ints", "rounding:rounding? saturating:unit?")
+Convertf = _cast("arith.convertf", "floats", "floats", "rounding:rounding?")   # saturates where the target has no infinity
+Bitcast = _cast("arith.bitcast", "numbers", "numbers")
 
 
 class Select(Elementwise):
     """`condition` is i1, a scalar or a tensor of the result's shape."""
 
     name = "arith.select"
-    OPERANDS = "condition true_value false_value"
+    OPERANDS = "condition:bools true_value:tile false_value:tile"
+    RESULTS = "result:tile"
+    SAME = "true_value false_value result"
 
 
 class For(TileOp):
@@ -136,10 +151,11 @@ class For(TileOp):
     `nv_tileaa.break` / `nv_tileaa.return`; nested ifs may end in `nv_tileaa.continue`, `break`, `return`)."""
 
     name = "scf.for"
-    OPERANDS = "lower upper step inits*"
-    RESULTS = "outs*"
-    ATTRS = "unsigned_cmp?"
-    REGIONS = "body"
+    OPERANDS = "lower:int upper:int step:int inits:carried*"
+    RESULTS = "outs:carried*"
+    ATTRS = "unsigned_cmp:unit?"
+    REGIONS = "body:block"
+    SAME = "lower upper step"
 
     def carried_inits(self) -> Sequence[SSAValue]:
         """What the carried values are before the first iteration."""
@@ -154,14 +170,14 @@ class If(TileOp):
     """The else region may be empty. Regions end in `scf.yield`, or in `nv_tileaa.{break,continue,return}`."""
 
     name = "scf.if"
-    OPERANDS = "condition"
-    RESULTS = "outs*"
-    REGIONS = "then_region else_region"
+    OPERANDS = "condition:bool"
+    RESULTS = "outs:carried*"
+    REGIONS = "then_region:block else_region:block?"
 
 
 class Yield(TileOp):
     name = "scf.yield"
-    OPERANDS = "values*"
+    OPERANDS = "values:carried*"
     TERMINATOR = True
 
 

@@ -16,14 +16,16 @@ at creation; with some four hundred ops, that would be most of a compile. `TileO
     op.result_token  # the second result
     op.memory_scope  # Attribute or None
 
-`name` alone is one operand, `name?` none or one, `name*` any number (the accessor gives a tuple). An op with
-two or more optional or variadic groups carries `operandSegmentSizes`, as MLIR's ops do; results likewise.
-Inherent attributes are xDSL properties, so the generic form prints as MLIR's `<{...}>`. A name that xDSL's
-`Operation` has itself (`operands`, `results`, `name`) keeps xDSL's meaning; a Python keyword (`from`, `global`)
-gets an accessor with an underscore behind it (`from_`, `global_`).
+`name` alone is one operand, `name?` none or one, `name*` any number (the accessor gives a tuple). What it may be stands
+behind a colon, as `mask:bools?`: a word of `kinds.py`, which the verifier reads. `SAME` names operands and results of
+one and the same type, `SAME_SHAPE` those of one shape. An op with two or more optional or variadic groups carries
+`operandSegmentSizes`, as MLIR's ops do; results likewise. Inherent attributes are xDSL properties, so the generic form
+prints as MLIR's `<{...}>`. A name that xDSL's `Operation` has itself (`operands`, `results`, `name`) keeps xDSL's meaning;
+a Python keyword (`from`, `global`) gets an accessor with an underscore behind it (`from_`, `global_`).
 """
 from __future__ import annotations
 
+import importlib
 import keyword
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -38,14 +40,18 @@ OPERAND_SEGMENTS = "operandSegmentSizes"
 RESULT_SEGMENTS = "resultSegmentSizes"
 
 
-class Field:
-    """One entry of a declaration: a name and how many values it stands for ("", "?" or "*")."""
+VERIFIER = "tileiras.dialects.verify"
+"""Imported by the first verification only: compiling doesn't verify, and shouldn't pay for the rules."""
 
-    __slots__ = ("name", "many")
+
+class Field:
+    """One entry of a declaration: a name, what it may be ("" for anything), how many values it stands for ("", "?", "*")."""
+
+    __slots__ = ("name", "kind", "many")
 
     def __init__(self, text: str) -> None:
         self.many = text[-1] if text[-1] in "?*" else ""
-        self.name = text.rstrip("?*")
+        self.name, _, self.kind = text.rstrip("?*").partition(":")
 
 
 def fields(text: str) -> tuple[Field, ...]:
@@ -106,6 +112,8 @@ class TileOp(Operation):
     RESULTS: ClassVar[str] = ""
     ATTRS: ClassVar[str] = ""
     REGIONS: ClassVar[str] = ""
+    SAME: ClassVar[str] = ""
+    SAME_SHAPE: ClassVar[str] = ""
     PURE: ClassVar[bool] = False
     TERMINATOR: ClassVar[bool] = False
     EXTRA_TRAITS: ClassVar[tuple[OpTrait, ...]] = ()
@@ -165,7 +173,8 @@ class TileOp(Operation):
         self.verify_op()
 
     def verify_op(self) -> None:
-        """What the declaration can't say. Raises VerifyException."""
+        """Types, attributes, and what the declaration can't say. Raises VerifyException."""
+        importlib.import_module(VERIFIER).verify_op(self)
 
 
 def check_counts(op: TileOp) -> None:
@@ -200,6 +209,12 @@ def _needs_segments(group: tuple[Field, ...]) -> bool:
     return sum(1 for f in group if f.many) > 1
 
 
+def _are_sizes(sizes: Sequence[Any], group: tuple[Field, ...], count: int) -> bool:
+    """Whether each group has as many values as its entry takes, and all together `count`."""
+    return len(sizes) == len(group) and sum(sizes) == count and all(
+        size >= 0 if f.many == "*" else size in (0, 1) if f.many else size == 1 for f, size in zip(group, sizes))
+
+
 def _check_count(op: Operation, what: str, group: tuple[Field, ...], count: int, segments: str) -> None:
     least = sum(1 for f in group if not f.many)
     most = None if any(f.many == "*" for f in group) else len(group)
@@ -208,5 +223,5 @@ def _check_count(op: Operation, what: str, group: tuple[Field, ...], count: int,
         raise VerifyException(f"'{op.name}' op expected {expected} {what}s, but found {count}")
     if _needs_segments(group):
         sizes = op.properties.get(segments)
-        if not isinstance(sizes, DenseArrayBase) or len(values := sizes.get_values()) != len(group) or sum(values) != count:
+        if not isinstance(sizes, DenseArrayBase) or sizes.elt_type != i32 or not _are_sizes(sizes.get_values(), group, count):
             raise VerifyException(f"'{op.name}' op attribute '{segments}' does not match its {what}s")

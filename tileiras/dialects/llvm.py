@@ -71,39 +71,58 @@ def integer(width: int) -> IntegerType:
     return IntegerType(width)
 
 
-def _op(mnemonic: str, operands: str, results: str = "result", attrs: str = "", terminator: bool = False) -> type[TileOp]:
+def _op(mnemonic: str, operands: str, results: str = "result:llvm.value", attrs: str = "", same: str = "",
+        terminator: bool = False) -> type[TileOp]:
     name = "".join(part.capitalize() for part in mnemonic.replace(".", "_").split("_"))
     return type(name, (TileOp,), {"name": f"llvm.{mnemonic}", "OPERANDS": operands, "RESULTS": results, "ATTRS": attrs,
-                                  "TERMINATOR": terminator})
+                                  "SAME": same, "TERMINATOR": terminator})
 
 
-BINARY = {m: _op(m, "lhs rhs", attrs="flags?") for m in (
-    "add sub mul udiv sdiv urem srem and or xor shl lshr ashr fadd fsub fmul fdiv frem").split()}
-CASTS = {m: _op(m, "source") for m in (
-    "zext sext trunc fptrunc fpext fptosi fptoui sitofp uitofp bitcast ptrtoint inttoptr addrspacecast").split()}
-Fneg = _op("fneg", "source")
-Icmp = _op("icmp", "lhs rhs", attrs="predicate")
-Fcmp = _op("fcmp", "lhs rhs", attrs="predicate")
-Select = _op("select", "condition true_value false_value")
-Getelementptr = _op("getelementptr", "base index", attrs="elem_type")
-Alloca = _op("alloca", "", attrs="count elem_type alignment")  # in the entry block only
-Load = _op("load", "ptr", attrs="alignment flags?")          # flags: "invariant", "volatile", "nontemporal"
-Store = _op("store", "value ptr", results="", attrs="alignment flags?")
-Extractelement = _op("extractelement", "vector index")
-Insertelement = _op("insertelement", "value vector index")
-Shufflevector = _op("shufflevector", "lhs rhs", attrs="mask")
-Extractvalue = _op("extractvalue", "container", attrs="position")
-Call = _op("call", "args*", attrs="callee fastmath? convergent?")
-InlineAsm = _op("inline_asm", "args*", attrs="asm constraints sideeffect? convergent?")
-Cmpxchg = _op("cmpxchg", "ptr compare value", attrs="success failure syncscope alignment")
-Fence = _op("fence", "", results="", attrs="ordering syncscope")
-Br = _op("br", "args*", results="", terminator=True)
-CondBr = _op("cond_br", "condition then_args* else_args*", results="", terminator=True)
-Ret = _op("return", "", results="", terminator=True)
-Unreachable = _op("unreachable", "", results="", terminator=True)
-Constant = _op("mlir.constant", "", attrs="bits")            # the value's bits as an integer; a splat for vector types
+def _binary(mnemonic: str, kind: str) -> type[TileOp]:
+    return _op(mnemonic, f"lhs:{kind} rhs:{kind}", f"result:{kind}", "flags:string?", "lhs rhs result")
+
+
+def _cast(mnemonic: str, source: str, result: str) -> type[TileOp]:
+    return _op(mnemonic, f"source:{source}", f"result:{result}")
+
+
+_INTS, _FLOATS, _PTRS = "llvm.ints", "llvm.floats", "llvm.ptrs"
+BINARY = {**{m: _binary(m, _INTS) for m in "add sub mul udiv sdiv urem srem and or xor shl lshr ashr".split()},
+          **{m: _binary(m, _FLOATS) for m in "fadd fsub fmul fdiv frem".split()}}
+CASTS = {
+    "zext": _cast("zext", _INTS, _INTS), "sext": _cast("sext", _INTS, _INTS), "trunc": _cast("trunc", _INTS, _INTS),
+    "fptrunc": _cast("fptrunc", _FLOATS, _FLOATS), "fpext": _cast("fpext", _FLOATS, _FLOATS),
+    "fptosi": _cast("fptosi", _FLOATS, _INTS), "fptoui": _cast("fptoui", _FLOATS, _INTS),
+    "sitofp": _cast("sitofp", _INTS, _FLOATS), "uitofp": _cast("uitofp", _INTS, _FLOATS),
+    "bitcast": _cast("bitcast", "llvm.value", "llvm.value"), "ptrtoint": _cast("ptrtoint", _PTRS, _INTS),
+    "inttoptr": _cast("inttoptr", _INTS, _PTRS), "addrspacecast": _cast("addrspacecast", _PTRS, _PTRS)}
+Fneg = _op("fneg", "source:llvm.floats", "result:llvm.floats", same="source result")
+Icmp = _op("icmp", "lhs:llvm.value rhs:llvm.value", "result:llvm.bools", "predicate:integer_predicate", "lhs rhs")
+Fcmp = _op("fcmp", "lhs:llvm.floats rhs:llvm.floats", "result:llvm.bools", "predicate:fcmp_predicate", "lhs rhs")
+Select = _op("select", "condition:llvm.bools true_value:llvm.value false_value:llvm.value",
+             same="true_value false_value result")
+Getelementptr = _op("getelementptr", "base:llvm.ptrs index:llvm.ints", "result:llvm.ptrs", "elem_type:element")
+Alloca = _op("alloca", "", "result:llvm.ptr", "count:count elem_type:element alignment:power")  # in the entry block only
+Load = _op("load", "ptr:llvm.ptr", attrs="alignment:power flags:access_flags?")
+Store = _op("store", "value:llvm.value ptr:llvm.ptr", "", "alignment:power flags:access_flags?")
+Extractelement = _op("extractelement", "vector:llvm.vector index:llvm.int", "result:llvm.scalar")
+Insertelement = _op("insertelement", "value:llvm.scalar vector:llvm.vector index:llvm.int", "result:llvm.vector",
+                    same="vector result")
+Shufflevector = _op("shufflevector", "lhs:llvm.vector rhs:llvm.vector", "result:llvm.vector", "mask:numbers", "lhs rhs")
+Extractvalue = _op("extractvalue", "container:llvm.struct", attrs="position:count")
+Call = _op("call", "args:llvm.value*", "result:llvm.result", "callee:name fastmath:string? convergent:unit?")
+InlineAsm = _op("inline_asm", "args:llvm.value*", "result:llvm.result",
+                "asm:string constraints:string sideeffect:unit? convergent:unit?")
+Cmpxchg = _op("cmpxchg", "ptr:llvm.ptr compare:llvm.scalar value:llvm.scalar", "result:llvm.struct",
+              "success:ordering failure:ordering syncscope:string alignment:power", "compare value")
+Fence = _op("fence", "", "", "ordering:ordering syncscope:string")
+Br = _op("br", "args:llvm.value*", "", terminator=True)
+CondBr = _op("cond_br", "condition:llvm.bool then_args:llvm.value* else_args:llvm.value*", "", terminator=True)
+Ret = _op("return", "", "", terminator=True)
+Unreachable = _op("unreachable", "", "", terminator=True)
+Constant = _op("mlir.constant", "", attrs="bits:count")      # the value's bits as an integer; a splat for vector types
 Poison = _op("mlir.poison", "")
-AddressOf = _op("mlir.addressof", "", attrs="symbol")
+AddressOf = _op("mlir.addressof", "", "result:llvm.ptr", "symbol:name")
 
 
 class Func(TileOp):
@@ -111,15 +130,15 @@ class Func(TileOp):
     `nvvm.reqntid`; `arg_attrs`: an array of strings, LLVM parameter attributes."""
 
     name = "llvm.func"
-    ATTRS = "sym_name kernel? launch? arg_attrs?"
-    REGIONS = "body"
+    ATTRS = "sym_name:name kernel:unit? launch:string_dict? arg_attrs:strings?"
+    REGIONS = "body:blocks"
 
 
 class Global(TileOp):
     """A module-level variable: `value_type` and either `init` (hexadecimal bytes, little-endian) or nothing."""
 
     name = "llvm.mlir.global"
-    ATTRS = "sym_name size alignment space init? constant? linkage"
+    ATTRS = "sym_name:name size:count alignment:power space:count init:string? constant:unit? linkage:string"
 
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in [

@@ -9,6 +9,7 @@ Ops of the tile level that keep their meaning in nv_tileas are declared once, by
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr
@@ -130,91 +131,121 @@ class LoopOp(TileOp):
         return self.regions[0].block.args
 
 
-SHARED: dict[str, tuple[str, str, str, str, bool, bool, type[TileOp]]] = {}
+@dataclass(frozen=True)
+class Declaration:
+    """An op of both tile levels: what a TileOp declares, and the class that has what both can do."""
+
+    operands: str
+    results: str
+    attrs: str
+    regions: str
+    same: str
+    same_shape: str
+    pure: bool
+    terminator: bool
+    base: type[TileOp]
 
 
-def shared_op(mnemonic: str, operands: str = "", results: str = "", attrs: str = "", regions: str = "",
-              pure: bool = False, terminator: bool = False, base: type[TileOp] = TileOp) -> type[TileOp]:
-    """Declare an op for nv_tileaa and (by `nv_tileas`) for nv_tileas; `base` has what both can do."""
-    SHARED[mnemonic] = (operands, results, attrs, regions, pure, terminator, base)
+SHARED: dict[str, Declaration] = {}
+
+
+def shared_op(mnemonic: str, operands: str = "", results: str = "", attrs: str = "", regions: str = "", *, same: str = "",
+              same_shape: str = "", pure: bool = False, terminator: bool = False,
+              base: type[TileOp] = TileOp) -> type[TileOp]:
+    """Declare an op for nv_tileaa and (by `nv_tileas`) for nv_tileas."""
+    SHARED[mnemonic] = Declaration(operands, results, attrs, regions, same, same_shape, pure, terminator, base)
     return make_op("nv_tileaa", mnemonic)
 
 
-def make_op(dialect: str, mnemonic: str) -> type[TileOp]:
-    operands, results, attrs, regions, pure, terminator, base = SHARED[mnemonic]
+def make_op(dialect: str, mnemonic: str, more_attrs: str = "") -> type[TileOp]:
+    """The op of one of the levels; `more_attrs`: what only this level says."""
+    d = SHARED[mnemonic]
     name = "".join(part.capitalize() for part in mnemonic.split("_"))
-    return type(name, (base,), {"name": f"{dialect}.{mnemonic}", "OPERANDS": operands, "RESULTS": results, "ATTRS": attrs,
-                                "REGIONS": regions, "PURE": pure, "TERMINATOR": terminator})
+    return type(name, (d.base,), {"name": f"{dialect}.{mnemonic}", "OPERANDS": d.operands, "RESULTS": d.results,
+                                  "ATTRS": f"{d.attrs} {more_attrs}", "REGIONS": d.regions, "SAME": d.same,
+                                  "SAME_SHAPE": d.same_shape, "PURE": d.pure, "TERMINATOR": d.terminator})
 
 
 # Functions and the grid. func: one block whose arguments are the entry's parameters. `hints`: DictionaryAttr of the
 # entry's optimization hints for the target (num_cta_in_cga, occupancy, num_worker_warps_per_cta), if any.
-Func = shared_op("func", attrs="sym_name hints? arg_facts? num_warps?", regions="body")
+Func = shared_op("func", attrs="sym_name:name hints:dict?", regions="body:block")
 Return = shared_op("return", terminator=True)
-GetProgramId = shared_op("get_program_id", "", "x y z", pure=True)
-GetNumPrograms = shared_op("get_num_programs", "", "x y z", pure=True)
+GetProgramId = shared_op("get_program_id", "", "x:i32 y:i32 z:i32", pure=True)
+GetNumPrograms = shared_op("get_num_programs", "", "x:i32 y:i32 z:i32", pure=True)
 
 # Early exits: scf.for's and loop's terminators inside nested scf.if. `loop` repeats until a break; its block
 # arguments are the carried values, its results are break's operands.
-Loop = shared_op("loop", "inits*", "outs*", regions="body", base=LoopOp)
-Break = shared_op("break", "values*", terminator=True)
-Continue = shared_op("continue", "values*", terminator=True)
+Loop = shared_op("loop", "inits:carried*", "outs:carried*", regions="body:block", base=LoopOp)
+Break = shared_op("break", "values:carried*", terminator=True)
+Continue = shared_op("continue", "values:carried*", terminator=True)
 
 # Shapes. splat: scalar to tensor. make_range: 0..n-1. view: same elements in row-major order, other shape (reshape);
 # also tensor of one element to scalar and back. broadcast: same rank, extents 1 grow. permute: result dim i is
 # source dim permutation[i]. extract: indices in units of the result's extents. insert is its inverse. cat: two along `dim`.
-Splat = shared_op("splat", "source", "result", pure=True)
-MakeRange = shared_op("make_range", "", "result", pure=True)
-View = shared_op("view", "source", "result", pure=True)
-Broadcast = shared_op("broadcast", "source", "result", pure=True)
-Permute = shared_op("permute", "source", "result", "permutation", pure=True)
-Extract = shared_op("extract", "source indices*", "result", pure=True)
-Insert = shared_op("insert", "source dest indices*", "result", pure=True)
-Cat = shared_op("cat", "lhs rhs", "result", "dim", pure=True)
-Pack = shared_op("pack", "source", "result", pure=True)        # reinterpret elements as bytes, row-major
-Unpack = shared_op("unpack", "source", "result", pure=True)    # and back
+Splat = shared_op("splat", "source:scalar", "result:tensor", pure=True)
+MakeRange = shared_op("make_range", "", "result:int_tensor", pure=True)
+View = shared_op("view", "source:tile", "result:tile", pure=True)
+Broadcast = shared_op("broadcast", "source:tensor", "result:tensor", pure=True)
+Permute = shared_op("permute", "source:tensor", "result:tensor", "permutation:numbers", pure=True)
+Extract = shared_op("extract", "source:tensor indices:int*", "result:tensor", pure=True)
+Insert = shared_op("insert", "source:tensor dest:tensor indices:int*", "result:tensor", pure=True)
+Cat = shared_op("cat", "lhs:tensor rhs:tensor", "result:tensor", "dim:index", pure=True)
+Pack = shared_op("pack", "source:number_tensor", "result:int_tensor", pure=True)      # elements as bytes, row-major
+Unpack = shared_op("unpack", "source:int_tensor", "result:number_tensor", pure=True)  # and back
 
 # Pointers and views. addptr: offset in elements of the pointee. make_memref: dynamic extents and strides in order.
-Addptr = shared_op("addptr", "ptr offset", "result", pure=True)
-IntToPtr = shared_op("int_to_ptr", "source", "result", pure=True)
-PtrToInt = shared_op("ptr_to_int", "source", "result", pure=True)
-PtrToPtr = shared_op("ptr_to_ptr", "source", "result", pure=True)
-MakeMemref = shared_op("make_memref", "base sizes* strides*", "result", pure=True)
-BlockTile = shared_op("block_tile", "memref", "view", pure=True)
+Addptr = shared_op("addptr", "ptr:ptrs offset:ints", "result:ptrs", same="ptr result", same_shape="ptr offset", pure=True)
+IntToPtr = shared_op("int_to_ptr", "source:ints", "result:ptrs", same_shape="source result", pure=True)
+PtrToInt = shared_op("ptr_to_int", "source:ptrs", "result:ints", same_shape="source result", pure=True)
+PtrToPtr = shared_op("ptr_to_ptr", "source:ptrs", "result:ptrs", same_shape="source result", pure=True)
+MakeMemref = shared_op("make_memref", "base:ptr sizes:int* strides:int*", "result:memref", pure=True)
+BlockTile = shared_op("block_tile", "memref:memref", "view:view", pure=True)
 
 # Memory. mem_semantic: weak relaxed acquire release acq_rel; mem_scope: tl_blk device sys (absent when weak).
 # inbounds: UnitAttr, or ArrayAttr of 0/1 a dimension: no check needed. latency, allow_tma: hints.
-TiledLoad = shared_op("tiled_load", "view coords* token?", "result result_token",
-                      "mem_semantic mem_scope? inbounds? latency? allow_tma?")
-TiledStore = shared_op("tiled_store", "source view coords* token?", "result_token",
-                       "mem_semantic mem_scope? inbounds? latency? allow_tma?")
-TiledAtomicRmw = shared_op("tiled_atomic_rmw", "source view coords* token?", "result_token",
-                           "rmw_mode mem_semantic mem_scope inbounds?")
-Load = shared_op("load", "ptr mask? other? token?", "result result_token", "mem_semantic mem_scope? latency?")
-Store = shared_op("store", "ptr source mask? token?", "result_token", "mem_semantic mem_scope? latency?")
-AtomicRmw = shared_op("atomic_rmw", "ptr source mask? token?", "result result_token", "rmw_mode mem_semantic mem_scope")
-AtomicCas = shared_op("atomic_cas", "ptr compare source mask? token?", "result result_token", "mem_semantic mem_scope")
-CreateMemToken = shared_op("create_mem_token", "", "result", pure=True)
-JoinMemToken = shared_op("join_mem_token", "tokens*", "result", pure=True)
-GetGlobal = shared_op("get_global", "", "result", "symbol", pure=True)
-Global = shared_op("global", attrs="sym_name type value alignment? constant?")     # value: DenseTileAttr of a tensor type
-Alloca = shared_op("alloca", "", "result", "num_elem alignment? global?")
+TiledLoad = shared_op("tiled_load", "view:view coords:ints* token:token?", "result:tile result_token:token",
+                      "mem_semantic:load_semantic mem_scope:scope? inbounds:inbounds? latency:index? allow_tma:flag?")
+TiledStore = shared_op("tiled_store", "source:tile view:view coords:ints* token:token?", "result_token:token",
+                       "mem_semantic:store_semantic mem_scope:scope? inbounds:inbounds? latency:index? allow_tma:flag?")
+TiledAtomicRmw = shared_op("tiled_atomic_rmw", "source:numbers view:view coords:int* token:token?", "result_token:token",
+                           "rmw_mode:rmw_mode mem_semantic:atomic_semantic mem_scope:scope inbounds:inbounds?")
+Load = shared_op("load", "ptr:ptrs mask:bools? other:tile? token:token?", "result:tile result_token:token",
+                 "mem_semantic:load_semantic mem_scope:scope? latency:index?",
+                 same="other result", same_shape="ptr mask result")
+Store = shared_op("store", "ptr:ptrs source:tile mask:bools? token:token?", "result_token:token",
+                  "mem_semantic:store_semantic mem_scope:scope? latency:index?", same_shape="ptr source mask")
+AtomicRmw = shared_op("atomic_rmw", "ptr:ptrs source:numbers mask:bools? token:token?",
+                      "result:numbers result_token:token",
+                      "rmw_mode:rmw_mode mem_semantic:atomic_semantic mem_scope:scope",
+                      same="source result", same_shape="ptr source mask")
+AtomicCas = shared_op("atomic_cas", "ptr:ptrs compare:numbers source:numbers mask:bools? token:token?",
+                      "result:numbers result_token:token", "mem_semantic:atomic_semantic mem_scope:scope",
+                      same="compare source result", same_shape="ptr source mask")
+CreateMemToken = shared_op("create_mem_token", "", "result:token", pure=True)
+JoinMemToken = shared_op("join_mem_token", "tokens:token*", "result:token", pure=True)
+GetGlobal = shared_op("get_global", "", "result:ptr", "symbol:symbol", pure=True)
+Global = shared_op("global", attrs="sym_name:name type:type value:elements alignment:size? constant:unit?")
+Alloca = shared_op("alloca", "", "result:ptr", "num_elem:index alignment:size? global:unit?")
 
 # Collectives. dot: result = lhs x rhs + acc; rank 2 or 3 (leading batch). reduce, scan: N sources of one shape, N
 # results; the body's block has 2N scalar arguments and ends in scf.yield of N; `identities`: ArrayAttr of N scalars.
 # reduce's block arguments come in pairs (a0, b0, a1, b1, ...); scan's too, (accumulated, current).
-Dot = shared_op("dot", "lhs rhs acc", "result", "signedness_lhs? signedness_rhs? fast_acc?", pure=True)
-DotScaled = shared_op("dot_scaled", "lhs rhs acc lhs_scale rhs_scale", "result", pure=True)
-Reduce = shared_op("reduce", "sources*", "outs*", "dim identities", regions="body", pure=True)
-Scan = shared_op("scan", "sources*", "outs*", "dim reverse identities", regions="body", pure=True)
+Dot = shared_op("dot", "lhs:factor rhs:factor acc:number_tensor", "result:number_tensor",
+                "signedness_lhs:signedness? signedness_rhs:signedness? fast_acc:unit?", same="acc result", pure=True)
+DotScaled = shared_op("dot_scaled", "lhs:float_tensor rhs:float_tensor acc:float_tensor lhs_scale:float_tensor "
+                                    "rhs_scale:float_tensor", "result:float_tensor", same="acc result", pure=True)
+Reduce = shared_op("reduce", "sources:number_tensor*", "outs:numbers*", "dim:index identities:identities",
+                   regions="body:block", pure=True)
+Scan = shared_op("scan", "sources:number_tensor*", "outs:number_tensor*", "dim:index reverse:flag identities:identities",
+                 regions="body:block", pure=True)
 
 # Facts and side effects
-Assume = shared_op("assume", "source", "result", "fact", pure=True)            # fact: AssumeAttr
-Assert = shared_op("assert", "condition", attrs="message")
-Print = shared_op("print", "args* token?", "result_token?", "format")
-GdcWait = shared_op("gdc_wait", "token?", "result_token")
-GdcLaunchDependents = shared_op("gdc_launch_dependents", "token?", "result_token")
-FenceAlias = shared_op("fence_alias", "token", "result_token")
+Assume = shared_op("assume", "source:tile", "result:tile", "fact:fact", same="source result", pure=True)
+Assert = shared_op("assert", "condition:bools", attrs="message:string")
+Print = shared_op("print", "args:tile* token:token?", "result_token:token?", "format:string")
+GdcWait = shared_op("gdc_wait", "token:token?", "result_token:token")
+GdcLaunchDependents = shared_op("gdc_launch_dependents", "token:token?", "result_token:token")
+FenceAlias = shared_op("fence_alias", "token:token", "result_token:token")
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in list(globals().values())
                                 if isinstance(c, type) and issubclass(c, TileOp) and c not in (TileOp, LoopOp)}

@@ -80,8 +80,16 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     layout: SharedLayoutAttr = param_def()
 
 
+_PLACED_ATTRS: dict[str, str] = {
+    "func": "num_warps:power", "dot": "atom:string?", "load": "vector:power?", "store": "vector:power?",
+    "tiled_load": "vector:power? check:flags?", "tiled_store": "vector:power? check:flags?",
+    "tiled_atomic_rmw": "vector:power? check:flags?",
+}
+"""What only this level says. num_warps: of a block. atom: the instruction that computes a dot (none: multiply and add).
+vector: elements an access. check: for each tile dimension, whether it can leave the tensor."""
+
 for _mnemonic in SHARED:
-    _op = make_op("nv_tileas", _mnemonic)
+    _op = make_op("nv_tileas", _mnemonic, _PLACED_ATTRS.get(_mnemonic, ""))
     globals()[_op.__name__] = _op
 
 
@@ -89,8 +97,8 @@ class ConvertLayout(TileOp):
     """The same elements in the result's layout."""
 
     name = "nv_tileas.convert_layout"
-    OPERANDS = "source"
-    RESULTS = "result"
+    OPERANDS = "source:tensor"
+    RESULTS = "result:tensor"
     PURE = True
 
 
@@ -98,8 +106,8 @@ class AllocTensor(TileOp):
     """A buffer in shared memory. `offset`: its first byte in the kernel's shared memory, set by allocation."""
 
     name = "nv_tileas.alloc_tensor"
-    RESULTS = "buffer"
-    ATTRS = "offset?"
+    RESULTS = "buffer:buffer"
+    ATTRS = "offset:count?"
 
 
 class StoreShared(TileOp):
@@ -108,16 +116,16 @@ class StoreShared(TileOp):
     With `slice` (dim, index, count): only the `index`-th of `count` equal parts along `dim`; the buffer has that part's shape."""
 
     name = "nv_tileas.store_shared"
-    OPERANDS = "source buffer"
-    ATTRS = "slice?"
+    OPERANDS = "source:number_tensor buffer:buffer"
+    ATTRS = "slice:numbers?"
 
 
 class LoadShared(TileOp):
     """Read a tensor (the result's layout) from a buffer of the same shape."""
 
     name = "nv_tileas.load_shared"
-    OPERANDS = "buffer"
-    RESULTS = "result"
+    OPERANDS = "buffer:buffer"
+    RESULTS = "result:number_tensor"
 
 
 class Barrier(TileOp):
