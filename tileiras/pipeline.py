@@ -71,10 +71,22 @@ def run(module: Any, context: Any, stop_at: str | None = None, after: Callable[[
         ir = entry.apply(ir, context)
         context.record(entry.name, time.perf_counter() - start)
         if context.verify_each:
-            ir.verify()
+            verify_after(ir, entry.name)
         if after is not None:
             after(entry.name, ir)
     return ir
+
+
+def verify_after(ir: Any, name: str) -> None:
+    """Raise CompileError if the pass `name` left IR that breaks a rule of its level."""
+    from tileiras.dialects.cuda_tile.verify_error import InvalidOp
+    from tileiras.dialects.location_text import location_text
+    from tileiras.dialects.verify import verify_module
+    from tileiras.errors import CompileError
+    try:
+        verify_module(ir)
+    except InvalidOp as error:
+        raise CompileError(f"the pass '{name}' left an invalid module: {error.message}", location_text(error.op)) from error
 
 
 def lower_to_llvm(module: Any, context: Any) -> str:

@@ -6,6 +6,7 @@ codegen/llvm_text.py. Address spaces: 0 generic, 1 global, 3 shared, 4 constant,
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from xdsl.irdl import irdl_attr_definition, param_def
 from tileiras.dialects.base import TileOp
 
 if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
     from xdsl.printer import Printer
 
 GENERIC, GLOBAL, SHARED, CONST, LOCAL = 0, 1, 3, 4, 5
@@ -30,6 +32,11 @@ class PtrType(ParametrizedAttribute, TypeAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<{self.space.data}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return (IntAttr(parser.parse_integer(allow_boolean=False, allow_negative=False)),)
 
 
 @irdl_attr_definition

@@ -33,6 +33,11 @@ RULES: dict[str, str] = {
 
 def verify_module(module: Operation) -> None:
     """Raise InvalidOp for the first op of a module that breaks a rule."""
+    if module.name == "cuda_tile.module":
+        from tileiras.dialects.cuda_tile import verify as cuda_tile
+
+        cuda_tile.verify_module(module)
+        return
     from tileiras.dialects.verify_structure import check_structure
 
     for op in module.walk():

@@ -14,6 +14,7 @@ from tileiras.dialects.nv_tileaa import DenseTileAttr
 from tileiras.dialects.verify import Rule, shape_of
 
 LOOPS = ("scf.for", "nv_tileaa.loop", "nv_tileas.loop")
+TAKE_YIELD = ("scf.if", "scf.for", "nv_tileaa.reduce", "nv_tileas.reduce", "nv_tileaa.scan", "nv_tileas.scan")
 EXITS = ("break", "continue", "return")
 """Terminators of nv_tileaa and nv_tileas that may end a branch or a loop's body."""
 
@@ -119,17 +120,15 @@ def _if(op: Any) -> None:
 
 
 def _yield(op: Any) -> None:
-    parent: Any = op.parent_op()
-    name = "" if parent is None else parent.name
-    if name in ("scf.if", "scf.for"):
+    parent = op.parent_op()
+    if parent is None or parent.name not in TAKE_YIELD:
+        raise InvalidOp(op, f"must be inside {', '.join(TAKE_YIELD)}")
+    if parent.name in ("scf.if", "scf.for"):
         check_values(op, op.operands, parent.results, "operands")
-    elif name.endswith((".reduce", ".scan")):
-        have, want = [v.type for v in op.operands], [element(v) for v in parent.operands]
-        if have != want:
-            raise InvalidOp(op, f"operands must be of types ({', '.join(map(str, want))}), but got "
-                                f"({', '.join(map(str, have))})")
-    else:
-        raise InvalidOp(op, f"must be inside scf.if, scf.for, reduce or scan, but is inside '{name}'")
+        return
+    have, want = [v.type for v in op.operands], [element(v) for v in parent.operands]
+    if have != want:
+        raise InvalidOp(op, f"operands must be of types ({', '.join(map(str, want))}), but got ({', '.join(map(str, have))})")
 
 
 OP_RULES: dict[str, Rule] = {

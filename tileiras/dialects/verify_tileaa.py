@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, IntegerType, NoneAttr, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa, nv_tileas
 from tileiras.dialects.base import TileOp
@@ -17,6 +17,7 @@ from tileiras.dialects.cuda_tile.types import element_bits
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
 from tileiras.dialects.cuda_tile.verify_memory import count_conversions
 from tileiras.dialects.element import element_name
+from tileiras.dialects.kinds import is_number
 from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_arith import EXITS, LOOPS, check_elements, check_values, element, last_of
@@ -274,8 +275,6 @@ def _pointee(op: Any, value: SSAValue) -> None:
 def _load(op: Any) -> None:
     _pointee(op, op.result)
     _ordering(op)
-    if op.other is not None and op.mask is None:
-        raise InvalidOp(op, "has a value for masked elements, but no mask")
 
 
 def _store(op: Any) -> None:
@@ -305,15 +304,10 @@ def _global(op: Any) -> None:
         raise InvalidOp(op, f"attribute 'type' must be a tensor of one dimension, but is {t}")
     if (problem := check_extents(t.get_shape())) is not None:
         raise InvalidOp(op, f"attribute 'type' is invalid: {problem}")
-    if not nv_tileaa_number(t.element_type):
+    if not is_number(t.element_type):
         raise InvalidOp(op, f"attribute 'type' must have numbers for elements, but is {t}")
     check_elements(op, op.value, t.get_shape()[0], t.element_type)
     _alignment(op)
-
-
-def nv_tileaa_number(t: Attribute) -> bool:
-    from tileiras.dialects.kinds import is_number
-    return is_number(t)
 
 
 def _alignment(op: Any) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 from tileiras.errors import BytecodeError, CompileError, InputError, UsageError
 from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, add_language, read_bytes, report, write_text
 
-_LOWER_LEVEL = re.compile(r'"nv_tilea[as]\.|^ *builtin\.module|"arith\.|"scf\.', re.MULTILINE)
+_LOWER_LEVEL = re.compile(r'"nv_tilea[as]\.|^ *builtin\.module|"arith\.|"math\.|"scf\.|"llvm\.', re.MULTILINE)
 CUDA_TILE_PASSES: dict[str, str | Callable[[Any], None]] = {
     "canonicalize": "tileiras.transforms.canonicalize:run", "fuse-fma": "tileiras.transforms.fuse_fma:run",
     "synthesize-debug-info-scopes": "tileiras.transforms.synthesize_debug_info_scopes:run"}
@@ -78,6 +78,8 @@ def read_ir(data: bytes, file_name: str, extra_ops: Mapping[str, Any] | None = N
     except UnicodeDecodeError as error:
         raise BytecodeError(f"the input is neither bytecode nor UTF-8 text: byte {error.start}") from error
     if "cuda_tile.module" not in text and _LOWER_LEVEL.search(text):
+        from tileiras.tools.lower_text import parse_lower
+
         return parse_lower(text, file_name)
     return _parse_cuda_tile(text, file_name, extra_ops)
 
@@ -108,44 +110,13 @@ def _program(ops: list[Any]) -> Any:
     return ops[0] if len(ops) == 1 and ops[0].name == "cuda_tile.module" else ModuleOp(ops)
 
 
-def parse_lower(text: str, file_name: str = "-") -> Any:
-    """A module of nv_tileaa, nv_tileas or llvm ops in the generic syntax. Raises BytecodeError."""
-    from xdsl.context import Context
-    from xdsl.dialects.builtin import Builtin
-    from xdsl.parser import Parser
-    from xdsl.utils.exceptions import ParseError, VerifyException
-
-    context = Context()
-    context.load_dialect(Builtin)
-    for op, attributes in _registries():
-        for cls in op:
-            context.load_op(cls)
-        for cls in attributes:
-            context.load_attr_or_type(cls)
-    try:
-        return Parser(context, text, file_name).parse_module()
-    except (ParseError, VerifyException) as error:
-        raise BytecodeError(str(error).strip()) from error
-
-
-def _registries() -> Any:
-    """(ops, types and attributes) of every level below cuda_tile."""
-    from tileiras.dialects import arith, llvm, nv_tileaa, nv_tileas
-
-    yield (*arith.ARITH_OPS, *arith.MATH_OPS, *arith.SCF_OPS), ()
-    for dialect in (nv_tileaa, nv_tileas, llvm):
-        yield dialect.OPS.values(), (*dialect.TYPES, *getattr(dialect, "ATTRS", ()))
-
-
 def run_passes(module: Any, given: argparse.Namespace) -> Any:
     """The module after the passes asked for. Raises ConfigError, UsageError, CompileError."""
-    from xdsl.utils.exceptions import VerifyException
-
     from tileiras.dialects.cuda_tile.debug import render_location
     from tileiras.dialects.cuda_tile.verify_error import InvalidOp
     from tileiras.driver.options import CompileOptions
     from tileiras.machine.targets import find_target
-    from tileiras.pipeline import LEVELS, PIPELINE, run
+    from tileiras.pipeline import LEVELS, PIPELINE, run, verify_after
 
     options = CompileOptions(target=find_target(given.gpu_name), opt_level=given.opt_level, verify_each=given.verify_each)
     passes = {entry.name: entry for entry in PIPELINE}
@@ -160,7 +131,7 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
                 known = ", ".join(sorted({*passes, *CUDA_TILE_PASSES}))
                 raise UsageError(f"unknown pass '{name}'; known: {known}")
             if given.verify_each:
-                module.verify()
+                verify_after(module, name)
         if given.to is not None:
             if given.to not in LEVELS:
                 raise UsageError(f"unknown level '{given.to}'; known: {', '.join(LEVELS)}")
@@ -168,8 +139,6 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
         return module
     except InvalidOp as error:
         raise CompileError(error.message, render_location(error.op.location)) from error
-    except VerifyException as error:
-        raise CompileError(f"a pass left an invalid module: {error}") from error
 
 
 def _cuda_tile_pass(name: str) -> Callable[[Any], None]:
