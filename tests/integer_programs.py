@@ -175,7 +175,8 @@ class Program:
                 bound = aa.AssumeAttr(StringAttr("bounded"), ArrayAttr([IntAttr(self.least), NoneAttr()]))
                 self.emit(aa.Assume, [known], arg.type, {"fact": bound})
         self.grow(length, depth=0)
-        self.block.add_op(aa.Print.make([list(self.values[-8:]), None], [None], {"format": StringAttr("")}))
+        printed = list(self.values[-8:])
+        self.block.add_op(aa.Print.make([printed, None], [None], {"format": StringAttr("%d" * len(printed))}))
         self.block.add_op(aa.Return.make())
 
     def arguments(self, rng: random.Random) -> list[int]:

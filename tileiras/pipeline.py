@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+LEVELS = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm")
+
 
 @dataclass(frozen=True)
 class Pass:
     """One entry: `module` has a function `run(ir, context)`. That of a conversion returns the IR of its `level`; a pass that
-    stays in its level works in place and returns nothing. `min_opt`: the lowest optimization level that runs it."""
+    stays in its level works in place and returns nothing. `takes`: the level of the IR that it takes. `min_opt`: the lowest
+    optimization level that runs it."""
 
     name: str
+    takes: str
     level: str
     module: str
     min_opt: int = 0
@@ -29,11 +33,12 @@ class Pass:
 
 
 def _transform(name: str, level: str, min_opt: int) -> Pass:
-    return Pass(name, level, f"tileiras.transforms.{name.replace('-', '_')}", min_opt)
+    return Pass(name, level, level, f"tileiras.transforms.{name.replace('-', '_')}", min_opt)
 
 
 def _conversion(name: str, level: str) -> Pass:
-    return Pass(name, level, f"tileiras.conversion.{name.removeprefix('convert-').replace('-', '_')}.entry")
+    module = name.removeprefix("convert-").replace("-", "_")
+    return Pass(name, LEVELS[LEVELS.index(level) - 1], level, f"tileiras.conversion.{module}.entry")
 
 
 PIPELINE: tuple[Pass, ...] = (
@@ -55,15 +60,13 @@ PIPELINE: tuple[Pass, ...] = (
     _conversion("convert-tileas-to-llvm", "llvm"),
 )
 
-LEVELS = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm")
-
-
-def run(module: Any, context: Any, stop_at: str | None = None, after: Callable[[str, Any], None] | None = None) -> Any:
-    """Run the pipeline and return the IR. `context`: the `CompileOptions`, which every pass is handed; `stop_at`: the last
-    level wanted. `after(name, ir)` is called after each pass."""
+def run(module: Any, context: Any, stop_at: str | None = None, after: Callable[[str, Any], None] | None = None,
+        start_at: str = LEVELS[0]) -> Any:
+    """Run the pipeline and return the IR. `context`: the `CompileOptions`, which every pass is handed; `start_at`: the level
+    of `module`; `stop_at`: the last level wanted. `after(name, ir)` is called after each pass."""
     ir = module
     for entry in PIPELINE:
-        if entry.min_opt > context.opt_level:
+        if entry.min_opt > context.opt_level or LEVELS.index(entry.takes) < LEVELS.index(start_at):
             continue
         if stop_at is not None and LEVELS.index(entry.level) > LEVELS.index(stop_at):
             break

@@ -58,7 +58,7 @@ class Builder:
         return self(arith.Constant, [], t, {"value": attr})
 
     def keep(self, *values):
-        self.kept = aa.Print.make([list(values), None], [None], {"format": StringAttr("")})
+        self.kept = aa.Print.make([list(values), None], [None], {"format": StringAttr("%d" * len(values))})
         self.block.add_op(self.kept)
 
     def names(self):
@@ -145,7 +145,7 @@ def test_cse_respects_regions():
     copy = arith.Muli.create(operands=[x, x], result_types=[I32])
     local = arith.Subi.create(operands=[x, first], result_types=[I32])
     inner.add_ops([copy, local, aa.Print.make([[copy.results[0], local.results[0]], None], [None],
-                                              {"format": StringAttr("")}), arith.Yield.make([[]])])
+                                              {"format": StringAttr("%d%d")}), arith.Yield.make([[]])])
     b.block.add_op(arith.If.make([b.args[1]], [[]], {}, [Region(inner), Region()]))
     b.keep(b(arith.Subi, [x, first], I32))
     cse.run(b.func)
@@ -199,7 +199,7 @@ def test_invariants_climb_out_of_nested_loops_but_divisions_and_tensors_stay():
     division = arith.Divsi.create(operands=[x, y], result_types=[I32])
     splat = aa.Splat.create(operands=[x], result_types=[TensorType(I32, [8])])
     use = aa.Print.make([[product.results[0], division.results[0], splat.results[0]], None], [None],
-                        {"format": StringAttr("")})
+                        {"format": StringAttr("%d%d%d")})
     inner.add_ops([product, division, splat, use, arith.Yield.make([[]])])
     middle = Block(arg_types=[I32])
     middle.add_ops([arith.For.make([zero, n, one, []], [[]], {}, [Region(inner)]), arith.Yield.make([[]])])

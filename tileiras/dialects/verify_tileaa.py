@@ -17,7 +17,7 @@ from tileiras.dialects.cuda_tile.types import element_bits
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
 from tileiras.dialects.cuda_tile.verify_memory import count_conversions
 from tileiras.dialects.element import element_name
-from tileiras.dialects.kinds import is_number
+from tileiras.dialects.kinds import KINDS, is_number
 from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_arith import EXITS, LOOPS, check_elements, check_values, element, last_of
@@ -53,8 +53,8 @@ def same_elements(op: Operation, a: SSAValue, b: SSAValue) -> None:
 
 def _func(op: Any) -> None:
     for i, arg in enumerate(op.body.block.args):
-        if isinstance(arg.type, TensorType) or isinstance(arg.type, (nv_tileaa.MemTokenType, nv_tileas.BufferType)):
-            raise InvalidOp(op, f"parameter {i} must be a number or a pointer, but is '{arg.type}'")
+        if not KINDS["carried"].holds(arg.type):
+            raise InvalidOp(op, f"parameter {i} must be {KINDS['carried'].words}, but is '{arg.type}'")
     last_of(op, op.body.block, "return")
 
 

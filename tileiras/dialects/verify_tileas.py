@@ -4,9 +4,17 @@ from __future__ import annotations
 from typing import Any
 
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
+from tileiras.dialects.kinds import KINDS
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_tileaa import TILE_RULES, kind, shape, written
+
+
+def _func(op: Any) -> None:
+    TILE_RULES["func"](op)
+    for i, arg in enumerate(op.body.block.args):
+        if not KINDS["scalar"].holds(arg.type):
+            raise InvalidOp(op, f"parameter {i} must be a number or a pointer, but is '{arg.type}'")
 
 
 def _convert_layout(op: Any) -> None:
@@ -38,6 +46,6 @@ def _load_shared(op: Any) -> None:
 
 OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": rule for mnemonic, rule in TILE_RULES.items()},
-    "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
+    "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
     "nv_tileas.load_shared": _load_shared,
 }

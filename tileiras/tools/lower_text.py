@@ -6,6 +6,7 @@ syntax errors at the place reached.
 """
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
@@ -61,8 +62,26 @@ class _PlacingParser(Parser):
         return self.places.text(self._current_token.span.start)
 
 
+_BEGIN = re.compile(r'"|//[^\n]*')
+_STRING = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*"')
+
+
+def _open_string(text: str) -> int | None:
+    """Where a string begins that is malformed or has no end: xDSL's lexer takes exponential time to see that."""
+    at = 0
+    while (begin := _BEGIN.search(text, at)) is not None:
+        literal = _STRING.match(text, begin.start())
+        if literal is None and begin.group() == '"':
+            return begin.start()
+        at = begin.end() if literal is None else literal.end()
+    return None
+
+
 def parse_lower(text: str, file_name: str = "-") -> ModuleOp:
     """A verified module of nv_tileaa, nv_tileas or llvm ops. Raises BytecodeError with the place of what is wrong."""
+    unended = _open_string(text)
+    if unended is not None:
+        raise BytecodeError("expected '\"' in string literal", _Places(text, file_name).text(unended))
     try:
         parser = _PlacingParser(_context(), text, file_name)
     except ParseError as error:

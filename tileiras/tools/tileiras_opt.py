@@ -124,8 +124,10 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
     try:
         for name in names:
             if name in CUDA_TILE_PASSES:
+                _check_level(name, LEVELS[0], module)
                 _cuda_tile_pass(name)(module)
             elif name in passes:
+                _check_level(name, passes[name].takes, module)
                 module = passes[name].apply(module, options)
             else:
                 known = ", ".join(sorted({*passes, *CUDA_TILE_PASSES}))
@@ -135,10 +137,25 @@ def run_passes(module: Any, given: argparse.Namespace) -> Any:
         if given.to is not None:
             if given.to not in LEVELS:
                 raise UsageError(f"unknown level '{given.to}'; known: {', '.join(LEVELS)}")
-            return run(module, options, stop_at=given.to)
+            return run(module, options, stop_at=given.to, start_at=level_of(module) or LEVELS[0])
         return module
     except InvalidOp as error:
         raise CompileError(error.message, render_location(error.op.location)) from error
+
+
+def level_of(module: Any) -> str:
+    """The level of a module's IR; "" for one without ops."""
+    if module.name != "builtin.module":
+        return module.name.partition(".")[0]
+    first = module.body.block.first_op if module.body.blocks else None
+    return "" if first is None else first.name.partition(".")[0]
+
+
+def _check_level(name: str, takes: str, module: Any) -> None:
+    """Raise UsageError if a pass takes another level than the module's."""
+    level = level_of(module)
+    if level not in ("", takes):
+        raise UsageError(f"pass '{name}' takes {takes}, but the module is {level}")
 
 
 def _cuda_tile_pass(name: str) -> Callable[[Any], None]:
