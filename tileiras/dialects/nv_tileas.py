@@ -80,13 +80,16 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     layout: SharedLayoutAttr = param_def()
 
 
+_ACCESS = "runs:numbers? contiguous:count?"
 _PLACED_ATTRS: dict[str, str] = {
-    "func": "num_warps:power", "dot": "atom:string?", "load": "vector:power?", "store": "vector:power?",
-    "tiled_load": "vector:power? check:flags?", "tiled_store": "vector:power? check:flags?",
-    "tiled_atomic_rmw": "vector:power? check:flags?",
+    "func": "num_warps:power", "dot": "atom:string? k_slices:positive? chained:unit?", "load": _ACCESS, "store": _ACCESS,
+    "atomic_rmw": _ACCESS, "atomic_cas": _ACCESS, "tiled_load": f"check:flags? {_ACCESS}",
+    "tiled_store": f"check:flags? {_ACCESS}", "tiled_atomic_rmw": f"check:flags? {_ACCESS}",
 }
-"""What only this level says. num_warps: of a block. atom: the instruction that computes a dot (none: multiply and add).
-vector: elements an access. check: for each tile dimension, whether it can leave the tensor."""
+"""What only this level says. num_warps: of a block. atom: the instruction that computes a dot (none: multiply and add);
+k_slices: in how many parts of k its operands are staged (gone afterwards); chained: it feeds another dot. check: for each
+tile dimension, whether it can leave the tensor. runs: for each dimension, how many elements side by side one access may
+take; contiguous: the dimension that runs along memory."""
 
 for _mnemonic in SHARED:
     _op = make_op("nv_tileas", _mnemonic, _PLACED_ATTRS.get(_mnemonic, ""))

@@ -386,9 +386,9 @@ class Inst(TileOp):
     """One machine instruction: `instruction` names its row."""
 
     name = "nvvm.inst"
-    OPERANDS = "args*"
-    RESULTS = "outs*"
-    ATTRS = "instruction"
+    OPERANDS = "args:llvm.value*"
+    RESULTS = "outs:llvm.value*"
+    ATTRS = "instruction:name"
 
     @property
     def row(self) -> Instruction:
@@ -400,6 +400,7 @@ class Inst(TileOp):
         return found
 
     def verify_op(self) -> None:
+        super().verify_op()
         row = self.row
         given, made = ([word_of(v.type) for v in values] for values in (self.operands, self.results))
         if row.is_wait:

@@ -1,5 +1,5 @@
 """What no op below cuda_tile can see alone: where ops may stand, that values are defined before they are used, symbols,
-which levels mix, that nv_tileaa has no layouts and nv_tileas none but layouts of the block's warps.
+which levels mix, that nv_tileaa has no layouts, and nv_tileas none or all of them for the block's warps.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FUNCTIONS = ("nv_tileaa.func", "nv_tileas.func", "llvm.func")
 TOP_LEVEL = (*FUNCTIONS, "nv_tileaa.global", "nv_tileas.global", "llvm.mlir.global")
 INSIDE: dict[str, tuple[str, ...]] = {
     "nv_tileaa.func": ("arith", "math", "scf", "nv_tileaa"), "nv_tileas.func": ("arith", "math", "scf", "nv_tileas"),
-    "llvm.func": ("llvm",),
+    "llvm.func": ("llvm", "nvvm"),
 }
 """The dialects whose ops a function may hold; those of other dialects than these are left to their own verifiers."""
 
@@ -47,6 +47,7 @@ def check_structure(module: Operation) -> None:
 def _check_function(func: Operation, names: dict[str, Operation]) -> None:
     dialects = INSIDE[func.name]
     warps: Any = func.properties.get("num_warps")
+    placed = func.name == "nv_tileas.func" and _has_layouts(func)
     for op in func.walk():
         dialect = op.name.partition(".")[0]
         if op is not func and (op.name in TOP_LEVEL or (dialect in LEVELS and dialect not in dialects)):
@@ -56,13 +57,25 @@ def _check_function(func: Operation, names: dict[str, Operation]) -> None:
         if op.name.endswith(".get_global"):
             _check_symbol(op, names)
         for value in op.results:
-            _check_level(op, func, value, warps)
+            _check_level(op, func, value, warps, placed)
         for region in op.regions:
             for block in region.blocks:
                 for value in block.args:
-                    _check_level(op, func, value, warps)
+                    _check_level(op, func, value, warps, placed)
                 _check_terminator(op, block)
     _check_dominance(func)
+    if func.name == "nv_tileas.func":
+        _check_layouts(func)
+
+
+def _check_layouts(func: Operation) -> None:
+    """Layouts of operands and results go together."""
+    from tileiras.analysis.layout_rules import check
+
+    for op in func.walk():
+        problem = check(op)
+        if problem is not None:
+            raise InvalidOp(op, problem)
 
 
 def _check_symbol(op: Operation, names: dict[str, Operation]) -> None:
@@ -72,7 +85,13 @@ def _check_symbol(op: Operation, names: dict[str, Operation]) -> None:
         raise InvalidOp(op, f"'{symbol.string_value()}' does not name a global")
 
 
-def _check_level(op: Operation, func: Operation, value: SSAValue, warps: Any) -> None:
+def _has_layouts(func: Operation) -> bool:
+    """Whether a function's tensors have layouts: all get them by one pass."""
+    return any(isinstance(r.type, TensorType) and isinstance(r.type.encoding, nv_tileas.LayoutAttr)
+               for op in func.walk() for r in op.results)
+
+
+def _check_level(op: Operation, func: Operation, value: SSAValue, warps: Any, placed: bool) -> None:
     t = value.type
     if isinstance(t, nv_tileas.BufferType) and func.name == "nv_tileaa.func":
         raise InvalidOp(op, f"has a buffer ('{t}'), which 'nv_tileaa.func' has none of")
@@ -80,9 +99,9 @@ def _check_level(op: Operation, func: Operation, value: SSAValue, warps: Any) ->
         return
     if func.name == "nv_tileaa.func" and not isinstance(t.encoding, NoneAttr):
         raise InvalidOp(op, f"has a tensor with a layout ('{t}'), which 'nv_tileaa.func' has none of")
-    if func.name == "nv_tileas.func":
+    if placed:
         if not isinstance(t.encoding, nv_tileas.LayoutAttr):
-            raise InvalidOp(op, f"has a tensor without a layout ('{t}')")
+            raise InvalidOp(op, f"has a tensor without a layout ('{t}'), though others have one")
         if warps is not None and t.encoding.data.num_warps != warps.data:
             raise InvalidOp(op, f"has a layout of {t.encoding.data.num_warps} warps in a block of {warps.data} ('{t}')")
 

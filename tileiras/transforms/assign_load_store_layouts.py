@@ -21,7 +21,17 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.access import contiguous_of, runs_of
 from tileiras.analysis.layout_classes import Classes, LayoutClass
-from tileiras.analysis.layout_rules import Link, Normal, Same, accessed, accumulator_layout, is_tensor, layout_or_none, shape_of
+from tileiras.analysis.layout_rules import (
+    Link,
+    Normal,
+    Same,
+    accessed,
+    accumulator_layout,
+    is_tensor,
+    layout_or_none,
+    relations,
+    shape_of,
+)
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import with_layout
@@ -115,14 +125,13 @@ class _Mending:
 
     def run(self) -> None:
         for op in self.classes.ops:
-            relations = self.classes.relations.get(op)
-            if relations is not None:
-                self._op(op, relations)
+            if op in self.classes.relations:
+                self._op(op, relations(op))     # asked anew: conversions of what came before have changed operands
 
-    def _op(self, op: Operation, relations: list[Any]) -> None:
+    def _op(self, op: Operation, asked: list[Any]) -> None:
         wanted: dict[SSAValue, LinearLayout] = {}
-        forms = {r.value: r.form for r in relations if isinstance(r, Normal)}
-        for r in relations:
+        forms = {r.value: r.form for r in asked if isinstance(r, Normal)}
+        for r in asked:
             if isinstance(r, Same):
                 first = r.values[0]
                 layout = _layout(first)
@@ -134,7 +143,7 @@ class _Mending:
             if v not in wanted:
                 layout = _layout(v)
                 wanted[v] = form(layout) or layout
-        for r in relations:
+        for r in asked:
             if isinstance(r, Link):
                 if r.to is not None:
                     layout = r.to(wanted.get(r.source) or _layout(r.source))
