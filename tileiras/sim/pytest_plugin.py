@@ -86,10 +86,6 @@ def _begin(config: pytest.Config) -> None:
         return
     options = config.known_args_namespace
     try:
-        __import__("torch")
-    except ImportError:
-        pass
-    try:
         standin.install(options.tile_gpu, cupy=options.tile_cupy, children=options.tile_children,
                         findings=options.tile_findings)
     except ConfigError as error:

@@ -16,6 +16,7 @@ touched, and `uninstall()` gives everything back.
     torchcuda    'cuda' tensors and torch.cuda
     cupyarrays   CuPy on NumPy
     children     Python programs that the program starts; `child`: their side
+    imports      what is done once a module has been imported
     budget       the account of launches, instructions and findings
 """
 from __future__ import annotations

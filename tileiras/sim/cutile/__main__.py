@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import importlib.util
 import json
 import os
 import runpy
@@ -47,8 +45,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 4
     options = {"findings": given.findings} | ({} if given.level is None else {"opt_level": given.level})
     try:
-        if importlib.util.find_spec("torch") is not None:
-            importlib.import_module("torch")
         standin.install(given.gpu, cupy=given.cupy, children=given.children, **options)
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "cuda":

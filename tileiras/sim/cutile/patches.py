@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 OURS = __name__.rpartition(".")[0]
@@ -21,6 +22,7 @@ class Patches:
         self._attributes: list[tuple[Any, str, Any]] = []
         self._everywhere: list[tuple[Any, Any]] = []        # (old, new)
         self._environment: list[tuple[str, str | None]] = []
+        self._at_end: list[Callable[[], None]] = []
 
     def __bool__(self) -> bool:
         return bool(self._attributes or self._everywhere or self._environment)
@@ -47,7 +49,13 @@ class Patches:
         self._attributes.append((sys.modules, name, old))
         sys.modules[name] = module
 
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Call something when the patches are undone."""
+        self._at_end.append(call)
+
     def undo(self) -> None:
+        while self._at_end:
+            self._at_end.pop()()
         while self._everywhere:
             old, new = self._everywhere.pop()
             _rebind(new, old)

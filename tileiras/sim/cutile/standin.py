@@ -20,6 +20,7 @@ from tileiras.errors import CompileError
 from tileiras.sim.cutile import budget, specialize
 from tileiras.sim.cutile.arguments import flatten
 from tileiras.sim.cutile.errors import ArgumentTypeError, ArgumentValueError
+from tileiras.sim.cutile.imports import After
 from tileiras.sim.cutile.patches import Patches
 from tileiras.sim.run.launch import MAX_GRID, PointerTable
 
@@ -145,7 +146,7 @@ def install(gpu_name: str | None = None, *, torch: bool = True, cupy: bool = Fal
             **options: Any) -> None:
     """Make `ct.launch` simulate from now on. `gpu_name`: by default the environment's TILEIRAS_SIM_GPU, or sm_90.
 
-    `torch`: where PyTorch is loaded and sees no GPU, its 'cuda' tensors live on the CPU. `cupy`: `import cupy` finds a
+    `torch`: where PyTorch is imported and sees no GPU, its 'cuda' tensors live on the CPU. `cupy`: `import cupy` finds a
     stand-in on NumPy where CuPy isn't installed. `children`: Python programs that this one starts get the same.
     `options`: as of `tileiras.launch`."""
     import cuda.tile as ct
@@ -174,9 +175,12 @@ def install(gpu_name: str | None = None, *, torch: bool = True, cupy: bool = Fal
     _compile.get_sm_arch.cache_clear()
     _commands_on_path()
     assert ct.launch is launch
-    if torch and "torch" in sys.modules:
+    if torch:
         from tileiras.sim.cutile import torchcuda
-        torchcuda.install(_patches, name)
+        if "torch" in sys.modules:
+            torchcuda.install(_patches, name)
+        else:
+            _patches.at_end(After({"torch": lambda: torchcuda.install(_patches, name)}).remove)
     if cupy:
         from tileiras.sim.cutile import cupyarrays
         cupyarrays.install(_patches)

@@ -50,8 +50,6 @@ def install(patches: Patches, gpu_name: str) -> None:
     made = _mode_class(torch)(notes)
     _patch_cuda(patches, torch, gpu_name)
     patches.set(torch, "Generator", _generator(torch))
-    patches.set(torch, "set_default_device", made.set_default)
-    patches.set(torch, "get_default_device", made.get_default)
     _patch_libraries(patches, torch)
     patches.set(threading.Thread, "start", _starting_in(made, threading.Thread.start))
     made.__enter__()
@@ -62,6 +60,8 @@ def uninstall() -> None:
     """Let go of the mode; the patches are undone by their owner."""
     global _mode
     if _mode is not None:
+        if sys.modules["torch"].get_default_device().type == "cuda":
+            sys.modules["torch"].set_default_device(None)
         _mode.__exit__(None, None, None)
         _mode = None
 
@@ -116,11 +116,24 @@ class Notes:
 
 def _mode_class(torch: Any) -> type:
     """The mode, a subclass of PyTorch's."""
-    constructors = import_module("torch.utils._device")._device_constructors
+    defaults = import_module("torch.utils._device")
     Tensor = torch.Tensor
     cuda = torch.device("cuda", INDEX)
     move, to_cuda, to_cpu = Tensor.to, Tensor.cuda, Tensor.cpu
-    products = (torch.mm, torch.bmm, torch.addmm, torch.baddbmm)
+    narrow = (torch.float16, torch.bfloat16)
+    products = {torch.mm, torch.bmm, torch.addmm, torch.baddbmm, torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.mm,
+                Tensor.bmm, Tensor.addmm, Tensor.baddbmm, torch.nn.functional.linear}
+
+    def product(func: Any, args: tuple, kwargs: dict) -> Any:
+        """A product of matrices as CUDA computes it: sums of f16 and bf16 in f32, rounded once; also a wider result."""
+        given = [a for a in args if isinstance(a, Tensor)]
+        wider = kwargs.pop("out_dtype", None)
+        if wider is None and (not given or any(a.dtype not in narrow for a in given) or "out" in kwargs):
+            return func(*args, **kwargs)
+        kind = wider or given[0].dtype
+        carrier = torch.float32 if kind in narrow else kind
+        kwargs = {k: v.to(carrier) if isinstance(v, Tensor) else v for k, v in kwargs.items()}
+        return func(*(a.to(carrier) if isinstance(a, Tensor) else a for a in args), **kwargs).to(kind)
 
     class CudaOnCpu(torch.overrides.TorchFunctionMode):
         """Takes cuda devices out of calls and notes what is cuda."""
@@ -128,8 +141,7 @@ def _mode_class(torch: Any) -> type:
         def __init__(self, notes: Notes) -> None:
             super().__init__()
             self.notes = notes
-            self.default: Any = None
-            self.constructors = constructors()
+            self.constructors = defaults._device_constructors()
             self.special: dict[Any, Callable[..., Any]] = {
                 Tensor.is_cuda.__get__: lambda t, *_: notes.has(t) or t.is_cuda,
                 Tensor.is_cpu.__get__: lambda t, *_: t.is_cpu and not notes.has(t),
@@ -140,12 +152,6 @@ def _mode_class(torch: Any) -> type:
                 Tensor.record_stream: lambda t, *_: None,
             }
 
-        def set_default(self, device: Any) -> None:
-            self.default = None if device is None else torch.device(device)
-
-        def get_default(self) -> Any:
-            return self.default if self.default is not None else torch.device("cpu")
-
         def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
             kwargs = dict(kwargs or {})
             try:
@@ -154,30 +160,32 @@ def _mode_class(torch: Any) -> type:
                 special = None
             if special is not None:
                 return special(*args, **kwargs)
+            if func is torch.device:
+                return func(*args, **kwargs)
             if func in (move, to_cuda, to_cpu):
                 return self.moved(func, args, kwargs)
             wanted = self.device_of(func, kwargs)
             args = tuple(torch.device("cpu") if isinstance(a, torch.device) and a.type == "cuda" else a for a in args)
             kwargs.pop("pin_memory", None)
             inputs = list(self.notes.tensors((args, kwargs)))
-            if func in products and (wider := kwargs.pop("out_dtype", None)) is not None:       # the CPU's don't have it
-                args = tuple(a.to(wider) if isinstance(a, Tensor) else a for a in args)
-            out = func(*args, **kwargs)
+            out = product(func, args, kwargs) if func in products else func(*args, **kwargs)
             return self.noted(out, inputs, wanted)
 
-        def device_of(self, func: Any, kwargs: dict) -> bool:
-            """Whether a call asks for a cuda device; its arguments then ask for the CPU."""
+        def device_of(self, func: Any, kwargs: dict) -> bool | None:
+            """Whether a call asks for a cuda device, None where it asks for none; its arguments then ask for the CPU."""
             device = kwargs.get("device")
-            if device is None and self.default is not None and func in self.constructors:
-                device = kwargs["device"] = self.default
-            if device is not None and is_cuda_device(device):
+            if device is None and func in self.constructors:
+                device = defaults.CURRENT_DEVICE            # of `with torch.device(...)` and torch.set_default_device
+            if device is None:
+                return None
+            if is_cuda_device(device):
                 kwargs["device"] = "cpu"
                 return True
             return False
 
-        def noted(self, out: Any, inputs: list, wanted: bool) -> Any:
+        def noted(self, out: Any, inputs: list, wanted: bool | None) -> Any:
             """Note what is cuda of the results: all, where asked for or computed from cuda tensors, but views of what isn't."""
-            if wanted or any(self.notes.has(t) for t in inputs):
+            if wanted or (wanted is None and any(self.notes.has(t) for t in inputs)):
                 others = {self.notes.key(t) for t in inputs if not self.notes.has(t)}
                 for t in self.notes.tensors(out):
                     if wanted or self.notes.key(t) not in others:
