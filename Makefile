@@ -9,6 +9,7 @@
 #   make fuzz N=1000    random programs at -O0 to -O3 on all SMs, and ten times as many damaged files (docs/fuzzing.md)
 #   make bench      compile time and code beside the original's
 #   make bench-suite  compile time of the whole kernel suite beside the original's, file by file
+#   make speed [KERNELS=...] [MACHINES=...]   our code beside the original's, predicted without a GPU; writes docs/speed.md
 #   make hardware   build what only a GPU can answer, packed for a machine with one
 #   make gpu        run that here, where a GPU is; answers into docs/hardware.md
 #   make clean      forget the environments and everything built
@@ -23,7 +24,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 # The frontend looks for `tileiras` on PATH.
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test test-all lint original public coverage tables fuzz bench bench-suite hardware gpu clean
+.PHONY: demo test test-all lint original public coverage tables fuzz bench bench-suite speed hardware gpu clean
 .NOTPARALLEL:
 
 demo: $(VENV)/.demo
@@ -64,6 +65,9 @@ bench: $(VENV)/.demo $(REFERENCE)/.installed
 
 bench-suite: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench.suite_ratio --reference $(REFERENCE)/bin/python $(ARGS)
+
+speed: $(VENV)/.test $(REFERENCE)/.installed
+	@$(BIN)/python -m bench.speed $(KERNELS) $(if $(MACHINES),--machines "$(MACHINES)") $(if $(KERNELS),,--write) $(ARGS)
 
 hardware: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench.hardware.prepare --reference $(REFERENCE)/bin/python --tar $(ARGS)

@@ -1,0 +1,51 @@
+"""The original's code for a kernel: compiled, with the tensor maps that its launches take in hidden parameters."""
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import tempfile
+from typing import Any
+
+from tests.sim import reference
+from tileiras.sim.run.launch import choose_entry, parse_cached
+from tileiras.sim.timing.cubin import Cubin
+
+TIMEOUT = 180
+
+
+class NoOriginal(Exception):
+    """The original can't compile it, or its launch can't be made."""
+
+
+def available() -> bool:
+    return reference.original() is not None
+
+
+def compile_original(bytecode: bytes, sm: str) -> tuple[str, bytes]:
+    """(PTX, cubin). Raises NoOriginal."""
+    command = reference.original()
+    if command is None:
+        raise NoOriginal("the original isn't installed")
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = pathlib.Path(folder) / "k.tileirbc", pathlib.Path(folder) / "k.cubin"
+        source.write_bytes(bytecode)
+        try:
+            done = subprocess.run([command, str(source), "-o", str(out), "--gpu-name", sm, "-O3", "--lineinfo"],
+                                  capture_output=True, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            raise NoOriginal("the original takes too long") from None
+        if done.returncode:
+            raise NoOriginal(f"the original refuses: {done.stderr.decode('utf-8', 'replace').strip()[:200]}")
+        cubin = out.read_bytes()
+    return Cubin(cubin).ptx, cubin
+
+
+def arguments(ptx: str, flat: list[Any]) -> list[Any]:
+    """All launch arguments: the kernel's own, then tensor maps, and null for buffers of the older drivers."""
+    entry = choose_entry(parse_cached(ptx), None)
+    if len(entry.params) == len(flat):
+        return flat
+    try:
+        return reference.arguments(ptx, flat)
+    except Exception as error:
+        raise NoOriginal(f"its tensor maps: {type(error).__name__}: {error}") from error

@@ -1,0 +1,74 @@
+"""One side of a comparison: a kernel compiled by us or by the original, predicted on a machine; kept by what it was made of."""
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import json
+import pathlib
+import time
+from typing import Any
+
+import tileiras
+from bench.speed import original
+from bench.speed.kernels import Kernel, case_of, launch
+from tests.kernels import runner, suite
+from tileiras.machine.machines import Machine
+from tileiras.sim.timing import predict
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CACHE = ROOT / "build" / "speed"
+VERSION = "13.4"
+
+
+@functools.cache
+def model_key() -> str:
+    """Changes with the timing model and its tables."""
+    digest = hashlib.sha256()
+    for folder in ("machine", "sim"):
+        for path in sorted((ROOT / "tileiras" / folder).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def bytecode_of(kernel: Kernel) -> bytes:
+    """Kept by name, arguments and the suite's sources."""
+    key = hashlib.sha256(f"{kernel} {runner._sources_key()}".encode()).hexdigest()[:16]
+    path = CACHE / "bytecode" / f"{kernel.name}-{key}.tileirbc"
+    if not path.exists():
+        from cuda.tile.compilation import export_kernel
+        case, _ = case_of(kernel)
+        out = io.BytesIO()
+        export_kernel(case.kernel, [suite.signature(case)], out, output_format="tileir_bytecode", bytecode_version=VERSION)
+        runner.write_atomically(path, out.getvalue())
+    return path.read_bytes()
+
+
+def predicted(kernel: Kernel, machine: Machine, who: str) -> dict[str, Any]:
+    """The prediction's record; with "failed" alone where there is none. `who`: "ours" or "original"."""
+    start = time.perf_counter()
+    bytecode = bytecode_of(kernel)
+    sm = f"sm_{machine.sm}"
+    try:
+        if who == "ours":
+            made = tileiras.compile(bytecode, gpu_name=sm, opt_level=3, lineinfo=True)
+            ptx, cubin = made.ptx, made.cubin
+        else:
+            ptx, cubin = original.compile_original(bytecode, sm)
+    except (tileiras.errors.TileirasError, original.NoOriginal) as error:
+        return {"failed": str(error).splitlines()[0]}
+    key = hashlib.sha256(b"\0".join([model_key().encode(), ptx.encode(), cubin, machine.name.encode(),
+                                     f"{kernel}".encode()])).hexdigest()[:24]
+    path = CACHE / who / f"{kernel.name}-{machine.name.replace(' ', '-')}-{key}.json"
+    if path.exists():
+        return json.loads(path.read_text())
+    case, bounds = case_of(kernel)
+    flat = launch(case, bounds)
+    try:
+        arguments = flat if who == "ours" else original.arguments(ptx, flat)
+        record: dict[str, Any] = predict(ptx, cubin, case.name, case.grid, arguments, machine.name).record()
+    except (tileiras.errors.TileirasError, tileiras.sim.SimulationError, original.NoOriginal, LookupError) as error:
+        record = {"failed": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+    record["took"] = round(time.perf_counter() - start, 2)
+    runner.write_atomically(path, json.dumps(record).encode())
+    return record
