@@ -1,6 +1,8 @@
 """The order of memory: races are found in every memory and by every way past a barrier, and ordered accesses aren't accused."""
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -151,3 +153,75 @@ def test_the_fence_between_proxies(fence, kinds):
 def test_races_need_not_be_watched():
     body = "mov.u32 %r1, %ctaid.x; st.global.u32 [%g0], %r1;"
     assert not findings(body, threads=32, grid=3, races=False)
+
+
+# ---- blocks that hand a lock on
+
+WORK = """
+IN: bar.sync 0; mul.wide.u32 %d1, %t, 4; add.u64 %d1, %d1, %g0; ld.global.u32 %r3, [%d1]; add.u32 %r3, %r3, 1;
+ st.global.u32 [%d1], %r3; bar.sync 0; @%p1 bra OUT;
+"""
+LOCKS = {
+    "a turn": ("W: ld.acquire.gpu.global.u32 %r2, [%g1]; setp.ne.u32 %p2, %r2, %r1; @%p2 bra W;",
+               "st.release.gpu.global.u32 [%g1], %r4;"),
+    "compare and swap": ("W: atom.acquire.gpu.global.cas.b32 %r2, [%g1], 0, 1; setp.ne.u32 %p2, %r2, 0; @%p2 bra W;",
+                         "st.release.gpu.global.u32 [%g1], 0;"),
+    "exchange": ("W: atom.acq_rel.gpu.global.exch.b32 %r2, [%g1], 1; setp.ne.u32 %p2, %r2, 0; @%p2 bra W;",
+                 "atom.release.gpu.global.exch.b32 %r5, [%g1], 0;"),
+    "fences": ("W: atom.relaxed.gpu.global.cas.b32 %r2, [%g1], 0, 1; setp.ne.u32 %p2, %r2, 0; @%p2 bra W; fence.acq_rel.gpu;",
+               "fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%g1], 0;"),
+}
+
+
+def locked(take: str, give: str, blocks: int, **options) -> list:
+    """Blocks add one to 64 numbers under a lock, without atomics; what that finds."""
+    body = f"mov.u32 %r1, %ctaid.x; add.u32 %r4, %r1, 1; setp.ne.u32 %p1, %t, 0; @%p1 bra IN; {take} {WORK} {give} OUT:"
+    numbers = np.zeros(64, np.uint32)
+    report = simulate(kernel(body, "", pointers=2, threads=64), args=[numbers, np.zeros(1, np.uint32)], grid=blocks, **options)
+    assert (numbers == blocks).all()
+    return report.findings
+
+
+@pytest.mark.parametrize("batch", [128, 1 << 14])
+@pytest.mark.parametrize("way", list(LOCKS))
+def test_blocks_hand_a_lock_on(way, batch):
+    """All in one batch, or two at a time."""
+    assert not locked(*LOCKS[way], 40, batch_threads=batch)
+
+
+@pytest.mark.parametrize(("way", "old", "new"), [
+    ("a turn", "acquire", "relaxed"), ("a turn", "release", "relaxed"), ("a turn", "release.gpu", "release.cta"),
+    ("compare and swap", "acquire", "relaxed"), ("compare and swap", "release", "relaxed"),
+    ("exchange", "acq_rel", "relaxed"), ("exchange", "atom.release", "atom.relaxed"),
+    ("fences", "bra W; fence.acq_rel.gpu;", "bra W;"), ("fences", "fence.acq_rel.gpu; st", "st"),
+    ("fences", "fence.acq_rel.gpu; st", "fence.acq_rel.cta; st")])
+def test_locks_that_hand_nothing_on(way, old, new):
+    take, give = LOCKS[way]
+    assert old in take + give
+    assert {type(f) for f in locked(take.replace(old, new), give.replace(old, new), 8)} == {DataRace}
+
+
+def test_a_thousand_blocks_hand_a_lock_on_in_seconds():
+    """Processor time grows with the blocks times those that wait, by little: this takes some three seconds."""
+    start = time.process_time()
+    assert not locked(*LOCKS["compare and swap"], 1024)
+    assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize(("place", "count"), [(0, 0), (4, 1)])
+def test_news_that_one_warp_takes_twice_reaches_the_others_as_far_as_they_met(place, count):
+    """Warp 0 of block 1 hears of a word, meets warp 1 at a barrier and hears of another: warp 1 knows of the first."""
+    body = f"""
+    mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra TAKE; setp.ne.u32 %p1, %t, 0; @%p1 bra OUT;
+    st.global.u32 [%g0], 7; st.release.gpu.global.u32 [%g1], 1;
+    A: ld.relaxed.gpu.global.u32 %r2, [%g1 + 128]; setp.eq.u32 %p2, %r2, 0; @%p2 bra A;
+    st.global.u32 [%g0 + 4], 8; st.release.gpu.global.u32 [%g1], 2; bra OUT;
+    TAKE: setp.eq.u32 %p3, %w, 1; @%p3 bra OTHER; setp.ne.u32 %p4, %t, 0; st.volatile.shared.u32 [s], 0; @%p4 bra MET;
+    B: ld.acquire.gpu.global.u32 %r2, [%g1]; setp.eq.u32 %p2, %r2, 0; @%p2 bra B;
+    MET: bar.warp.sync -1; bar.sync 0; @%p4 bra OUT; st.relaxed.gpu.global.u32 [%g1 + 128], 1;
+    C: ld.acquire.gpu.global.u32 %r2, [%g1]; setp.ne.u32 %p2, %r2, 2; @%p2 bra C; st.volatile.shared.u32 [s], 1; bra OUT;
+    OTHER: bar.sync 0; setp.ne.u32 %p4, %t, 32; @%p4 bra OUT;
+    D: ld.volatile.shared.u32 %r2, [s]; setp.eq.u32 %p2, %r2, 0; @%p2 bra D;
+    ld.global.u32 %r3, [%g0 + {place}]; st.global.u32 [%g0 + 64], %r3;
+    OUT:"""
+    assert [type(f) for f in findings(body, args=2, threads=64, grid=2)] == [DataRace] * count

@@ -8,15 +8,18 @@ NVIDIA doesn't document the bits. The fields of a tiled map are known from the s
 
     0-1    global address
     2      bits 4-6 rank - 1; 7-10 element type; 11-12 interleave; 13-14 swizzle; 15 fill; 16 round to tf32;
-           19-21 swizzle atomicity; 22 the 96-byte swizzle
+           19-20 swizzle atomicity; 22 the 96-byte swizzle
     3-6    strides of dimensions 1-4 in 16 bytes, low 32 bits; word 7: their bits 32-35, four bits each
     8-12   sizes of dimensions 0-4, each less 1
     13     bits 0-14 element strides less 1, three bits each; 24-31 box size of dimension 0 less 1
     14     box sizes of dimensions 1-4 less 1, a byte each
 
-Unverified, since no instruction writes them: the L2 promotion (word 2 bits 17-18, the gap between its neighbours), the
-im2col mode (word 2 bits 0-1), and where im2col maps keep their corners (word 14: lower in the low half, upper in the
-high half; 16, 8 or 5 bits a dimension), channels (where a box has dimension 0) and pixels (word 15, less 1).
+Maps that launches get have more in word 2: bit 0 im2col; bits 1-3 a version, 1; bits 17-18 the L2 promotion; bit 21
+whether the tensor spans 128 KiB or more.
+
+Unverified, since no instruction writes them and no map was seen: where im2col maps keep their corners (word 14: lower in
+the low half, upper in the high half; 16, 8 or 5 bits a dimension), channels (where a box has dimension 0) and pixels
+(word 15, less 1), and what tells im2col::w from im2col (here word 15 bit 31).
 """
 from __future__ import annotations
 
@@ -42,6 +45,8 @@ ATOMICITIES = ("16B", "32B", "32B+8B flip", "64B")
 PROMOTIONS = (0, 64, 128, 256)
 MODES = ("tile", "im2col", "im2col::w")
 CORNER_BITS = {3: 16, 4: 8, 5: 5}
+VERSION = 1
+LARGE = 1 << 17                     # bytes that a tensor spans from which bit 21 of word 2 is set
 
 
 class TensorMapError(ValueError):
@@ -154,6 +159,10 @@ class TensorMap:
             yield self.sizes[0] % 128 == 0, f"rows of {self.element} are multiples of 128 elements"
             yield self.swizzle in (0, 128) and self.atomicity != "32B+8B flip", f"{self.element} with this swizzle"
 
+    def span(self) -> int:
+        """Bytes from the tensor's first element to its last one's end, as bit 21 counts them."""
+        return (self.sizes[0] * self.bits >> 3) + sum((n - 1) * s for n, s in zip(self.sizes[1:], self.strides))
+
     def encode(self) -> bytes:
         """The 128 bytes. Raises TensorMapError for values that the encoder doesn't allow."""
         self.check()
@@ -161,10 +170,10 @@ class TensorMap:
         _, code, tf32 = ELEMENTS[self.element]
         swizzle = SWIZZLES[self.swizzle]
         words[0], words[1] = self.address & 0xFFFFFFFF, self.address >> 32
-        words[2] = (MODES.index(self.mode) | (self.rank - 1) << 4 | code << 7 | INTERLEAVES[self.interleave] << 11
+        words[2] = (int(self.mode != "tile") | VERSION << 1 | (self.rank - 1) << 4 | code << 7 | INTERLEAVES[self.interleave] << 11
                     | (swizzle & 3) << 13 | int(self.nan_fill) << 15 | tf32 << 16
                     | PROMOTIONS.index(self.promotion) << 17 | ATOMICITIES.index(self.atomicity) << 19
-                    | (swizzle >> 2) << 22)
+                    | (self.span() >= LARGE) << 21 | (swizzle >> 2) << 22)
         for i, stride in enumerate(self.strides):
             words[3 + i] = stride >> 4 & 0xFFFFFFFF
             words[7] |= (stride >> 36) << 4 * i
@@ -181,7 +190,7 @@ class TensorMap:
             bits = CORNER_BITS[3 if self.mode == "im2col::w" else self.rank]
             for i, (low, high) in enumerate(zip(self.lower, self.upper)):
                 words[14] |= (low & (1 << bits) - 1) << bits * i | (high & (1 << bits) - 1) << 16 + bits * i
-            words[15] = self.pixels - 1
+            words[15] = self.pixels - 1 | (self.mode == "im2col::w") << 31
         return struct.pack("<32I", *words)
 
 

@@ -239,7 +239,7 @@ fault(made, "atomicity without the 128-byte swizzle",
        "fill_mode.shared::cta.b1024.b32 [map], 0; tensormap.replace.tile.swizzle_atomicity.shared::cta.b1024.b32 [map], 1;"),
       DescriptorError)
 fault(made, "reserved bits of the map are set",
-      ("bar.warp.sync -1;\n tensormap", "st.shared.u32 [map + 100], 7; bar.warp.sync -1;\n tensormap"),
+      ("bar.warp.sync -1;\n tensormap", "st.shared.u32 [map + 60], 7; bar.warp.sync -1;\n tensormap"),
       DescriptorError)
 fault(made, "the box isn't at 128 bytes", ("bytes [s], [%g2", "bytes [s + 64], [%g2"), Misaligned)
 fault(made, "three coordinates for two dimensions", ("[%g2, {%r2, %r3}]", "[%g2, {%r2, %r3, %r3}]"), InvalidInstruction)

@@ -8,6 +8,10 @@ store or atomic releases (`FENCED_CTA`: fences of the block's scope too). Times 
 every release advances: an access carries the time at which it was made, so a warp whose least known time is later knows
 of it, whoever made it.
 
+Between clusters order goes through memory. An address holds a `Message`; a warp that acquires it keeps the message and
+learns from it only when somebody asks or it releases something itself, since a block that waits for a lock reads the same
+message, or the next, again and again.
+
     order.release(lanes, key) / order.acquire(lanes, key)    through ("mbar", offset, phase) and the like
     order.complete(key, op)                                  an operation's completion, as the key will tell
     order.waited(lane, op)                                   a thread waited for the operation itself
@@ -25,6 +29,30 @@ LEVELS = 5
 OWN = 2**31 - 1                     # what a warp knows of itself
 MANY = 2048                         # releases through different addresses in one instruction: too many to follow
 CLUSTERS = 4096                     # clusters whose mutual order is followed
+KNOWN = 1 << 16                     # and their agents
+NEWS, MOST_NEWS = 4, 32             # of other clusters, that a cluster's warps took one after another: before folding, after
+
+
+class Heard:
+    """What a cluster has learned of others, as arrays [clusters, agents] of the time up to which an agent's accesses are
+    known: `base`, which all its warps know, and `news`, each with the time and the warp that took it."""
+
+    __slots__ = ("base", "news")
+
+    def __init__(self, clusters: int, agents: int) -> None:
+        self.base = np.zeros((clusters, agents), np.int32)
+        self.news: list[tuple[np.ndarray, int, int]] = []
+
+
+class Message:
+    """What was released through an address, for other clusters: up to when the accesses of each cluster's agents are
+    known. It isn't changed any more; the next release makes another. `near`: by cluster, all levels of what its own warps
+    released there, for themselves; this goes on from message to message."""
+
+    __slots__ = ("far", "near")
+
+    def __init__(self, near: dict[int, np.ndarray], far: np.ndarray) -> None:
+        self.near, self.far = near, far
 
 
 def _tell(found: np.ndarray, known: np.ndarray, warps: int) -> None:
@@ -51,7 +79,14 @@ class Order:
         self.know[HAPPENED, np.arange(rows), self.agent] = OWN
         self.keys: dict = {}
         self.later: dict[int, np.ndarray] = {}              # warp -> what its next fence acquires
-        self.later_foreign: dict[int, list] = {}            # warp -> (cluster, what its next fence acquires of it)
+        clusters = max(rows // self.warps, 1)
+        self.unread: list[dict] = [{} for _ in range(clusters)]     # (warp, offset) -> (message acquired, time, `releases`)
+        self.unfenced: list[dict] = [{} for _ in range(clusters)]   # the same, which the warp's next fence acquires
+        self.gone = np.zeros(clusters, bool)
+        self.told = np.zeros(clusters, bool)                # whether warps of a cluster have released through memory
+        self.news = np.ones(rows, bool)         # whether a warp did or learned anything since its last release to `last_off`
+        self.last_off = np.full(rows, -1, np.int64)
+        self.releases = np.zeros(clusters, np.int64)        # how often warps of each cluster have told others what they know
         self.next_slot = np.zeros(max(rows // self.warps, 1), np.int64)
         self.last = np.zeros((len(self.next_slot), self.engines), np.int32)     # when each slot's last operation was issued
         self._floor: int | None = None
@@ -107,6 +142,7 @@ class Order:
         if tensor is not None:
             tensor.release(lanes, key)
         rows = self.rows_of(lanes)
+        self.releases[rows // self.warps] += 1
         given = self._what(rows, self.tick(), fenced).max(axis=1)
         found = self.keys.get(key)
         if found is None:
@@ -132,6 +168,7 @@ class Order:
                 self.later[row] = found.copy() if have is None else np.maximum(have, found)
             return
         self._floor = None
+        self.news[rows] = True
         if len(rows) == 1:
             known = self.know[:, rows[0]]
             np.maximum(known, found, out=known)
@@ -143,6 +180,7 @@ class Order:
         """What the warps of a mask over all warps bring to the barrier of their group (CTA or cluster); `fenced`: only what
         they had at their last fence."""
         now = self.tick()
+        self.releases += warps.reshape(len(self.releases), -1).any(axis=1)
         known = self.know.copy()
         if fenced:
             known[HAPPENED] = known[FENCED]
@@ -155,6 +193,7 @@ class Order:
     def hand_out(self, gathered: np.ndarray, warps: np.ndarray) -> None:
         """The warps of a mask leave the barrier of their group."""
         self._floor = None
+        self.news[warps] = True
         groups = len(gathered)
         known = self.know.reshape(LEVELS, groups, -1, self.agents)
         chosen = warps.reshape(groups, -1)[None, :, :, None]
@@ -168,9 +207,12 @@ class Order:
             found = self.later.pop(row, None)
             if found is not None:
                 self._take(np.array([row]), found)
-        for row in rows.tolist() if self.later_foreign and scope != "cta" else ():
-            for other, known in self.later_foreign.pop(row, ()):
-                self._learn(row, other, known)
+        for row in rows.tolist() if self.launch.messages and scope != "cta" else ():
+            waiting = self.unfenced[row // self.warps]
+            for key in [key for key in waiting if key[0] == row]:
+                self._learn(row, waiting.pop(key)[0].far, self.now)
+        self.releases[rows // self.warps] += 1
+        self.news[rows] = True
         known = self._what(rows, self.tick())[HAPPENED]
         for level in (FENCED_CTA,) if scope == "cta" else (FENCED, FENCED_CTA):
             self.know[level, rows] = np.maximum(self.know[level, rows], known)
@@ -188,6 +230,7 @@ class Order:
         """An operation is issued; returns (its slot, its time) and keeps in `op.clock` what its completion tells: itself,
         what it follows, and all that its thread knew."""
         row = op.lane >> 5
+        self.news[row] = True
         known = self.know[HAPPENED, row].copy()
         known[self.agent[row]] = self.now
         slot = -1
@@ -219,86 +262,164 @@ class Order:
         """A thread waited for an operation."""
         if op.clock is not None:
             self._floor = None
+            self.news[lane >> 5] = True
             _tell(self.know[:, lane >> 5], op.clock[2], self.warps)
 
     # ---- through memory
     def through(self, lanes: np.ndarray, space: str, offsets: np.ndarray, write: bool, read: bool, release: str,
-                acquire: str) -> None:
+                acquire: str, wrote: np.ndarray | None = None) -> None:
         """Stores, loads or atomics at offsets of a space, one for each of `lanes`, in thread order.
 
         `release`, `acquire`: the scope ("cta", "gpu", ...) of what the access itself releases or acquires, or "" for a
-        relaxed one, which releases what a fence before it covers and acquires at the next fence."""
+        relaxed one, which releases what a fence before it covers and acquires at the next fence. `wrote`: which of the
+        lanes wrote, where that isn't all (a compare-and-swap that fails only reads)."""
+        if wrote is not None and not wrote.any():
+            write = False
         level = FENCED_CTA if self.know[FENCED_CTA].any() else FENCED
         idle = write and not release and not self.know[level, lanes >> 5].any()
         silent = not self.launch.messages if space == "global" else not self.keys
         if (idle and (not read or silent)) or (not write and silent):
             return
         now = self.tick() if write else 0
-        for row, off in self._pairs(lanes, offsets):
-            rows = np.array([row])
+        for row, off, writes in self._pairs(lanes, offsets, wrote):
+            writes &= write
             if space != "global":
+                rows = np.array([row])
                 found = self.keys.get((space, off))
                 if read and found is not None:
                     self._take(rows, found, not acquire)
-                if write:
+                if writes:
                     given = self._what(rows, now, not release)[:, 0]
                     self.keys[space, off] = given if found is None else np.maximum(found, given)
                 continue
             if read:
                 self._observe(row, off, acquire)
-            if write:
+            if writes:
                 self._publish(row, off, now, release)
 
+    def atomics(self, lanes: np.ndarray, offsets: np.ndarray) -> None:
+        """Threads do atomics in global memory. Those that follow each other at one address, as of a block that waits for a
+        lock, are no news to who hears of the release that each of them is."""
+        rows = lanes >> 5
+        self.news[rows[self.last_off[rows] != offsets]] = True
+        self.last_off[rows] = offsets
+
     def _publish(self, row: int, off: int, now: int, release: str) -> None:
-        cluster = self.first + row // self.warps
+        cluster = row // self.warps
+        if not self.news[row] and self.last_off[row] == off and all(at == off for _, at in self.unread[cluster]):
+            return
+        self.told[cluster] = True
+        number = self.first + cluster
         near = self._what(np.array([row]), now, not release)[:, 0]
-        far = near.copy()
-        if not release:
-            far[HAPPENED] = far[FENCED]
-        elif release == "cta":
-            far[HAPPENED] = 0
-        message = self.launch.messages.setdefault(off, {})
-        found = message.get(cluster)
-        message[cluster] = (near, far) if found is None else (np.maximum(found[0], near), np.maximum(found[1], far))
-        for other, (known, time, agent) in self.launch.foreign.get(cluster, {}).items():
-            if far[HAPPENED, agent] >= time:
-                found = message.get(other)
-                message[other] = (known, known) if found is None else (found[0], np.maximum(found[1], known))
+        known = near[HAPPENED] if release not in ("", "cta") else near[FENCED] if not release else np.zeros_like(near[0])
+        found = self.launch.messages.get(off)
+        self.releases[cluster] += 1
+        self._settle(cluster)
+        mine = self.launch.foreign.get(number)
+        far = np.zeros((self._clusters(), self.agents), np.int32) if found is None else found.far.copy()
+        if mine is not None:                    # what this warp knows that its cluster has learned
+            for heard in [mine.base] + [news for news, since, by in mine.news if known[by] >= since]:
+                np.maximum(far, heard, out=far)
+        np.maximum(far[number], known, out=far[number])
+        kept = {} if found is None else found.near
+        kept[number] = np.maximum(near, kept[number]) if number in kept else near
+        self.launch.messages[off] = Message(kept, far)
+        self.news[row], self.last_off[row] = False, off
 
     def _observe(self, row: int, off: int, acquire: str) -> None:
-        cluster = self.first + row // self.warps
-        for other, (near, far) in self.launch.messages.get(off, {}).items():
-            if other == cluster:
-                self._take(np.array([row]), near, not acquire)
-            elif not acquire:
-                self.later_foreign.setdefault(row, []).append((other, far))
-            elif acquire != "cta":
-                self._learn(row, other, far)
+        found = self.launch.messages.get(off)
+        if found is None:
+            return
+        cluster = row // self.warps
+        waiting = self.unread if acquire else self.unfenced
+        before = waiting[cluster].get((row, off))
+        if before is not None and before[0] is found:
+            return
+        near = found.near.get(self.first + cluster)
+        if near is None and self.told[cluster]:                 # its own, come back by way of others
+            near = np.zeros((LEVELS, self.agents), np.int32)
+            near[HAPPENED] = found.far[self.first + cluster]
+        fresh = near is not None and (before is None or before[3] is not near)
+        if near is not None and fresh and (near > self.know[:, row]).any():
+            self._take(np.array([row]), near, not acquire)
+        if acquire == "cta":
+            return
+        if acquire and before is not None and before[2] != self.releases[cluster]:  # others may know of that, not of this
+            self._learn(row, before[0].far, before[1])
+        waiting[cluster][row, off] = found, self.now, int(self.releases[cluster]), near
 
-    def _learn(self, row: int, other: int, known: np.ndarray) -> None:
-        """A warp acquires what is known of another cluster."""
-        mine = self.launch.foreign.setdefault(self.first + row // self.warps, {})
-        before = mine.get(other)
-        if before is not None:
-            if (known[HAPPENED] <= before[0][HAPPENED]).all():
-                return
-            known = np.maximum(known, before[0])
-        mine[other] = known, self.now, int(self.agent[row])
+    def _settle(self, cluster: int) -> None:
+        """Learn what warps of a cluster have acquired and nobody has asked about until now."""
+        if self.unread[cluster]:
+            for (row, _), (found, since, *_) in self.unread[cluster].items():
+                self._learn(row, found.far, since)
+            self.unread[cluster].clear()
 
-    def _pairs(self, lanes: np.ndarray, offsets: np.ndarray) -> list[tuple[int, int]]:
-        """(warp, offset) of some threads, each once. Too many: what follows isn't accused any more."""
-        both = np.unique(np.stack([lanes >> 5, np.broadcast_to(offsets, lanes.shape)], axis=1), axis=0)
-        if len(both) > MANY or self.launch.ctas // self.st.cluster_size > CLUSTERS:
+    def _learn(self, row: int, far: np.ndarray, since: int) -> None:
+        """A warp acquired at a time what is known of other clusters."""
+        cluster, agent = row // self.warps, int(self.agent[row])
+        mine = self.launch.foreign.get(self.first + cluster)
+        if mine is None:
+            mine = self.launch.foreign[self.first + cluster] = Heard(self._clusters(), self.agents)
+        if any(by == agent and (far <= news).all() for news, _, by in mine.news) or (far <= mine.base).all():
+            return
+        mine.news.append((far, since, agent))
+        self.news[cluster * self.warps:][:self.warps] = True
+        if len(mine.news) > NEWS:
+            self._fold(cluster, mine)
+
+    def _fold(self, cluster: int, mine: Heard) -> None:
+        """News that all living warps of a cluster know needn't be told apart; of too many, neither need the oldest."""
+        rows = np.arange(cluster * self.warps, (cluster + 1) * self.warps)
+        rows = rows[self.st.live.reshape(-1, 32)[rows].any(axis=1)]
+        kept = []
+        for i, (far, since, by) in enumerate(mine.news):
+            known = (self.know[HAPPENED, rows, by] >= since) | (self.agent[rows] == by)
+            if known.all() or i < len(mine.news) - MOST_NEWS:
+                np.maximum(mine.base, far, out=mine.base)
+            else:
+                kept.append((far, since, by))
+        mine.news = kept
+
+    def _clusters(self) -> int:
+        return self.launch.ctas // self.st.cluster_size
+
+    def left(self) -> None:
+        """Threads have exited: what clusters had learned that are gone needn't be kept."""
+        gone = ~self.st.live.reshape(len(self.gone), -1).any(axis=1)
+        for cluster in np.flatnonzero(gone & ~self.gone).tolist():
+            self.launch.foreign.pop(self.first + cluster, None)
+            self.unread[cluster].clear()
+            self.unfenced[cluster].clear()
+        self.gone = gone
+
+    def _pairs(self, lanes: np.ndarray, offsets: np.ndarray, wrote: np.ndarray | None) -> list[tuple[int, int, bool]]:
+        """(warp, offset, whether it wrote) of some threads, each pair once. Too many: what follows isn't accused any
+        more."""
+        rows = lanes >> 5
+        if len(lanes) > 1:
+            span = int(offsets.max()) + 1
+            both, back = np.unique(rows * span + offsets, return_inverse=True)
+            rows, offsets = both // span, both % span
+            if wrote is not None:
+                any_wrote = np.zeros(len(both), bool)
+                any_wrote[back[wrote]] = True
+                wrote = any_wrote
+        if len(rows) > MANY or self._clusters() > CLUSTERS or self._clusters() * self.agents > KNOWN:
             self.launch.lenient = True
             return []
-        return [(int(row), int(off)) for row, off in both]
+        flags = [True] * len(rows) if wrote is None else wrote.tolist()
+        return list(zip(rows.tolist(), np.broadcast_to(offsets, rows.shape).tolist(), flags))
 
     def foreign_knows(self, row: int, cluster: int, agent: int, time: int) -> bool:
         """Whether a warp knows of what an agent of another cluster did at a time."""
         if self.launch.lenient:
             return True
-        found = self.launch.foreign.get(self.first + row // self.warps, {}).get(cluster)
+        self._settle(row // self.warps)
+        found = self.launch.foreign.get(self.first + row // self.warps)
         if found is None:
             return False
-        known, since, by = found
-        return bool(known[HAPPENED, agent] >= time and (self.know[HAPPENED, row, by] >= since or self.agent[row] == by))
+        if found.base[cluster, agent] >= time:
+            return True
+        return any(far[cluster, agent] >= time and (self.know[HAPPENED, row, by] >= since or self.agent[row] == by)
+                   for far, since, by in found.news)

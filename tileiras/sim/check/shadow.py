@@ -65,6 +65,7 @@ class Shadow:
         """Threads `lanes` read `size` bytes at byte offsets `off` of a space; `strong`: not by an ordinary load."""
         if space == "global":
             if self.world is not None:
+                self.order.news[lanes >> 5] = True
                 self.world.read(self.st, off, size, lanes, strong)
             return
         if not self.track or space != "shared":
@@ -87,6 +88,7 @@ class Shadow:
         were overwritten by another thread of the same instruction. Both are arrays, or functions that make them when
         they are needed: `changed` before `store` is called, which carries out the store, `lost` after it."""
         if space == "global" and self.world is not None:
+            self.order.news[lanes >> 5] = True
             self.world.write(self.st, off, size, lanes, changed, lost, strong, store)
             return
         if not self.track or space != "shared":
@@ -134,6 +136,12 @@ class Shadow:
 
     def atomic(self, space: str, off: np.ndarray, size: int, lanes: np.ndarray) -> None:
         """Atomics: writes that don't race among themselves."""
+        if space == "global":
+            self.order.atomics(lanes, off)
+            if self.world is not None:
+                self.world.read(self.st, off, size, lanes, True)
+                self.world.write(self.st, off, size, lanes, None, None, True, None)
+            return
         self.read(space, off, size, lanes, True)
         self.write(space, off, size, lanes, strong=True)
 

@@ -1,7 +1,9 @@
 """What the 128 bytes of a tensor map mean, and `tensormap.replace`, which writes them field by field.
 
-The bits are those that `ptxas` 13.5 writes for `tensormap.replace` (see the table below; `docs/simulator.md` says which
-are known only by guess). A map with an impossible field is a DescriptorError.
+The bits are those that `ptxas` 13.5 writes for `tensormap.replace`, and those of maps that launches get (see the table
+below; `docs/simulator.md` says which are known only by guess). A map with an impossible field is a DescriptorError. Bit 85,
+whether the tensor spans 128 KiB, changes nothing here, and nothing is read of bytes 64 to 127: maps that a kernel or a
+launch's host code builds leave there what was there.
 """
 from __future__ import annotations
 
@@ -21,14 +23,16 @@ FIELDS: dict[str, list[tuple[int, int, int]]] = {
     "interleave_layout": [(75, 2, 0)],
     "swizzle_mode": [(77, 2, 0)],
     "fill_mode": [(79, 1, 0)],
-    "swizzle_atomicity": [(83, 3, 0)],
+    "swizzle_atomicity": [(83, 2, 0)],
     "global_dim": [(256 + 32 * i, 32, 1) for i in range(5)],
     "element_stride": [(416 + 3 * i, 3, 1) for i in range(5)],
     "box_dim": [(440 + 8 * i, 8, 1) for i in range(5)],
 }
 _TF32, _PROMOTION, _SWIZZLE_96 = 80, 81, 86
 _STRIDE_LOW, _STRIDE_HIGH = 96, 224             # 32 bits and 4 bits for each of four dimensions
-_RESERVED = ((66, 2), (87, 9), (240, 16), (431, 9), (480, 32), (512, 512))         # zero in tiled maps: (first bit, bits)
+_IM2COL, _VERSION = 64, (65, 3)
+_WIDE = 511                                     # what marks im2col::w isn't known: this project's own choice
+_RESERVED = ((87, 9), (240, 16), (431, 9), (480, 32))       # zero in tiled maps: (first bit, bits)
 _TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "b4x16", "b4x16_p64",
           "b6x16_p32")
 _BITS = {"u8": 8, "u16": 16, "u32": 32, "s32": 32, "u64": 64, "s64": 64, "f16": 16, "f32": 32, "f32.ftz": 32, "f64": 64,
@@ -37,6 +41,7 @@ _REPLACED_TYPES = {11: (7, 1), 12: (8, 1), 13: (11, 0), 14: (12, 0), 15: (13, 0)
 _MODES = ("tile", "im2col", "im2col::w")
 _CORNER_BITS = {3: 16, 4: 8, 5: 5}
 MAP_BYTES = 128
+NEWEST = 1                                      # version of maps; those that tensormap.replace builds from nothing have 0
 
 
 @dataclass(frozen=True)
@@ -108,9 +113,12 @@ def _get(value: int, at: int, bits: int) -> int:
 def decode(data: bytes) -> Map:
     """Decode a tensor map. Raises DescriptorError where a field can't be."""
     value = int.from_bytes(data, "little")
-    mode = _get(value, 64, 2)
-    if mode >= len(_MODES):
-        raise DescriptorError("the tensor map has an unknown mode")
+    version = _get(value, *_VERSION)
+    if version > NEWEST:
+        raise DescriptorError(f"the tensor map has the unknown version {version}")
+    mode = _get(value, _IM2COL, 1)
+    if mode:
+        mode += _get(value, _WIDE, 1)
     for at, bits in _RESERVED:
         if at == 480 and mode:
             continue
@@ -133,8 +141,8 @@ def decode(data: bytes) -> Map:
     if wide and low:
         raise DescriptorError("the tensor map has two swizzles")
     swizzle = 96 if wide else (0, 32, 64, 128)[low]
-    atomicity = _get(value, 83, 3)
-    if atomicity > 3 or (atomicity and swizzle != 128):
+    atomicity = _get(value, 83, 2)
+    if atomicity and swizzle != 128:
         raise DescriptorError(f"the tensor map's swizzle atomicity {atomicity} doesn't go with a swizzle of {swizzle} bytes")
     sizes = tuple(_get(value, at, bits) + more for at, bits, more in FIELDS["global_dim"][:rank])
     strides = tuple((_get(value, _STRIDE_LOW + 32 * i, 32) | _get(value, _STRIDE_HIGH + 4 * i, 4) << 32) << 4

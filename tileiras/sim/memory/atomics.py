@@ -97,6 +97,10 @@ def perform(view: np.ndarray, at: np.ndarray, f: Callable, operands: list[np.nda
     where = sorted_at[starts]
     values = view[where]
     count = len(starts)
+    if f is swap_if and count == 1 and view.ndim == 1:
+        _swaps(values, operands, order[starts[0]:starts[0] + lengths[0]], old)
+        view[where] = values
+        return old
     for k in range(int(lengths[0])):
         while lengths[count - 1] <= k:
             count -= 1
@@ -106,6 +110,25 @@ def perform(view: np.ndarray, at: np.ndarray, f: Callable, operands: list[np.nda
         values[:count] = f(values[:count], *[v[lane] for v in operands])
     view[where] = values
     return old
+
+
+def swap_if(old: np.ndarray, compare: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """What atom.cas leaves."""
+    return np.where(old == compare, new, old)
+
+
+def _swaps(value: np.ndarray, operands: list[np.ndarray], lanes: np.ndarray, old: np.ndarray | None) -> None:
+    """Compare-and-swaps by many lanes at one address: from one that succeeds to the next."""
+    compare, new = (v[lanes] for v in operands)
+    at = 0
+    while at < len(lanes):
+        hit = np.flatnonzero(compare[at:] == value[0])
+        end = at + int(hit[0]) + 1 if len(hit) else len(lanes)
+        if old is not None:
+            old[lanes[at:end]] = value[0]
+        if len(hit):
+            value[0] = new[end - 1]
+        at = end
 
 
 def _scan(view, f, operand, order, sorted_at, starts, lengths, old):
@@ -166,7 +189,7 @@ def _atomic(decoder, ins):
     functions = {}
     for name in ("global", "shared"):
         if op == "cas":
-            functions[name] = (lambda old, compare, new: np.where(old == compare, new, old)), False
+            functions[name] = swap_if, False
         else:
             g, associative = combine(op, t, name)
             functions[name] = _typed(g, t), associative
@@ -194,7 +217,7 @@ def _atomic(decoder, ins):
                     out = old
                 else:
                     out[pick] = old
-        ordering.note(st, places, True, True)
+        ordering.note(st, places, True, True, out == values[0] if op == "cas" and out is not None else None)
         if put is not None and out is not None:
             put(st, out.view(dtype))
     return run

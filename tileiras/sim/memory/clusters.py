@@ -84,7 +84,7 @@ def _leave_barrier(st, s: ClusterState, mask: np.ndarray, ordered: bool) -> None
             warps = mask.reshape(-1, 32).any(axis=1)
             st.order.hand_out(s.handed, warps)
             for row in np.flatnonzero(warps).tolist() if s.heard else ():
-                for known in s.heard.get(row * s.groups // len(warps), ()):
+                for known in s.heard.get(int(s.of[row * 32]), ()):
                     known.add(row)
         tensor = st.tensor
         if tensor is not None:

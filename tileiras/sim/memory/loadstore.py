@@ -195,13 +195,15 @@ class Ordering:
         self.release = scope if words & {"release", "acq_rel"} else ""
         self.acquire = scope if words & {"acquire", "acq_rel"} else ""
 
-    def note(self, st, places, write: bool, read: bool) -> None:
-        """Strong accesses to these places: a store is about to happen, a load or atomic has."""
+    def note(self, st, places, write: bool, read: bool, wrote: np.ndarray | None = None) -> None:
+        """Strong accesses to these places: a store is about to happen, a load or atomic has. `wrote`: which of the active
+        lanes wrote, where that isn't all."""
         if st.order is not None:
             for name, pick, off in places:
                 if name != "local":
                     lanes = st.lanes if pick is None else st.lanes[pick]
-                    st.order.through(lanes, name, np.broadcast_to(off, lanes.shape), write, read, self.release, self.acquire)
+                    st.order.through(lanes, name, np.broadcast_to(off, lanes.shape), write, read, self.release, self.acquire,
+                                     wrote if wrote is None or pick is None else wrote[pick])
 
 
 def _shape(decoder, ins) -> tuple[int, str]:

@@ -260,6 +260,8 @@ class Engine:
         st.all_live = False
         st.exited = np.logical_not(st.live.reshape(st.ctas, -1).any(axis=1))
         self.live_count = int(np.count_nonzero(st.live))
+        if st.order is not None:
+            st.order.left()
         if st.bulk_groups is not None:
             st.bulk_groups.left(st)
         if st.agents:
