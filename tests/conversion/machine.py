@@ -82,7 +82,9 @@ class Machine:
                     break
                 with np.errstate(all="ignore"):
                     out = self.execute(name, op, [env[v] for v in op.operands])
-                if op.results:
+                if len(op.results) > 1:
+                    env.update(zip(op.results, out))
+                elif op.results:
                     env[op.results[0]] = out
             block = after
         return env
@@ -169,8 +171,9 @@ class Machine:
             return self.store(x[1], x[0], op.properties["alignment"].data)
         if name == "call":
             return self.call(op.properties["callee"].data, x, t)
-        if name == "inline_asm":
-            return self.asm(op.properties["asm"].data, x, t)
+        if name == "nvvm.inst":
+            row = op.row
+            return self.call(f"llvm.nvvm.{row.intrinsic}", x, t) if row.intrinsic else self.asm(row.asm, x, t)
         raise AssertionError(f"llvm.{name} is unknown here")
 
     # --- memory

@@ -186,8 +186,8 @@ def _table() -> None:
     for what in ("arrive", "arrive.relaxed", "wait"):
         _intrinsic(f"barrier.cluster.{what}.aligned", convergent=True, effects=ALL)
     _intrinsic("mapa.shared.cluster", "p3 i32", "p7")
-    _intrinsic("griddepcontrol.wait", effects=ALL)
-    _intrinsic("griddepcontrol.launch.dependents", effects=ALL)
+    _assembly("griddepcontrol.wait", "griddepcontrol.wait;", features="has_griddepcontrol")
+    _assembly("griddepcontrol.launch_dependents", "griddepcontrol.launch_dependents;", features="has_griddepcontrol")
 
     # fences
     _intrinsic("fence.mbarrier_init.release.cluster", effects=ALL)
@@ -277,7 +277,7 @@ def _table() -> None:
                 _intrinsic(f"tcgen05.st.{shape}.x{count}", f"p6 {held} i1", convergent=True, effects=ALL)
 
     # what stands in a place for the assembler or the debugger
-    _assembly("trap", "trap;")
+    _assembly("trap", "trap;", effects=NONE, volatile=True)
     _assembly("pragma.nounroll", '.pragma "nounroll";', effects=NONE, volatile=True)
     for mode in ("rz", "rm", "rp"):
         for t in ("f16", "bf16"):
@@ -377,6 +377,29 @@ def _access(match: re.Match[str]) -> Instruction | None:
     if masked:
         asm, operands = f"@${count + 1} {asm}", (*operands, "i1")
     return Instruction(match[0], operands, (), asm=asm, effects=ALL)
+
+
+_ATOMIC = (r"(atom|red)\.(relaxed|acquire|release|acq_rel)\.(cta|cluster|gpu|sys)(\.global|\.shared|)\."
+           r"((?:and|or|xor|exch|cas)\.b(?:16|32|64)|add\.(?:u32|u64|f32|f64|noftz\.b?f16)|(?:min|max)\.[su](?:32|64))(\.if)?")
+
+
+@family("atom. red.", _ATOMIC)
+def _atomic(match: re.Match[str]) -> Instruction | None:
+    """Read-modify-writes: address, value (for cas: what is compared, then the value); with `.if` the predicate, and what
+    the result is where it doesn't hold."""
+    kind, semantic, scope, space, op, masked = match.groups()
+    if kind == "red" and (semantic in ("acquire", "acq_rel") or op.startswith(("exch", "cas"))):
+        return None
+    word = f"i{op[-2:]}"
+    address = {".global": "p1", ".shared": "p3", "": "p"}[space]
+    values = 2 if op.startswith("cas") else 1
+    first = int(kind == "atom")
+    sources = "".join(f", ${first + 1 + i}" for i in range(values))
+    asm = f"{kind}.{semantic}.{scope}{space}.{op} {'$0, ' if first else ''}[${first}]{sources};"
+    operands = (address, *(word,) * values)
+    if masked:
+        asm, operands = f"@${first + 1 + values} {asm}", (*operands, "i1", *(word,) * first)
+    return Instruction(match[0], operands, (word,) * first, asm=asm, effects=ALL, keeps=bool(masked and first))
 
 
 # --- the op -------------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from tileiras.dialects import llvm, nvvm
 from tileiras.dialects.llvm import integer, ptr, struct, vec
+from tileiras.errors import CompileError
 
 I1, I8, I16, I32, I64 = (integer(n) for n in (1, 8, 16, 32, 64))
 F16, BF16, F32, F64 = Float16Type(), BFloat16Type(), Float32Type(), Float64Type()
@@ -80,6 +81,7 @@ class Builder:
         self.entry = entry
         self.block = entry
         self.location: Attribute | None = None
+        self.target: Any = None
         self._constants: dict[tuple[Attribute, int], SSAValue] = {}
         self._known: dict[SSAValue, int] = {}
         self._poison: dict[Attribute, SSAValue] = {}
@@ -425,9 +427,12 @@ class Builder:
         return self.members(out)
 
     def nvvm(self, name: str, args: Sequence[SSAValue] = ()) -> list[SSAValue]:
-        """The machine instruction that dialects/nvvm.py has as `name`; its results."""
+        """The machine instruction that dialects/nvvm.py has as `name`; its results. Raises CompileError if the target
+        doesn't have it."""
         row = nvvm.find(name)
         assert row is not None, name
+        if self.target is not None and (lacking := row.missing(self.target)):
+            raise CompileError(f"'{name}' isn't available on {self.target.name} ({lacking})")
         types = [a.type for a in args] if row.is_wait else [nvvm.type_of(word) for word in row.results]
         op = nvvm.Inst.create(operands=list(args), result_types=types, properties={"instruction": string(name)})
         op.location = self.location

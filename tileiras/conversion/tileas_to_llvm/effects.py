@@ -52,18 +52,18 @@ def source_line(op: Operation) -> tuple[str, int]:
 def gdc_wait(low: Lowering, op: Operation) -> None:
     """Wait for the grids this one depends on; below sm_90 launches are ordered anyway."""
     if low.target.has_griddepcontrol:
-        low.b.asm("griddepcontrol.wait;", "~{memory}", [], [])
+        low.b.nvvm("griddepcontrol.wait")
 
 
 @lowers("nv_tileas.gdc_launch_dependents")
 def gdc_launch_dependents(low: Lowering, op: Operation) -> None:
     """Let dependent grids start."""
     if low.target.has_griddepcontrol:
-        low.b.asm("griddepcontrol.launch_dependents;", "~{memory}", [], [])
+        low.b.nvvm("griddepcontrol.launch_dependents")
 
 
 @lowers("nv_tileas.fence_alias")
 def fence_alias(low: Lowering, op: Operation) -> None:
     """Order accesses to one memory through different virtual addresses (PTX ISA, "membar / fence": `.proxy.alias`). Each thread
     fences what it did; the barrier that the token asks for stands between threads."""
-    low.b.asm("fence.proxy.alias;", "~{memory}", [], [])
+    low.b.nvvm("fence.proxy.alias")

@@ -42,6 +42,7 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
     region = Region(entry)
     builder = Builder(entry)
     builder.location = func.location
+    builder.target = target
     low = Lowering(builder, target, num_warps, name)
     globals_: list[Operation] = []
     plan: SharedPlan = plan_shared_memory(func, target)

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from tileiras.conversion.tileas_to_llvm.builder import I32
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 
 
@@ -12,7 +11,7 @@ def get_program_id(low: Lowering, op: Operation) -> None:
     sreg = low.target.tile_block_sreg
     for result, axis in zip(op.results, "xyz"):
         if result.first_use is not None:
-            low.set(result, low.b.call(f"llvm.nvvm.read.ptx.sreg.{sreg}.{axis}", I32, []))
+            low.set(result, low.b.nvvm(f"read.ptx.sreg.{sreg}.{axis}")[0])
 
 
 @lowers("nv_tileas.get_num_programs")
@@ -20,7 +19,7 @@ def get_num_programs(low: Lowering, op: Operation) -> None:
     sreg = "n" + low.target.tile_block_sreg
     for result, axis in zip(op.results, "xyz"):
         if result.first_use is not None:
-            low.set(result, low.b.call(f"llvm.nvvm.read.ptx.sreg.{sreg}.{axis}", I32, []))
+            low.set(result, low.b.nvvm(f"read.ptx.sreg.{sreg}.{axis}")[0])
 
 
 @lowers("nv_tileas.create_mem_token", "nv_tileas.join_mem_token")

@@ -41,7 +41,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I8, I32, Builder
+from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I8, Builder
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes as element_bytes
@@ -106,7 +106,7 @@ class Lowering:
         self._scopes: list[list[tuple[dict[Any, Any], Any]]] = [[]]
         self._places: dict[tuple[tuple[int, ...], tuple[int, ...]], SSAValue] = {}
         b = builder
-        self.tid = b.call("llvm.nvvm.read.ptx.sreg.tid.x", I32, [])
+        self.tid = b.nvvm("read.ptx.sreg.tid.x")[0]
         self.lane = b.and_(self.tid, b.i32(31))
         self.warp = b.lshr(self.tid, 5) if num_warps > 1 else b.i32(0)
 
@@ -270,9 +270,9 @@ class Lowering:
     def barrier(self) -> None:
         """All threads of the block meet."""
         if self.num_warps == 1:
-            self.b.call("llvm.nvvm.bar.warp.sync", llvm.VOID, [self.b.i32(-1)], convergent=True)
+            self.b.nvvm("bar.warp.sync", [self.b.i32(-1)])
         else:
-            self.b.call("llvm.nvvm.barrier.cta.sync.aligned.all", llvm.VOID, [self.b.i32(0)], convergent=True)
+            self.b.nvvm("barrier.cta.sync.aligned.all", [self.b.i32(0)])
         self.reads_pending = self.writes_pending = False
 
     def before_shared_write(self) -> None:

@@ -82,8 +82,7 @@ def shuffle_lanes(low: Lowering, v: SSAValue, lane: int | SSAValue) -> SSAValue:
     else:
         mode, operand = "idx", lane
     args = [b.bits(FULL_MASK, I32)]
-    words = [b.call(f"llvm.nvvm.shfl.sync.{mode}.i32", I32, [*args, w, operand, b.i32(31)], convergent=True)
-             for w in to_words(b, v)]
+    words = [b.nvvm(f"shfl.sync.{mode}.i32", [*args, w, operand, b.i32(31)])[0] for w in to_words(b, v)]
     return from_words(b, words, v.type)
 
 

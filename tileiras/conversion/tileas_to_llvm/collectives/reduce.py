@@ -66,8 +66,7 @@ def reduce(low: Lowering, op: Operation) -> None:
     redux = _REDUX.get(body.only_op) if low.target.has_redux else None
     if redux and len(steps.lanes) == LANE_BITS and width_of(values[0].type) == 32:
         mask = b.bits(FULL_MASK, I32)
-        reduced = [b.call(f"llvm.nvvm.redux.sync.{redux}", I32, [x, mask], convergent=True)
-                        for x in b.unpack(values[0])]
+        reduced = [b.nvvm(f"redux.sync.{redux}", [x, mask])[0] for x in b.unpack(values[0])]
         values = [b.pack(reduced)]
         steps = replace(steps, lanes=())
     swap = not body.is_commutative

@@ -70,7 +70,7 @@ def narrow(low: Any, x: SSAValue, t: Any, mode: str = "rn") -> SSAValue:
     if t == F16 or low.target.has_cvt_bf16_directed:
         def convert(one: SSAValue) -> SSAValue:
             name = "f16" if t == F16 else "bf16"
-            return b.asm(f"cvt.{mode}.{name}.f32 $0, $1;", "=h,f", [t], [one], sideeffect=False)[0]
+            return b.nvvm(f"cvt.{mode}.{name}.f32", [one])[0]
         return map_registers(b, convert, x)
     return _bf16_directed(b, x, mode)
 

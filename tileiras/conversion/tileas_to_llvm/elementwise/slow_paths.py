@@ -47,7 +47,7 @@ def guarded(low: Lowering, function: str, xs: list[SSAValue]) -> list[SSAValue]:
         b.store(x, place, size)
     b.br(loop, [b.i32(0)])
     b.at(loop)
-    b.asm('.pragma "nounroll";', "", [], [])
+    b.nvvm("pragma.nounroll")
     i = loop.args[0]
     place = b.gep(words, b.cast("zext", i, I64), t)
     b.store(b.call(function, t, [b.load(t, place, size)]), place, size)

@@ -4,7 +4,7 @@
          : !nv_tileas.buffer<f16, ...>, !nv_tileas.buffer<f16, ...>, tensor<64x64xf32, #c> -> tensor<64x64xf32, #c>
 ->  for each 16 of k: ldmatrix the warp's rows of A and columns of B, then one mma for each 16 x 8 of the warp's part
 
-Operands are tensors in the atom's fragment layout (layout/atoms.py) or buffers. Only one k step's fragments are
+Operands are tensors in the atom's fragment layout (layout/atoms/) or buffers. Only one k step's fragments are
 loaded ahead of the products that use them, so few registers beside the accumulators are live. Without an atom,
 `fma.py` multiplies and adds.
 """
@@ -22,7 +22,7 @@ from tileiras.conversion.tileas_to_llvm.registers import gather, plain_type
 from tileiras.conversion.tileas_to_llvm.shared.convert_layout import emit_plan, plan_bytes, plan_for
 from tileiras.conversion.tileas_to_llvm.shared.shared_access import Addresses, load_group
 from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
-from tileiras.dialects.llvm import struct, vec
+from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileas import BufferType, layout_of
 from tileiras.layout.atoms import ATOMS, MmaAtom, dot_layouts
 from tileiras.layout.f2 import apply
@@ -82,16 +82,12 @@ class FromMatrices:
             pseudo = Access(1, (), tuple(lane), self.plan.warp, ())
             where = self.addresses[matrices] = Addresses(self.low, pseudo, self.base, self.size)
         count = 1 << len(matrices)
-        name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if self.plan.trans else ''}.b16"
+        name = f"ldmatrix.sync.aligned.m8n8.x{count}{'.trans' if self.plan.trans else ''}.b16"
         out: list[SSAValue] = []
         rest = count_bits[len(matrices):]
         for i in range(1 << len(rest)):
             p = where.at(apply(self.plan.reg, registers ^ apply(rest, i)))
-            if count == 1:
-                loaded = [b.call(name + ".p3", I32, [p], convergent=True)]
-            else:
-                loaded = b.members(b.call(name + ".p3", struct(*[I32] * count), [p], convergent=True))
-            out += [b.cast("bitcast", x, self.word) for x in loaded]
+            out += [b.cast("bitcast", x, self.word) for x in b.nvvm(name, [p])]
         return out
 
 
@@ -191,7 +187,6 @@ def dot(low: Lowering, op: Operation) -> None:
 
     acc = _accumulators(low, op, c_layout, c_word)
     c_words = (1 << inside[2]) // (2 if atom.acc == "f16" else 1)
-    result_type = struct(*[c_word] * c_words)
     for z in range(1 << batch_bits):
         for step in range(1 << k_bits):
             a_all = lhs.words(step << inside[0] | z << inside[0] + k_bits + m_bits, a_bits)
@@ -200,8 +195,7 @@ def dot(low: Lowering, op: Operation) -> None:
                 for j in range(1 << n_bits):
                     at = ((z << m_bits | i) << n_bits | j) * c_words
                     args = [*a_all[i * a_words:][:a_words], *b_all[j * b_words:][:b_words], *acc[at:at + c_words]]
-                    out = b.call(f"llvm.nvvm.{atom.intrinsic}", result_type, args, convergent=True)
-                    acc[at:at + c_words] = b.members(out)
+                    acc[at:at + c_words] = b.nvvm(atom.intrinsic, args)
     _finish(low, op, c_layout, acc)
 
 

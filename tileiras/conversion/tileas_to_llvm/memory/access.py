@@ -48,14 +48,13 @@ def from_memory(low: Lowering, x: SSAValue, t: Attribute) -> SSAValue:
     return low.b.icmp("ne", x, low.b.bits(0, I8)) if t == I1 else x
 
 
-_WORDS = {1: (I16, "h"), 2: (I16, "h"), 4: (I32, "r"), 8: (I64, "l")}
+_WORDS = {1: I16, 2: I16, 4: I32, 8: I64}
 
 
-def words_of(count: int, size: int, ordered: bool) -> tuple[int, int, IntegerType, str]:
-    """(number of words, bytes of a word, register type, constraint letter) for `count` elements of `size` bytes, 16 together
-    at most."""
+def words_of(count: int, size: int, ordered: bool) -> tuple[int, int, IntegerType]:
+    """(number of words, bytes of a word, register type) for `count` elements of `size` bytes, 16 together at most."""
     n, width = (count, size) if ordered else (max(count * size // 4, 1), min(count * size, 4))
-    return n, width, *_WORDS[width]
+    return n, width, _WORDS[width]
 
 
 def to_words(low: Lowering, values: list[SSAValue], n: int, word: IntegerType) -> list[SSAValue]:
@@ -113,25 +112,18 @@ def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAVal
         if count == 1:
             return [from_memory(low, b.load(m, p, size), t)]
         return [from_memory(low, x, t) for x in b.unpack(b.load(vec(count, m), p, size))]
-    n, width, word, letter = words_of(count, width_of(m) // 8, bool(order))
-    outputs = ", ".join(f"${i}" for i in range(n))
-    target = f"{{{outputs}}}" if n > 1 else outputs
-    text = f"ld{order}{space}{f'.v{n}' if n > 1 else ''}.b{width * 8} {target}, [${n}];"
-    constraints = [f"={letter}"] * n + ["l"]
+    n, width, word = words_of(count, width_of(m) // 8, bool(order))
+    name = f"ld{order}{space}{f'.v{n}' if n > 1 else ''}.b{width * 8}"
     args = [p]
     if known is None:
         assert predicate is not None
-        text = f"@${n + 1} {text}"
-        constraints.append("b")
+        name += ".if"
         args.append(predicate)
-        constraints += [str(i) for i in range(n)]
         if other is None:
             args += [b.bits(0, word)] * n
         else:
             args += to_words(low, [to_memory(low, x) for x in other], n, word)
-    constraints.append("~{memory}")     # not to be moved over a store that may alias
-    words = b.asm(text, ",".join(constraints), [word] * n, args)
-    return [from_memory(low, x, t) for x in from_words(low, words, count, m)]
+    return [from_memory(low, x, t) for x in from_words(low, b.nvvm(name, args), count, m)]
 
 
 def store(low: Lowering, p: SSAValue, values: list[SSAValue], predicate: SSAValue | None, order: str = "") -> None:
@@ -151,18 +143,14 @@ def store(low: Lowering, p: SSAValue, values: list[SSAValue], predicate: SSAValu
     if known is not None and not order:
         b.store(values[0] if len(values) == 1 else b.pack(values), p, size)
         return
-    n, width, word, letter = words_of(len(values), width_of(values[0].type) // 8, bool(order))
-    words = ", ".join(f"${i + 1}" for i in range(n))
-    source = f"{{{words}}}" if n > 1 else words
-    text = f"st{order}{space}{f'.v{n}' if n > 1 else ''}.b{width * 8} [$0], {source};"
-    constraints = ["l"] + [letter] * n
+    n, width, word = words_of(len(values), width_of(values[0].type) // 8, bool(order))
+    name = f"st{order}{space}{f'.v{n}' if n > 1 else ''}.b{width * 8}"
     args = [p, *to_words(low, values, n, word)]
     if known is None:
         assert predicate is not None
-        text = f"@${n + 1} {text}"
-        constraints.append("b")
+        name += ".if"
         args.append(predicate)
-    b.asm(text, ",".join([*constraints, "~{memory}"]), [], args)
+    b.nvvm(name, args)
 
 
 def padding_bits(padding: str, t: Attribute, element: Attribute) -> int:

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.builder import I16, I32, I64, width_of
+from tileiras.conversion.tileas_to_llvm.builder import I16, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory.access import SCOPES, address
 from tileiras.conversion.tileas_to_llvm.memory.loads_stores import ViewAddress, _both, _regs_or_repeat, _text, view_address
 from tileiras.conversion.tileas_to_llvm.memory.share import share, slot_bytes
 from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
+from tileiras.dialects.llvm import integer
 
 # rmw mode -> (PTX op, type prefix); the width is the element's
 MODES: dict[str, tuple[str, str]] = {
@@ -37,12 +38,6 @@ def ptx_type(mode: str, t: Attribute) -> str:
     return f"{op}.{prefix}{width_of(t)}"
 
 
-def carrier(t: Attribute) -> tuple[IntegerType, str]:
-    """The register type that carries an element through inline PTX, and its constraint letter."""
-    width = width_of(t)
-    return {16: (I16, "h"), 32: (I32, "r"), 64: (I64, "l")}[width]
-
-
 def qualifiers(op: Operation) -> tuple[str, str]:
     """(semantic, PTX scope) of an atomic op."""
     return _text(op, "mem_semantic") or "relaxed", SCOPES[_text(op, "mem_scope") or "sys"]
@@ -55,24 +50,16 @@ def rmw(low: Lowering, p: SSAValue, x: SSAValue, mode: str, semantic: str, scope
     t = x.type
     if isinstance(t, BFloat16Type) and not low.target.has_atom_bf16:
         return _bf16_add_loop(low, p, x, semantic, scope, predicate)
-    word, letter = carrier(t)
+    word = integer(width_of(t))
     value = b.cast("bitcast", x, word)
     p, space = address(low, p)
     reduce = not wanted and semantic in ("relaxed", "release") and mode != "xchg"
+    name = f"{'red' if reduce else 'atom'}.{semantic}.{scope}{space}.{ptx_type(mode, t)}"
     args = [p, value]
-    if reduce:
-        text, constraints, results = f"red.{semantic}.{scope}{space}.{ptx_type(mode, t)} [$0], $1;", ["l", letter], []
-    else:
-        text = f"atom.{semantic}.{scope}{space}.{ptx_type(mode, t)} $0, [$1], $2;"
-        constraints, results = [f"={letter}", "l", letter], [word]
     if predicate is not None:
-        text = f"@${len(constraints)} {text}"
-        constraints.append("b")
-        args.append(predicate)
-        if results:
-            constraints.append("0")
-            args.append(b.bits(0, word))
-    out = b.asm(text, ",".join([*constraints, "~{memory}"]), results, args)
+        name += ".if"
+        args += [predicate] if reduce else [predicate, b.bits(0, word)]
+    out = b.nvvm(name, args)
     return b.cast("bitcast", out[0], t) if wanted and out else None
 
 
@@ -133,16 +120,14 @@ def cas(low: Lowering, p: SSAValue, compare: SSAValue, x: SSAValue, semantic: st
     """One compare-and-swap (bitwise); the old value, `compare` where the predicate is false."""
     b = low.b
     t = x.type
-    word, letter = carrier(t)
+    word = integer(width_of(t))
     p, space = address(low, p)
-    text = f"atom.{semantic}.{scope}{space}.cas.b{width_of(t)} $0, [$1], $2, $3;"
-    constraints = [f"={letter}", "l", letter, letter]
+    name = f"atom.{semantic}.{scope}{space}.cas.b{width_of(t)}"
     args = [p, b.cast("bitcast", compare, word), b.cast("bitcast", x, word)]
     if predicate is not None:
-        text = f"@$4 {text}"
-        constraints += ["b", "0"]
+        name += ".if"
         args += [predicate, args[1]]
-    return b.cast("bitcast", b.asm(text, ",".join([*constraints, "~{memory}"]), [word], args)[0], t)
+    return b.cast("bitcast", b.nvvm(name, args)[0], t)
 
 
 @scratch("nv_tileas.atomic_rmw", "nv_tileas.atomic_cas")

@@ -39,7 +39,7 @@ def allocate(low: Lowering, op: Operation) -> None:
     made = b.call(ALLOCATE, I64, [b.i64(size), b.i64(alignment)])
     b.cond_br(b.icmp("eq", made, b.i64(0)), none, some)
     b.at(none)
-    b.asm("trap;", "", [], [])
+    b.nvvm("trap")
     b.br(go_on)
     b.at(some)
     b.store(made, slot, SLOT_BYTES)

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.builder import I8, I16, I32, width_of
+from tileiras.conversion.tileas_to_llvm.builder import I8, I16, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, storage_type
 from tileiras.conversion.tileas_to_llvm.memory.access import from_memory, memory_type, to_memory
 from tileiras.dialects.llvm import integer
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.linear import LinearLayout
-
-_LETTERS = {16: "h", 32: "r", 64: "l"}
 
 
 def slot_bytes(result: SSAValue) -> int:
@@ -54,5 +52,4 @@ def store_if(low: Lowering, predicate: SSAValue, x: SSAValue, p: SSAValue) -> No
     b = low.b
     width = width_of(x.type)
     word = b.cast("zext", b.cast("bitcast", x, I8), I16) if width == 8 else b.cast("bitcast", x, integer(width))
-    b.asm(f"@$2 st.shared.b{width} [$0], $1;", f"r,{_LETTERS[max(16, width)]},b,~{{memory}}", [],
-          [b.cast("ptrtoint", p, I32), word, predicate])
+    b.nvvm(f"st.shared.b{width}.if", [p, word, predicate])

@@ -146,20 +146,11 @@ def _predicated(low: Lowering, p: SSAValue, x: SSAValue, predicate: SSAValue, lo
     word = integer(max(16, bits))
     words = [b.cast("bitcast", y, integer(bits)) for y in xs]
     words = [b.cast("zext", w, word) if bits < 16 else w for w in words]
-    letter = {16: "h", 32: "r", 64: "l"}[max(16, bits)]
-    suffix = (f".v{n}" if n > 1 else "") + f".b{bits}"
-    address = b.cast("ptrtoint", p, I32)
+    suffix = (f".v{n}" if n > 1 else "") + f".b{bits}.if"
     if not load:
-        names = ", ".join(f"${i + 1}" for i in range(n))
-        source = f"{{{names}}}" if n > 1 else names
-        b.asm(f"@${n + 1} st.shared{suffix} [$0], {source};", ",".join(["r", *[letter] * n, "b", "~{memory}"]), [],
-              [address, *words, predicate])
+        b.nvvm(f"st.shared{suffix}", [p, *words, predicate])
         return x
-    names = ", ".join(f"${i}" for i in range(n))
-    target = f"{{{names}}}" if n > 1 else names
-    constraints = [f"={letter}"] * n + ["r", "b"] + [str(i) for i in range(n)] + ["~{memory}"]
-    out = b.asm(f"@${n + 1} ld.shared{suffix} {target}, [${n}];", ",".join(constraints), [word] * n,
-                [address, predicate, *words])
+    out = b.nvvm(f"ld.shared{suffix}", [p, predicate, *words])
     element = t.element_type if isinstance(t, VectorType) else t
     out = [b.cast("bitcast", b.cast("trunc", o, integer(bits)) if bits < 16 else o, element) for o in out]
     return b.pack(out) if n > 1 else out[0]
