@@ -174,14 +174,14 @@ class Launch:
             spans.append((low, high, i, a))
         spans.sort(key=lambda s: (s[0], s[1], s[2]))
         out: dict[int, int] = {}
-        k = 0
-        while k < len(spans):
-            low, high = spans[k][0], spans[k][1]
-            end = k + 1
-            while end < len(spans) and spans[end][0] < high:
-                high = max(high, spans[end][1])
-                end += 1
-            members = spans[k:end]
+        groups: list[tuple[int, int, list]] = []
+        for span in spans:
+            if groups and span[0] < groups[-1][1]:
+                low, high, members = groups[-1]
+                groups[-1] = low, max(high, span[1]), [*members, span]
+            else:
+                groups.append((span[0], span[1], [span]))
+        for low, high, members in sorted(groups, key=lambda g: min(m[2] for m in g[2])):    # the same places in every run
             raw = _bytes_at(low, high - low)
             first = min(m[2] for m in members)
             name = self._called(first) if first < len(args) else f"an array in {self._called(inside[first - len(args)][0])}"
@@ -189,7 +189,6 @@ class Launch:
             self._spans.append((raw, address, name, any(m[3].flags.writeable for m in members)))
             for member in members:
                 out[member[2]] = address + (member[3].ctypes.data - low)
-            k = end
         for i, words in tables.items():
             at = {k: out[len(args) + n] for n, (j, k) in enumerate(inside) if j == i}
             content = np.array([at[k] if k in at else int(w) & 2**64 - 1 for k, w in enumerate(words)], np.uint64)

@@ -81,3 +81,35 @@ def machine_operations(opcode: str) -> frozenset[str]:
         if pattern.match(opcode):
             return bases
     return frozenset()
+
+
+_BITS = re.compile(r"\.[a-z]+?(\d+)(?:x2)?$")
+_VECTOR = re.compile(r"\.v(\d)\b")
+_ACCESS = frozenset("LD LDG LDS LDL ST STG STS STL".split())
+_SHAPE = re.compile(r"\.m(\d+)n(\d+)k(\d+)")
+_MACHINE_SHAPE = re.compile(r"MMA(?:\.SP)?\.(16816|1688|1684|884|8816|8832|16832|16864|168128|168256|168512)\b")
+_MACHINE_SHAPES = {"16816": 16 * 8 * 16, "1688": 16 * 8 * 8, "1684": 16 * 8 * 4, "884": 8 * 8 * 4, "8816": 8 * 8 * 16,
+                   "8832": 8 * 8 * 32, "16832": 16 * 8 * 32, "16864": 16 * 8 * 64, "168128": 16 * 8 * 128,
+                   "168256": 16 * 8 * 256, "168512": 16 * 8 * 512}
+_SINGLE = ("bar", "shfl", "redux", "ldmatrix", "stmatrix", "cp.async", "red", "atom")
+_WIDTH = re.compile(r"\.(U8|S8|U16|S16|64|128|256|ENL2\.256)\b")
+_WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32, "ENL2.256": 32}
+
+
+def pieces(operation_: str, opcode: str, base: str) -> int:
+    """How many machine instructions `opcode` carry out one execution of a PTX operation; 0 where that isn't known."""
+    if base in _ACCESS:
+        element = _BITS.search(operation_)
+        if element is None:
+            return 0
+        vector = _VECTOR.search(operation_)
+        asked = int(element[1]) // 8 * (int(vector[1]) if vector else 1)
+        width = _WIDTH.search(opcode)
+        return max(asked // (_WIDTHS[width[1]] if width else 4), 1)
+    if operation_.startswith("mma"):
+        shape, machine = _SHAPE.search(operation_), _MACHINE_SHAPE.search(opcode)
+        if shape is None or machine is None:
+            return 0
+        m, n, k = (int(x) for x in shape.groups())
+        return max(m * n * k // _MACHINE_SHAPES[machine[1]], 1)
+    return 1 if operation_.startswith(_SINGLE) and "mbarrier" not in operation_ else 0

@@ -121,7 +121,8 @@ class Cubin:
         raise NotTimed(f"the cubin doesn't say how many registers {kernel} needs")
 
     def shared_bytes(self, kernel: str) -> int:
-        """Bytes of static shared memory a CTA, with what the system reserves."""
+        """Bytes of static shared memory a CTA, with what the system reserves (a kernel's section begins with that)."""
         static = self.section(f".nv.shared.{kernel}")
-        reserved = RESERVED_SHARED if self.section(".nv.shared.reserved.0") is not None else 0
-        return reserved + (static.size if static else 0)
+        if static is not None:
+            return static.size
+        return RESERVED_SHARED if self.section(".nv.shared.reserved.0") is not None else 0

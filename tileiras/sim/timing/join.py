@@ -1,7 +1,8 @@
 """What do machine code and PTX know of each other before anything runs? Anchors, and what a taken branch means.
 
-An anchor is a machine instruction that is executed if and only if its PTX line is (`anchors.py`), once a basic block. Where
-ptxas made it conditional by a predicate it may stay out of a path: such anchors are optional. A conditional machine branch
+An anchor is a machine instruction that is executed if and only if its PTX line is (`anchors.py`). Where ptxas made it
+conditional by a predicate, executing it says nothing; where it moved a load behind a branch, its absence doesn't. A conditional
+machine branch
 that carries the line of a PTX branch goes the same way or the opposite one: its polarity follows from which lines lie
 behind its two edges and behind those of the PTX branch.
 """
@@ -15,15 +16,15 @@ from tileiras.sim.timing.sass import Code, SassBlock, immediate_dominators
 from tileiras.sim.timing.stream import Instruction
 from tileiras.sim.timing.trace import PtxCode
 
-_UNCONDITIONAL = frozenset(("bra.uni", "bra"))
+_BRANCHES = ("bra", "ret", "exit")
 _END = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """`weight`: how sure it is, as a cost of its absence; 0 for optional ones."""
+    """`extra`: what an execution costs that the trace has no occurrence for; 0 where the instruction stands under a guard."""
     line: int
-    weight: float
+    extra: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class Region:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Join:
-    """`anchors`: of each machine block, in order. `lines`: PTX lines that are anchors somewhere, with their weight (0: all
-    their places are optional). `senses`: of machine blocks that end in a branch with known polarity."""
+    """`anchors`: of each machine block, in order. `lines`: PTX lines that are anchors somewhere, with what it costs when an
+    execution of theirs isn't found in the machine code. `senses`: of machine blocks that end in a branch with known polarity."""
     code: Code
     ptx: PtxCode
     anchors: list[tuple[Anchor, ...]]
@@ -61,26 +62,36 @@ def join(code: Code, ptx: PtxCode) -> Join:
     """Anchors and polarities of a kernel."""
     found: list[list[Anchor]] = []
     for block in code.blocks:
-        mine: dict[int, Anchor] = {}
-        for instruction in block.instructions:
-            if _is_anchor(instruction, ptx):
-                optional = instruction.guard is not None and instruction.base not in ("BRA", "EXIT", "BRX")
-                old = mine.get(instruction.ptx_line)
-                if old is None or (old.weight == 0 and not optional):
-                    mine[instruction.ptx_line] = Anchor(instruction.ptx_line, 0.0 if optional else 1.0)
-        found.append(list(mine.values()))
-    _drop_branches(code, ptx, found)
-    _represent(code, ptx, found)
-    lines: dict[int, float] = {}
-    for mine_ in found:
-        for a in mine_:
-            lines[a.line] = max(lines.get(a.line, 0.0), a.weight)
-    for mine_ in found:             # a line that is optional anywhere may be missing
-        for a in mine_:
-            if a.weight == 0:
-                lines[a.line] = 0.0
-    senses = _senses(code, ptx)
+        mine = []
+        for line, members in rounds(block, ptx):
+            if not ptx.operations[line].startswith(_BRANCHES):
+                mine.append(Anchor(line, 0.0 if all(i.guard is not None for i in members) else 1.0))
+        found.append(mine)
+    lines = {a.line: 1.0 for mine in found for a in mine}
+    _represent(code, ptx, found, lines)
+    senses, machine = _senses(code, ptx)
+    _doubt(ptx, found, lines, senses, machine)
     return Join(code, ptx, [tuple(a) for a in found], lines, senses, _regions(code, found, senses))
+
+
+def rounds(block: SassBlock, ptx: PtxCode) -> list[tuple[int, list[Instruction]]]:
+    """A block's anchors in order: (PTX line, the instructions that carry out one execution of it).
+
+    Where ptxas unrolled a loop, a line is executed several times in a block. What may also be several instructions of one
+    execution, in a number that isn't known, counts as one."""
+    out: list[tuple[int, list[Instruction]]] = []
+    last: dict[int, tuple[int, list[Instruction]]] = {}
+    for instruction in block.instructions:
+        if not _is_anchor(instruction, ptx):
+            continue
+        line = instruction.ptx_line
+        most = anchors.pieces(ptx.operations[line], instruction.opcode, instruction.base)
+        entry = last.get(line)
+        if entry is None or (most and len(entry[1]) >= most):
+            entry = last[line] = (line, [])
+            out.append(entry)
+        entry[1].append(instruction)
+    return out
 
 
 def _is_anchor(instruction: Instruction, ptx: PtxCode) -> bool:
@@ -88,26 +99,9 @@ def _is_anchor(instruction: Instruction, ptx: PtxCode) -> bool:
     return operation is not None and instruction.base in anchors.machine_operations(operation)
 
 
-def _drop_branches(code: Code, ptx: PtxCode, found: list[list[Anchor]]) -> None:
-    """Branch lines are anchors only where both sides have conditional branches; the machine's jumps come and go."""
-    conditional = {b.branch for b in ptx.blocks if b.branch}
-    for block, mine in zip(code.blocks, found):
-        tail = block.branch
-        keep = []
-        for a in mine:
-            operation = ptx.operations[a.line]
-            if operation.startswith("bra") or operation in ("ret", "exit"):
-                last = block.instructions[-1]
-                if a.line not in conditional or tail is None or not tail.conditions or last.ptx_line != a.line:
-                    continue
-                a = Anchor(a.line, 0.0)
-            keep.append(a)
-        mine[:] = keep
-
-
-def _represent(code: Code, ptx: PtxCode, found: list[list[Anchor]]) -> None:
+def _represent(code: Code, ptx: PtxCode, found: list[list[Anchor]], lines: dict[int, float]) -> None:
     """Give PTX blocks without an anchor one: a line whose machine code stands in one block only."""
-    have = {a.line for mine in found for a in mine if not ptx.operations[a.line].startswith("bra")}
+    have = set(lines)
     places: dict[int, set[int]] = defaultdict(set)
     guarded: set[int] = set()
     for block in code.blocks:
@@ -128,6 +122,7 @@ def _represent(code: Code, ptx: PtxCode, found: list[list[Anchor]]) -> None:
                 at, = places[line]
                 if foreign[at] == b.index and not ptx.operations.get(line, "").startswith(("bra", "ret", "exit", "bar")):
                     found[at].append(Anchor(line, REPRESENTATIVE))
+                    lines[line] = REPRESENTATIVE
                     break
 
 
@@ -180,19 +175,62 @@ def _edge_sets(successors: dict[int, list[int]], edges: dict[int, tuple[int, int
     return out
 
 
+def _successors(ptx: PtxCode) -> dict[int, list[int]]:
+    return {b.index: [s for s in (b.taken, b.falls, *b.others) if 0 <= s < len(ptx.blocks)] for b in ptx.blocks}
+
+
 def ptx_edges(ptx: PtxCode) -> dict[int, tuple[set, set]]:
     """PTX blocks dominated by the taken and by the other edge of each conditional branch, by block."""
-    successors = {b.index: [s for s in (b.taken, b.falls, *b.others) if 0 <= s < len(ptx.blocks)] for b in ptx.blocks}
+    successors = _successors(ptx)
     edges = {b.index: (b.taken, b.falls) for b in ptx.blocks if b.branch and b.taken != b.falls}
     return _edge_sets(successors, edges, 0)
 
 
-def _senses(code: Code, ptx: PtxCode) -> dict[int, Sense]:
+def _doubt(ptx: PtxCode, found: list[list[Anchor]], lines: dict[int, float], senses: dict[int, Sense],
+           machine: dict[int, tuple[set, set]]) -> None:
+    """Ask less of what stands behind other branches in the machine code than in the PTX.
+
+    ptxas sinks a load behind the branch that alone needs it: then it may be missing. And it turns a branch around arithmetic into
+    selections: then what stands for the PTX block is executed in any case."""
+    before: dict[int, set[tuple[int, bool]]] = defaultdict(set)     # PTX block -> what it is behind
+    for p, sides in ptx_edges(ptx).items():
+        for taken, blocks in zip((True, False), sides):
+            for b in blocks:
+                before[b].add((ptx.blocks[p].branch, taken))
+    known: dict[int, set[tuple[int, bool]]] = defaultdict(set)      # machine block -> the same
+    unknown: dict[int, int] = defaultdict(int)
+    for at, sides in machine.items():
+        sense = senses.get(at)
+        for taken, blocks in zip((True, False), sides):
+            for b in blocks:
+                if sense is None:
+                    unknown[b] += 1
+                else:
+                    known[b].add((sense.line, taken == sense.same))
+    places: dict[int, set[int]] = defaultdict(set)
+    for b in ptx.blocks:
+        for line in b.lines:
+            places[line].add(b.index)
+    for at, mine in enumerate(found):
+        for i, anchor in enumerate(mine):
+            if len(places[anchor.line]) != 1:
+                continue
+            there = before[next(iter(places[anchor.line]))]
+            if not known[at] <= there:
+                lines[anchor.line] = 0.0
+            if lines[anchor.line] == REPRESENTATIVE and len(there - known[at]) > unknown[at]:
+                mine[i] = Anchor(anchor.line, 0.0)
+
+
+def _senses(code: Code, ptx: PtxCode) -> tuple[dict[int, Sense], dict[int, tuple[set, set]]]:
+    """Polarities by machine block, and what stands behind the two edges of every conditional branch."""
+    machine: dict[int, tuple[set, set]] = {}
     owner: dict[int, set[int]] = defaultdict(set)
     for b in ptx.blocks:
         for line in b.lines:
             owner[line].add(b.index)
     behind = ptx_edges(ptx)
+    depths = Depths(_successors(ptx), 0)
     by_line: dict[int, list[int]] = defaultdict(list)
     for b in ptx.blocks:
         if b.index in behind:
@@ -205,11 +243,13 @@ def _senses(code: Code, ptx: PtxCode) -> dict[int, Sense]:
         branching = {b.index: (_target(b), b.falls) for b in code.blocks
                      if b.function == entry and b.branch is not None and b.branch.conditions
                      and b.branch.kind in ("jump", "exit") and _target(b) != b.falls}
+        shape = Depths(mine, entry)
         for at, (taken, falls) in _edge_sets(mine, branching, entry).items():
-            sense = _sense(code.blocks[at], taken, falls, code, owner, by_line, behind, ptx)
+            machine[at] = (taken, falls)
+            sense = _sense(code.blocks[at], taken, falls, code, owner, by_line, behind, ptx, shape, depths)
             if sense is not None:
                 out[at] = sense
-    return out
+    return out, machine
 
 
 def _target(block: SassBlock) -> int:
@@ -225,7 +265,8 @@ def _lines(code: Code, blocks: set[int]) -> dict[int, int]:
 
 
 def _sense(block: SassBlock, taken: set[int], falls: set[int], code: Code, owner: dict[int, set[int]],
-           by_line: dict[int, list[int]], behind: dict[int, tuple[set, set]], ptx: PtxCode) -> Sense | None:
+           by_line: dict[int, list[int]], behind: dict[int, tuple[set, set]], ptx: PtxCode, machine: Depths,
+           depths: Depths) -> Sense | None:
     line = block.instructions[-1].ptx_line
     if line not in by_line or (block.branch is not None and len(block.branch.conditions) != 1):
         return None
@@ -241,22 +282,44 @@ def _sense(block: SassBlock, taken: set[int], falls: set[int], code: Code, owner
                 elif places and places <= no:
                     score -= sign * count
     if not score:
-        score = _by_loops(block, code, by_line[line], ptx)
+        score = _by_loops(block, by_line[line], machine, ptx, depths)
     return Sense(line, score > 0, abs(score)) if score else None
 
 
-def _by_loops(block: SassBlock, code: Code, branches: list[int], ptx: PtxCode) -> int:
-    """Where nothing lies behind either edge: an edge back on one side is the edge back on the other."""
-    back, forth = 0 <= block.taken <= block.index, 0 <= block.falls <= block.index
-    if back == forth:
-        return 0
+def _by_loops(block: SassBlock, branches: list[int], machine: Depths, ptx: PtxCode, depths: Depths) -> int:
+    """Where nothing lies behind either edge: the edge that goes round the innermost loop is the same on both sides."""
+    ours = machine.round(block.index, block.taken) - machine.round(block.index, block.falls)
     score = 0
     for p in branches:
         b = ptx.blocks[p]
-        backward, onward = 0 <= b.taken <= p, 0 <= b.falls <= p
-        if backward != onward:
-            score += 1 if back == backward else -1
+        theirs = depths.round(p, b.taken) - depths.round(p, b.falls)
+        score += (ours * theirs > 0) - (ours * theirs < 0)
     return score
+
+
+class Depths:
+    """How deep nodes are in a dominator tree."""
+
+    def __init__(self, successors: dict[int, list[int]], entry: int) -> None:
+        self.parent = immediate_dominators(successors, entry)
+        self.depth: dict[int, int] = {}
+        for node in self.parent:
+            chain = []
+            while node not in self.depth and self.parent[node] != node:
+                chain.append(node)
+                node = self.parent[node]
+            depth = self.depth.setdefault(node, 0)
+            for above in reversed(chain):
+                depth += 1
+                self.depth[above] = depth
+
+    def round(self, node: int, target: int) -> int:
+        """The depth of a loop's header, where an edge leads back to it; -1 where the edge leads on."""
+        if target not in self.depth or node not in self.depth:
+            return -1
+        while self.depth[node] > self.depth[target]:
+            node = self.parent[node]
+        return self.depth[target] if node == target else -1
 
 
 def _regions(code: Code, found: list[list[Anchor]], senses: dict[int, Sense]) -> dict[int, Region]:
@@ -283,6 +346,6 @@ def _regions(code: Code, found: list[list[Anchor]], senses: dict[int, Sense]) ->
                 if at not in seen:
                     seen.add(at)
                     todo += [s for s in code.blocks[at].successors if s != stop]
-            told = any(a.weight for at in seen for a in found[at])
+            told = any(a.extra for at in seen for a in found[at])
             out[b.index] = Region(stop if stop != end else -1, told)
     return out

@@ -144,9 +144,6 @@ class _Search:
             used = []
             mine = join.anchors[block]
             for i, anchor in enumerate(mine):
-                if sense is not None and anchor.line == sense.line:
-                    used.append(-1)
-                    continue
                 at, opened, extra, k = self.use(anchor, at, opened, mine[:i])
                 used.append(k)
                 cost += extra
@@ -234,9 +231,9 @@ class _Search:
         where = sequence.where.get(line)
         i = bisect_left(where, at) if where is not None else 0
         if where is None or i == len(where):
-            return at, opened, anchor.weight, -1
+            return at, opened, anchor.extra, -1
         k = where[i]
-        if anchor.weight == 0 and self.is_later(at, k, before):
+        if anchor.extra == 0 and self.is_later(at, k, before):
             return at, opened, 0.0, -1
         return *self.advance(at, k, opened), k
 
@@ -244,7 +241,7 @@ class _Search:
         """Whether the optional anchor at `k` belongs to a later round of a loop, so that it didn't happen in this one."""
         if k - at > NEAR:
             return True
-        seen = {a.line for a in before if a.weight}
+        seen = {a.line for a in before if a.extra}
         for line in self.sequence.lines[at:k]:
             if line in seen:
                 return True
@@ -254,18 +251,16 @@ class _Search:
     def decide(self, line: int, at: int, opened: frozenset[int]) -> tuple[int, frozenset[int], bool | None]:
         """A branch with known polarity: how the trace's next execution of its line went."""
         sequence = self.sequence
-        mine = [k for k in opened if sequence.lines[k] == line] if opened else None
+        mine = [k for k in opened if sequence.lines[k] == line] if opened else []
+        where = sequence.where.get(line, ())
+        i = bisect_left(where, at)
+        if i < len(where) and (not mine or sequence.must[where[i]] == sequence.must[at]):
+            k = where[i]                        # ptxas unrolls: of several executions passed over the last one counts
+            at, opened, _ = self.advance(at, k, opened)
+            return at, opened.difference(mine), sequence.outcomes[k]
         if mine:
-            k = min(mine)
-            return at, opened - {k}, sequence.outcomes[k]
-        where = sequence.where.get(line)
-        i = bisect_left(where, at) if where is not None else 0
-        if where is None or i == len(where):
-            return at, opened, None
-        k = where[i]
-        outcome = sequence.outcomes[k]
-        at, opened, _ = self.advance(at, k, opened)
-        return at, opened, outcome
+            return at, opened.difference(mine), sequence.outcomes[max(mine)]
+        return at, opened, None
 
     def advance(self, at: int, k: int, opened: frozenset[int]) -> tuple[int, frozenset[int], float]:
         sequence = self.sequence
@@ -291,7 +286,7 @@ class _Search:
         residual -= CALLED * sum(1 for v in visits if (b := self.blocks[v.block].branch) is not None and b.kind == "call"
                                  and self.blocks[v.block].taken >= 0) if residual > 0 else 0.0
         searched = self.unsure(visits)
-        return Path(visits, self.sequence.places, max(round(residual, 6), 0.0), len(self.sequence), searched, count, states,
+        return Path(visits, self.sequence.places, max(0.0, round(residual, 6)), len(self.sequence), searched, count, states,
                     self.unexplained(visits))
 
     def unexplained(self, visits: list[Visit]) -> list[int]:
@@ -299,11 +294,10 @@ class _Search:
         used: set[int] = set()
         out = []
         for v in visits:
-            sense = self.join.senses.get(v.block)
             for anchor, k in zip(self.join.anchors[v.block], v.used):
                 if k >= 0:
                     used.add(k)
-                elif anchor.weight and (sense is None or sense.line != anchor.line):
+                elif anchor.extra:
                     out.append(-anchor.line)
         return out + [line for k, line in enumerate(self.sequence.lines) if self.sequence.weights[k] and k not in used]
 

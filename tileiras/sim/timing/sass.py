@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import struct
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
@@ -33,12 +34,11 @@ _BYTES = re.compile(r"\.(32|64|128|256)\b")
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What an instruction does to control: `kind` is "jump", "call", "return", "exit", "indirect" or "trap". `target`: address or,
-    for calls, the subroutine's. `conditions`: predicates that must all hold; empty: always. `targets`: of indirect."""
+    """What an instruction does to control: `kind` is "jump", "call", "return", "exit", "indirect" (by a table in the second
+    constant bank) or "trap". `target`: an address. `conditions`: predicates that must all hold; empty: always."""
     kind: str
     target: int = -1
     conditions: tuple[str, ...] = ()
-    targets: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -113,10 +113,14 @@ def read(data: bytes, kernel: str | None = None) -> Code:
         raise NotTimed(f"the cubin has no line table for {kernel}: compile with --lineinfo (ptxas -lineinfo)")
     listing = sections[kernel]
     names = cubin.functions_in(section)
-    return _code(kernel, listing["sm"], listing["sass-instructions"], cubin.contents(section), table, names)
+    jumps = cubin.contents(f".nv.constant2.{kernel}")
+    jumps = jumps[:len(jumps) // 4 * 4]
+    return _code(kernel, listing["sm"], listing["sass-instructions"], cubin.contents(section), table, names,
+                 {a for a, in struct.iter_unpack("<I", jumps) if a % WIDTH == 0})
 
 
-def _code(kernel: str, sm: int, listing: list[dict], words: bytes, table: line_table.LineTable, names: dict[int, str]) -> Code:
+def _code(kernel: str, sm: int, listing: list[dict], words: bytes, table: line_table.LineTable, names: dict[int, str],
+          jumps: set[int]) -> Code:
     if len(words) < WIDTH * len(listing):
         raise NotTimed(f"{len(listing)} instructions in {len(words)} bytes")
     starts = {name: address for address, name in names.items()}
@@ -133,7 +137,7 @@ def _code(kernel: str, sm: int, listing: list[dict], words: bytes, table: line_t
         branch = _branch(opcode, operands, guard, address, starts)
         if branch is not None:
             branches[index] = branch
-    return Code(kernel, sm, instructions, *_blocks(instructions, branches, names, kernel))
+    return Code(kernel, sm, instructions, *_blocks(instructions, branches, names, kernel, jumps))
 
 
 def _instruction(index: int, opcode: str, operands: tuple[str, ...], guard: str | None, words: bytes, line: int,
@@ -229,16 +233,18 @@ def _branch(opcode: str, operands: tuple[str, ...], guard: str | None, address: 
 
 
 def _blocks(instructions: list[Instruction], branches: dict[int, Branch], names: dict[int, str],
-            kernel: str) -> tuple[list[SassBlock], dict[int, str]]:
+            kernel: str, jumps: set[int]) -> tuple[list[SassBlock], dict[int, str]]:
     last = len(instructions) * WIDTH
     leaders = {0} | {a for a in names if a < last}
     for index, branch in branches.items():
         if 0 <= branch.target < last:
             leaders.add(branch.target)
         leaders.add(WIDTH * (index + 1))
+    if any(b.kind == "indirect" for b in branches.values()):
+        leaders |= jumps
     order = sorted(a for a in leaders if 0 <= a < last)
     number = {address: i for i, address in enumerate(order)}
-    indirect = _indirect_targets(instructions, branches, number)
+    indirect = tuple(sorted(number[a] for a in jumps if a in number))
     blocks = []
     for i, address in enumerate(order):
         end = order[i + 1] if i + 1 < len(order) else last
@@ -273,19 +279,6 @@ def _blocks(instructions: list[Instruction], branches: dict[int, Branch], names:
                     seen.add(to)
                     todo.append(to)
     return blocks, entries
-
-
-def _indirect_targets(instructions: list[Instruction], branches: dict[int, Branch], number: dict[int, int]) -> tuple[int, ...]:
-    """Where a branch by register may go: blocks after an unconditional end that nothing else leads to."""
-    if not any(b.kind == "indirect" for b in branches.values()):
-        return ()
-    reached = {b.target for b in branches.values()}
-    out = []
-    for address, block in number.items():
-        before = branches.get(address // WIDTH - 1)
-        if address and address not in reached and before is not None and not before.conditions and before.kind != "call":
-            out.append(block)
-    return tuple(out)
 
 
 def dominators(blocks: list[SassBlock], entry: int) -> dict[int, int]:

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.run.launch import simulate
-from tileiras.sim.timing import anchors, path, payloads, sass
+from tileiras.sim.timing import path, payloads, sass
 from tileiras.sim.timing.cubin import Cubin
-from tileiras.sim.timing.join import Join, join
+from tileiras.sim.timing.join import Join, join, rounds
 from tileiras.sim.timing.record import SKIPPED, CtaRecord, Recorder
 from tileiras.sim.timing.stream import (
     CtaStreams,
@@ -183,17 +183,18 @@ class _Builder:
 
     def shape(self, block: int) -> list[tuple[Instruction, int, int]]:
         """A block's instructions, each with the anchor it belongs to (-1: none) and how many belong to that."""
-        slots = {a.line: k for k, a in enumerate(self.join.anchors[block])}
-        out = []
-        shares: dict[int, int] = {}
-        for i in self.join.code.blocks[block].instructions:
-            slot = -1
-            if i.ptx_line in slots and i.index not in self.fixed and i.base not in ("BRA", "EXIT", "BRX"):
-                if i.base in anchors.machine_operations(self.join.ptx.operations[i.ptx_line]):
-                    slot = slots[i.ptx_line]
-                    shares[slot] = shares.get(slot, 0) + 1
-            out.append((i, slot))
-        return [(i, slot, shares.get(slot, 1)) for i, slot in out]
+        slots: dict[int, list[int]] = {}
+        for k, a in enumerate(self.join.anchors[block]):
+            slots.setdefault(a.line, []).append(k)
+        place = self.join.code.blocks[block]
+        mine: dict[int, tuple[int, int]] = {}
+        for line, members in rounds(place, self.join.ptx):
+            if slots.get(line):
+                slot = slots[line].pop(0)
+                for i in members:
+                    if i.index not in self.fixed and i.base not in ("BRA", "EXIT", "BRX"):
+                        mine[i.index] = slot, len(members)
+        return [(i, *mine.get(i.index, (-1, 1))) for i in place.instructions]
 
     def joined(self) -> Joined:
         """The worst of all traces."""

@@ -1,0 +1,56 @@
+"""The machine code's way explains the functional run: over the kernel suite, ours and the original's."""
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels import runner
+from tests.sim import reference
+from tests.sim.timing.kernels import needs_disassembler, suite_streams
+from tileiras.sim.errors import SimulationError
+from tileiras.sim.timing.streams import TOLERATED
+
+pytestmark = needs_disassembler
+CROSS_SECTION = ["vector_add_ragged", "reduce_softmax_ragged", "matmul_float16_float32", "gemm_f16_f32_ragged_k",
+                 "conv2d_stride2_bf16", "scan_cumsum_float32", "atomic_histogram", "control_nested_break",
+                 "layer_norm_f16_ragged", "binary_pow_float32"]
+ONE_SM_EACH = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
+ORIGINAL_SM_EACH = ["sm_80", "sm_90", "sm_100", "sm_120"]
+SHARE = 0.95
+
+
+@pytest.mark.parametrize(("k", "name"), list(enumerate(CROSS_SECTION)))
+def test_our_code_is_explained(k, name):
+    streams = suite_streams(name, ONE_SM_EACH[k % len(ONE_SM_EACH)], original=False)
+    assert streams is not None and streams.is_joined, streams
+    assert streams.joined.residual <= TOLERATED and all(w.steps for c in streams.ctas for w in c.warps)
+
+
+@pytest.mark.skipif(reference.original() is None, reason="the original isn't installed")
+@pytest.mark.parametrize(("k", "name"), list(enumerate(CROSS_SECTION)))
+def test_the_original_s_code_is_explained(k, name):
+    streams = suite_streams(name, ORIGINAL_SM_EACH[k % len(ORIGINAL_SM_EACH)], original=True)
+    if streams is None:
+        pytest.skip("the original has no code for this")
+    assert streams.is_joined, streams
+    assert streams.joined.residual <= TOLERATED and all(w.steps for c in streams.ctas for w in c.warps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["ours", "original"])
+@pytest.mark.parametrize("sm", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"])
+def test_nearly_all_of_the_suite_is_explained(sm, who):
+    if who == "original" and (sm == "sm_75" or reference.original() is None):
+        pytest.skip("the original isn't installed or has no such target")
+    good, bad = 0, []
+    for name in runner.cases():
+        try:
+            streams = suite_streams(name, sm, who == "original")
+        except (reference.Unknown, SimulationError):
+            continue                    # what can't run says nothing of the join
+        if streams is None:
+            continue
+        if streams.is_joined and streams.joined.residual <= TOLERATED:
+            good += 1
+        else:
+            bad.append((name, streams.reason, streams.joined.residual))
+    assert good >= SHARE * (good + len(bad)), bad

@@ -1,0 +1,123 @@
+"""Machine instructions are executed as often as the functional run says, each with what it touched."""
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tests.sim import reference
+from tests.sim.timing.kernels import LOOP, assembled, needs_disassembler, suite_streams
+from tileiras.sim.timing.stream import BarrierOp, BulkCopy, GlobalAccess, KernelStreams, MbarrierOp, SharedAccess, Skipped
+from tileiras.sim.timing.streams import sampled, streams_of
+
+pytestmark = needs_disassembler
+needs_original = pytest.mark.skipif(reference.original() is None, reason="the original isn't installed")
+ROUNDS = 5
+
+
+def loop_streams(target: str = "sm_90", rounds: int = ROUNDS, stride: int = 4, **options) -> KernelStreams:
+    ptx = LOOP.replace("sm_90", target)
+    args = [np.ones(64 * rounds, np.float32), np.zeros(64, np.float32), rounds, stride]
+    return streams_of(ptx, assembled(ptx, target), "k", 1, args, **options)
+
+
+def counts(streams: KernelStreams, warp: int) -> Counter:
+    return Counter((s.instruction.base, type(s.payload)) for s in streams.ctas[0].warps[warp].steps)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
+def test_a_loop_is_executed_as_often_as_its_trip_count(target):
+    streams = loop_streams(target)
+    assert streams.is_joined and streams.joined.residual == 0
+    for warp in (0, 1):
+        found = counts(streams, warp)
+        assert found["LDG", GlobalAccess] == found["STS", SharedAccess] == ROUNDS
+        assert found["BAR", BarrierOp] == 2 * ROUNDS
+
+
+def test_a_guard_that_is_false_for_a_warp_skips():
+    streams = loop_streams()
+    assert counts(streams, 0)["STG", GlobalAccess] == 1
+    assert counts(streams, 1)["STG", GlobalAccess] == 0
+
+
+def test_payloads_are_what_the_warp_touched():
+    streams = loop_streams()
+    first, second = (next(s.payload for s in w.steps if s.instruction.base == "LDG") for w in streams.ctas[0].warps)
+    assert isinstance(first, GlobalAccess) and isinstance(second, GlobalAccess)
+    assert len(first.sectors) == len(second.sectors) == 4
+    assert second.sectors[0] == first.sectors[0] + 4
+    loads = [s.payload for s in streams.ctas[0].warps[0].steps if s.instruction.base == "LDG"]
+    assert [p.sectors[0] - first.sectors[0] for p in loads if isinstance(p, GlobalAccess)] == [8 * i for i in range(ROUNDS)]
+
+
+@pytest.mark.parametrize(("stride", "passes"), [(4, 1), (8, 2), (128, 32)])
+def test_bank_conflicts_come_with_the_stores(stride, passes):
+    streams = loop_streams(stride=stride)
+    stores = [s.payload for s in streams.ctas[0].warps[0].steps if s.instruction.base == "STS"]
+    assert stores == [SharedAccess(passes, 128, True)] * ROUNDS
+
+
+def test_barriers_name_their_threads():
+    streams = loop_streams()
+    assert {s.payload for s in streams.ctas[0].warps[0].steps if s.instruction.base == "BAR"} == {BarrierOp(0, 64)}
+
+
+def test_what_a_cta_needs_of_the_machine_comes_from_the_cubin():
+    cta = loop_streams().ctas[0]
+    assert (cta.threads, len(cta.warps), cta.cta, cta.count) == (64, 2, (0, 0, 0), 1)
+    assert 8192 <= cta.shared_bytes <= 8192 + 1024
+    assert 8 < cta.registers <= 64
+
+
+def test_a_run_for_timing_leaves_the_arrays_as_they_are():
+    out = np.zeros(64, np.float32)
+    streams_of(LOOP, assembled(LOOP), "k", 1, [np.ones(64, np.float32), out, 1, 4])
+    assert not out.any()
+
+
+def test_streams_are_the_same_every_time():
+    def flat(streams: KernelStreams) -> list:
+        return [(s.instruction.address, s.payload) for c in streams.ctas for w in c.warps for s in w.steps]
+    assert flat(loop_streams()) == flat(loop_streams())
+
+
+@pytest.mark.parametrize(("grid", "cluster"), [((3, 1, 1), 1), ((100, 7, 1), 1), ((64, 1, 2), 2), ((1, 1, 1), 1)])
+def test_samples_stand_for_the_whole_grid(grid, cluster):
+    chosen = sampled(grid, cluster)
+    total = grid[0] * grid[1] * grid[2]
+    assert sum(chosen.values()) == total
+    assert all(0 <= c < total and c % cluster == 0 for c in chosen)
+
+
+def test_our_product_reads_its_tiles_once_a_round():
+    streams = suite_streams("matmul_float16_float32", "sm_80", original=False)
+    assert streams is not None and streams.is_joined
+    found = counts(streams, 0)
+    assert found["LDSM", type(None)] == found["LDSM", Skipped] == 0
+    # a tile of A and of B, 128 x 64 and 64 x 128 halves, three rounds, eight warps
+    stored = sum(s.payload.bytes for w in streams.ctas[0].warps for s in w.steps
+                 if isinstance(s.payload, SharedAccess) and s.payload.is_store)
+    copied = sum(s.payload.bytes for w in streams.ctas[0].warps for s in w.steps
+                 if isinstance(s.payload, GlobalAccess) and s.payload.to_shared)
+    assert stored + copied >= 3 * 2 * 128 * 64 * 2
+
+
+@needs_original
+def test_the_original_s_warps_hand_tiles_over_mbarriers():
+    streams = suite_streams("matmul_float16_float32", "sm_90", original=True)
+    assert streams is not None and streams.is_joined
+    payloads = [s.payload for w in streams.ctas[0].warps for s in w.steps]
+    loads = [p for p in payloads if isinstance(p, BulkCopy) and p.direction == "load"]
+    assert loads and all(p.offset is not None and p.ctas == (0,) for p in loads)
+    expected: Counter = Counter()
+    for p in payloads:
+        if isinstance(p, MbarrierOp):
+            expected[p.offset] += p.bytes
+    brought: Counter = Counter()
+    for p in loads:
+        brought[p.offset] += p.bytes
+    assert {k: n for k, n in expected.items() if n} == dict(brought)
+    waited = [p for p in payloads if isinstance(p, MbarrierOp) and p.kind == "wait"]
+    assert any(p.phase > 0 for p in waited)
