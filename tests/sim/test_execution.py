@@ -1,6 +1,10 @@
 """Control flow, memory, barriers, warp operations, and the faults that the simulator must raise."""
 from __future__ import annotations
 
+import pathlib
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -546,3 +550,31 @@ def test_two_warps_that_write_different_values_race():
     assert not findings(same)
     found = findings(same.replace("%r2, 7", "%r2, %warpid"))
     assert len(found) == 1 and "of shared memory, which warp 3 also writes" in found[0]
+
+
+# ---- what a launch costs
+
+FOOTPRINT = """
+import numpy as np
+from tileiras.sim import simulate
+from tests.sim.asynckit import kernel
+
+def kilobytes(name):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
+
+def run(array):
+    simulate(kernel("ld.global.u32 %r1, [%g0]; st.global.u32 [%g1], %r1;"), args=[array, np.ones(4, np.uint32)], grid=2)
+
+array = np.ones(16 << 20, np.uint32)
+run(np.ones(4, np.uint32))
+before = kilobytes("VmRSS")
+run(array)
+print((kilobytes("VmHWM") - before) / (array.nbytes / 1024))
+"""
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/status").exists(), reason="reads Linux's account of memory")
+def test_a_launch_holds_its_arrays_once_more_and_watches_what_is_touched():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", FOOTPRINT], cwd=root, capture_output=True, text=True, timeout=120, check=True)
+    assert float(done.stdout) < 1.25

@@ -30,6 +30,7 @@ MAX_THREADS = 1024
 MAX_CLUSTER = 16
 MAX_GRID = (2**31 - 1, 65535, 65535)
 FUNCTION_BASE = 0x0F00_0000_0000
+CHUNK = 1 << 20                   # bytes compared at once when arrays are written back
 
 
 @dataclass
@@ -268,12 +269,13 @@ class Launch:
         """Copy the arrays' memory back to the arrays. Returns the name of a read-only one that the kernel changed."""
         refused = None
         for raw, address, name, writeable in self._spans:
-            if len(raw):
-                new = self.memory.read(address, len(raw))
-                if np.array_equal(raw, new):
+            for start in range(0, len(raw), CHUNK):
+                old = raw[start:start + CHUNK]
+                new = self.memory.bytes_at(address + start, len(old))
+                if np.array_equal(old, new):
                     continue
                 if writeable:
-                    raw[:] = new
+                    old[:] = new
                 else:
                     refused = refused or name
         return refused
