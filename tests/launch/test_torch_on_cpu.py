@@ -147,6 +147,23 @@ def test_products_sum_in_f32():
         assert product.dtype == torch.float16 and product.is_cuda and product.item() == 2064.0
 
 
+def test_gradients_of_norms_sum_in_f32():
+    """The bias' gradient is a sum of 512 ones: in bf16 it would stick at 256."""
+    x, bias = torch.randn(512, 8, device="cuda").bfloat16(), torch.zeros(8, device="cuda").bfloat16().requires_grad_()
+    weight = torch.ones(8, device="cuda").bfloat16()
+    torch.nn.functional.layer_norm(x, (8,), weight, bias).backward(torch.ones_like(x))
+    assert bias.grad.tolist() == [512.0] * 8 and bias.grad.dtype == torch.bfloat16
+
+
+def test_attention_by_a_kernel_that_only_cuda_has():
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    q = torch.randn(1, 2, 8, 16, device="cuda")
+    with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
+        out = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    want = torch.softmax(q @ q.transpose(-1, -2) / 4, -1) @ q
+    torch.testing.assert_close(out, want)
+
+
 def test_tensors_elsewhere_are_refused():
     with pytest.raises(LaunchError, match="is on meta") as caught:
         ct.launch(torch.cuda.current_stream(), (1,), add, (*[torch.zeros(16, device="meta")] * 3, 16))

@@ -121,11 +121,13 @@ def _mode_class(torch: Any) -> type:
     cuda = torch.device("cuda", INDEX)
     move, to_cuda, to_cpu = Tensor.to, Tensor.cuda, Tensor.cpu
     narrow = (torch.float16, torch.bfloat16)
-    products = {torch.mm, torch.bmm, torch.addmm, torch.baddbmm, torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.mm,
-                Tensor.bmm, Tensor.addmm, Tensor.baddbmm, torch.nn.functional.linear}
+    functional = torch.nn.functional
+    summing = {torch.mm, torch.bmm, torch.addmm, torch.baddbmm, torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.mm,
+               Tensor.bmm, Tensor.addmm, Tensor.baddbmm, functional.linear, functional.layer_norm, functional.group_norm}
 
-    def product(func: Any, args: tuple, kwargs: dict) -> Any:
-        """A product of matrices as CUDA computes it: sums of f16 and bf16 in f32, rounded once; also a wider result."""
+    def summed(func: Any, args: tuple, kwargs: dict) -> Any:
+        """A product of matrices or a norm as CUDA computes it, its gradients too: sums of f16 and bf16 in f32, rounded once;
+        a product also to a wider result."""
         given = [a for a in args if isinstance(a, Tensor)]
         wider = kwargs.pop("out_dtype", None)
         if wider is None and (not given or any(a.dtype not in narrow for a in given) or "out" in kwargs):
@@ -168,7 +170,7 @@ def _mode_class(torch: Any) -> type:
             args = tuple(torch.device("cpu") if isinstance(a, torch.device) and a.type == "cuda" else a for a in args)
             kwargs.pop("pin_memory", None)
             inputs = list(self.notes.tensors((args, kwargs)))
-            out = product(func, args, kwargs) if func in products else func(*args, **kwargs)
+            out = summed(func, args, kwargs) if func in summing else func(*args, **kwargs)
             return self.noted(out, inputs, wanted)
 
         def device_of(self, func: Any, kwargs: dict) -> bool | None:
@@ -360,6 +362,8 @@ def _patch_cuda(patches: Patches, torch: Any, gpu_name: str) -> None:
     patches.set(torch.cuda, "set_rng_state", lambda state, device=None: torch.set_rng_state(state))
     patches.set(torch.cuda, "CUDAGraph", _refuse_graphs)
     patches.set(torch.cuda, "graph", _refuse_graphs)
+    # Which of CUDA's attention kernels a program prefers: the CPU has its own.
+    patches.set(import_module("torch.nn.attention"), "sdpa_kernel", _nothing)
     if torch.version.cuda is None:
         patches.set(torch.version, "cuda", "13.0")
 
