@@ -17,7 +17,7 @@ import sys
 import tempfile
 from typing import NamedTuple
 
-from tests.public import shell
+from tests.public import shell, suites
 from tests.public.known import KNOWN
 from tests.public.testing_ops import EXTRA_OPS, installed
 from tileiras.dialects.cuda_tile import edition
@@ -140,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"    missed: {missed}")
     print(totals(results))
     if given.write is not None:
-        given.write.write_text(as_markdown(results))
+        given.write.write_text(as_markdown(results) + suites.kept(given.write))
     wrong = unexpected(results)
     print("".join(f"unexpected: {text}\n" for text in wrong), end="")
     return int(bool(wrong))
