@@ -27,7 +27,8 @@ RULES: tuple[tuple[str, str], ...] = (
     (r"Tensor-likes are not|Mismatched elements|are not close|not close to reference",
      "its reference, computed by PyTorch on the CPU, is less exact or rounds otherwise than a GPU's"),
     (r"No module named|ModuleNotFoundError|ImportError", "needs a package that isn't installed"),
-    (r"No valid config found in search space|has no attribute|missing \d+ required|unexpected keyword|takes \d+ positional|Regex pattern|TypeCheckingError|"
+    (r"No valid config found in search space|"
+     r"has no attribute|missing \d+ required|unexpected keyword|takes \d+ positional|Regex pattern|TypeCheckingError|"
      r"UnsupportedSyntaxError|InvalidValueError|DID NOT RAISE|UnsupportedFeatureError",
      "is written for another version of cuTile or Python"),
     (r"MemoryError|out of memory|can't allocate|bad_alloc", "needs more memory than this machine has"),
