@@ -31,7 +31,7 @@ def check_structure(module: Operation) -> None:
         return
     names: dict[str, Operation] = {}
     for op in module.regions[0].block.ops if module.regions[0].blocks else ():
-        if op.name.partition(".")[0] not in LEVELS:
+        if op.name.partition(".")[0] not in LEVELS and isinstance(op, TileOp):
             continue
         if op.name not in TOP_LEVEL:
             raise InvalidOp(op, "must be inside a function")
@@ -50,7 +50,7 @@ def _check_function(func: Operation, names: dict[str, Operation]) -> None:
     placed = func.name == "nv_tileas.func" and _has_layouts(func)
     for op in func.walk():
         dialect = op.name.partition(".")[0]
-        if op is not func and (op.name in TOP_LEVEL or (dialect in LEVELS and dialect not in dialects)):
+        if op is not func and (op.name in TOP_LEVEL or not isinstance(op, TileOp) or dialect in LEVELS.difference(dialects)):
             raise InvalidOp(op, f"has no place in '{func.name}'")
         if op.successors and op.name not in BRANCHES:
             raise InvalidOp(op, "goes to no other block")

@@ -244,7 +244,8 @@ def _run(given: argparse.Namespace, extra_ops: Mapping[str, Any] | None) -> int:
                 out.append(module_text(run_passes(module, given), given))
             except PROGRAM_ERRORS as error:
                 code = report(error)
-        write_text(given.output_file, "// -----\n".join(out))
+        if out or not code:
+            write_text(given.output_file, "// -----\n".join(out))
     except UnicodeDecodeError as error:
         return report(InputError(f"'{given.input}' is no UTF-8 text: byte {error.start}"))
     except PROGRAM_ERRORS as error:
