@@ -37,5 +37,6 @@ def test_the_pass_that_breaks_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -
         op.properties["rounding"] = StringAttr("sideways")
 
     monkeypatch.setattr(dce, "run", broken)
-    with pytest.raises(CompileError, match="the pass 'dce' left an invalid module: 'arith.addf' op attribute 'rounding' must be"):
+    with pytest.raises(CompileError) as raised:
         lowered("vector_add_float32", "sm_90", 3)
+    assert raised.value.message.startswith("the pass 'dce' left an invalid module: 'arith.addf' op attribute 'rounding' must be")
