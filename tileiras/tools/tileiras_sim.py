@@ -7,6 +7,12 @@ Tile IR bytecode is compiled first; its grid counts tile blocks. An argument is,
 `FILE.npy` (an array; the file stays as it is), `out:TYPE:SHAPE` (an array of zeros, as `out:f32:16x256`), or
 `TYPE:VALUE` (a scalar).
 
+    tileiras-sim kernel.tileirbc --gpu-name sm_90 --grid 1024 --arg ... --time --machine H100 --timeline trace.json
+
+`--time` predicts how long the launch takes on a machine instead of running all of it: a sample of the blocks is run, and its
+machine code replayed. PTX is assembled for that with line information, unless `--cubin` names its cubin; a cubin with embedded
+PTX may also stand in the kernel's place.
+
 Exit codes: 0 success; 1 a malformed command line; 4 a file that can't be read or written; 5 a fault in the kernel, which
 is printed with its PTX line, or with `--fail-on-finding` a finding; for bytecode those of `tileiras` too (2, 3, 5). Runs of
 more than a second show how far they are on a terminal.
@@ -21,7 +27,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tileiras.errors import CompileError, InputError, UsageError
+from tileiras.errors import CompileError, ConfigError, InputError, UsageError
 from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, read_bytes, report
 
 if TYPE_CHECKING:
@@ -55,6 +61,11 @@ def _arguments() -> argparse.ArgumentParser:
                         help="in which order asynchronous operations happen (0: each as late as may be)")
     parser.add_argument("--fail-on-finding", action="store_true", help="exit with 5 when there are findings")
     parser.add_argument("--counts", action="store_true", help="print the instructions executed by kind")
+    parser.add_argument("--time", action="store_true", help="predict how long the launch takes, and run a sample of it only")
+    parser.add_argument("--machine", default="", metavar="NAME",
+                        help="the machine to predict for, as H100 (default: the usual one of the SM)")
+    parser.add_argument("--cubin", metavar="FILE", help="the PTX file's machine code, assembled with -lineinfo")
+    parser.add_argument("--timeline", metavar="FILE", help="write the predicted timeline there, in the Chrome trace format")
     parser.add_argument("--no-progress", action="store_true", help="no progress bar")
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
     return parser
@@ -127,6 +138,56 @@ def _ptx(path: str, gpu_name: str, level: int) -> str:
                          f"{error.start}") from error
 
 
+def _machine_code(given: argparse.Namespace) -> tuple[str, bytes]:
+    """The PTX to predict, and its cubin. Raises InputError and the compiler's errors."""
+    import re
+
+    from tileiras.bytecode.container import MAGIC
+    from tileiras.codegen.ptxas import arguments, assemble
+    from tileiras.sim.timing.cubin import ELF, Cubin
+
+    data = read_bytes(given.input)
+    if data.startswith(MAGIC):
+        import tileiras
+
+        module = tileiras.compile(data, given.gpu_name, given.opt_level, lineinfo=True)
+        return module.ptx, module.cubin
+    if data.startswith(ELF):
+        text = Cubin(data).ptx
+        if not text:
+            raise InputError(f"the cubin '{given.input}' embeds no PTX: compile with --lineinfo")
+        return text, data
+    text = _ptx(given.input, given.gpu_name, given.opt_level)
+    if given.cubin:
+        return text, read_bytes(given.cubin)
+    target = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
+    return text, assemble(text, arguments(target[1] if target else given.gpu_name, 3, lineinfo=True)).cubin
+
+
+def _predict(given: argparse.Namespace, args: list) -> None:
+    """Print how long the launch would take."""
+    from tileiras.sim.timing.cubin import Cubin
+    from tileiras.sim.timing.predictor import predict
+
+    text, cubin = _machine_code(given)
+    kernels = Cubin(cubin).kernels
+    kernel = given.kernel or (kernels[0] if len(kernels) == 1 else "")
+    if not kernel:
+        raise UsageError(f"the cubin has {len(kernels)} kernels; name one of: {', '.join(kernels)}")
+    try:
+        prediction = predict(text, cubin, kernel, _dimensions(given.grid), args, given.machine, dynamic_shared=given.shared,
+                             timeline=bool(given.timeline))
+    except LookupError as error:
+        raise ConfigError(str(error.args[0] if error.args else error)) from error
+    print(prediction.text())
+    if given.timeline:
+        try:
+            with open(given.timeline, "w") as file:
+                file.write(prediction.timeline())
+        except OSError as error:
+            raise InputError(f"unable to write output file '{given.timeline}': {error.strerror}") from error
+
+
 @contextmanager
 def _bar(progress: Progress, wanted: bool) -> Iterator[None]:
     """A line on the terminal that says how far a long run is."""
@@ -160,6 +221,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command; its exit code."""
     given = _arguments().parse_args(arguments)
     try:
+        if (given.timeline or given.machine or given.cubin) and not given.time:
+            raise UsageError("--machine, --cubin and --timeline go with --time")
+        if given.time:
+            _predict(given, [_argument(a) for a in given.arg])
+            return 0
         text = _ptx(given.input, given.gpu_name, given.opt_level)
         import numpy as np
 

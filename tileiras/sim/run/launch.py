@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,8 @@ class Report:
     together; `kinds`: thread-instructions by operation; `output`: what the kernel printed; `findings`: remarks that
     didn't stop it; `bytes`: moved, by "global read", "shared write" and so on; `bank_conflicts`: by PTX line, passes of an
     access to shared memory on average, where more than one; `shared_passes`, `global_sectors`: of all accesses, from
-    samples; `flops`: of matrix instructions; `estimate`: the least time on the target (see `statistics`)."""
+    samples; `flops`: of matrix instructions; `estimate`: the least time on the target (see `statistics`); `prediction`: how long
+    the launch takes, where `tileiras.launch` was asked (`timing.prediction.Prediction`)."""
     kernel: str
     instructions: int = 0
     issued: int = 0
@@ -56,6 +58,7 @@ class Report:
     global_sectors: int = 0
     flops: int = 0
     estimate: Estimate | None = None
+    prediction: Any = None
 
 
 class Progress:

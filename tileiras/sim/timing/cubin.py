@@ -7,6 +7,7 @@ from functools import cached_property
 
 from tileiras.sim.timing.errors import NotTimed
 
+ELF = b"\x7fELF"
 _HEADER = 64
 _SECTION, _SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
 _RELOCATIONS = {4: 24, 9: 16}                   # SHT_RELA, SHT_REL: bytes of an entry; both begin with offset and symbol
@@ -40,7 +41,7 @@ class Cubin:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        if len(data) < _HEADER or data[:5] != b"\x7fELF\x02" or struct.unpack_from("<H", data, 18)[0] != 190:
+        if len(data) < _HEADER or data[:5] != ELF + b"\x02" or struct.unpack_from("<H", data, 18)[0] != 190:
             raise NotTimed("not a cubin")
         try:
             self.sections = self._sections()
