@@ -269,6 +269,18 @@ def _dot(op: Operation) -> list[Relation]:
     return out
 
 
+def _dot_scaled(op: Operation) -> list[Relation]:
+    out = _dot(op)
+    acc = layout_or_none(op.results[0])
+    if acc is None:
+        return out
+    from tileiras.layout.atoms.block_scaled import scale_layouts
+    batch, m, n, k = dot_shape(op)
+    name: Any = op.properties["atom"]
+    scales = scale_layouts(atom_named(name.data), m, n, k, acc.num_warps, batch)  # type: ignore[arg-type]
+    return out + [Normal(v, lambda layout, f=fragment: f) for v, fragment in zip(op.operands[3:], scales)]
+
+
 def dot_shape(op: Operation) -> tuple[int, int, int, int]:
     """(batch or 0, m, n, k) of a dot. Operands are tensors or buffers."""
     *batch, m, n = op.results[0].type.get_shape()  # type: ignore[attr-defined]
@@ -336,7 +348,7 @@ RULES: dict[str, Callable[[Operation], list[Relation]]] = {
     "nv_tileas.view": _view, "nv_tileas.permute": _permute, "nv_tileas.broadcast": _broadcast,
     "nv_tileas.extract": _extract, "nv_tileas.insert": lambda op: _same(op.operands[1], op.results[0]),
     "nv_tileas.cat": _cat, "nv_tileas.pack": _reinterpret, "nv_tileas.unpack": _reinterpret,
-    "nv_tileas.reduce": _reduce, "nv_tileas.scan": _scan, "nv_tileas.dot": _dot,
+    "nv_tileas.reduce": _reduce, "nv_tileas.scan": _scan, "nv_tileas.dot": _dot, "nv_tileas.dot_scaled": _dot_scaled,
     "nv_tileas.assume": _all, "nv_tileas.addptr": _all, "nv_tileas.int_to_ptr": _all, "nv_tileas.ptr_to_int": _all,
     "nv_tileas.ptr_to_ptr": _all, "nv_tileas.load": _all, "nv_tileas.store": _all, "nv_tileas.atomic_rmw": _all,
     "nv_tileas.atomic_cas": _all,

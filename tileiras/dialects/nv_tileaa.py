@@ -232,7 +232,7 @@ Alloca = shared_op("alloca", "", "result:ptr", "num_elem:index alignment:size? g
 # reduce's block arguments come in pairs (a0, b0, a1, b1, ...); scan's too, (accumulated, current).
 Dot = shared_op("dot", "lhs:factor rhs:factor acc:number_tensor", "result:number_tensor",
                 "signedness_lhs:signedness? signedness_rhs:signedness? fast_acc:unit?", same="acc result", pure=True)
-DotScaled = shared_op("dot_scaled", "lhs:float_tensor rhs:float_tensor acc:float_tensor lhs_scale:float_tensor "
+DotScaled = shared_op("dot_scaled", "lhs:factor rhs:factor acc:float_tensor lhs_scale:float_tensor "
                                     "rhs_scale:float_tensor", "result:float_tensor", same="acc result", pure=True)
 Reduce = shared_op("reduce", "sources:number_tensor*", "outs:numbers*", "dim:index identities:identities",
                    regions="body:block", pure=True)

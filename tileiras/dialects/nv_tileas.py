@@ -82,7 +82,8 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 
 _ACCESS = "runs:numbers? contiguous:count?"
 _PLACED_ATTRS: dict[str, str] = {
-    "func": "num_warps:power", "dot": "atom:string? k_slices:positive? chained:unit?", "load": _ACCESS, "store": _ACCESS,
+    "func": "num_warps:power", "dot": "atom:string? k_slices:positive? chained:unit?",
+    "dot_scaled": "atom:string? k_slices:positive?", "load": _ACCESS, "store": _ACCESS,
     "atomic_rmw": _ACCESS, "atomic_cas": _ACCESS, "tiled_load": f"check:flags? {_ACCESS}",
     "tiled_store": f"check:flags? {_ACCESS}", "tiled_atomic_rmw": f"check:flags? {_ACCESS}",
 }

@@ -276,6 +276,8 @@ def _table() -> None:
                 _intrinsic(f"tcgen05.ld.{shape}.x{count}", "p6 i1", held, convergent=True, effects=ALL, flight="tcgen05.ld")
                 _intrinsic(f"tcgen05.st.{shape}.x{count}", f"p6 {held} i1", convergent=True, effects=ALL)
 
+    _intrinsic("prmt", "i32 i32 i32", "i32")
+
     # what stands in a place for the assembler or the debugger
     _assembly("trap", "trap;", effects=NONE, volatile=True)
     _assembly("pragma.nounroll", '.pragma "nounroll";', effects=NONE, volatile=True)

@@ -41,6 +41,7 @@ from tileiras.transforms.leaves import clone_leaves
 
 MAX_PER_THREAD_BYTES = 32
 """How many bytes side by side a thread may hold of the widest type of a class: more would scatter a warp's access."""
+DOTS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled"})
 POINTER_ACCESSES = frozenset({"nv_tileas.load", "nv_tileas.store", "nv_tileas.atomic_rmw", "nv_tileas.atomic_cas"})
 
 
@@ -70,7 +71,7 @@ def _function(func: Operation) -> None:
 def _decide(classes: Classes, num_warps: int) -> None:
     accesses: dict[LayoutClass, list[tuple[Operation, SSAValue]]] = {}
     for op in classes.ops:
-        if op.name == "nv_tileas.dot":
+        if op.name in DOTS:
             c = classes.get(op.results[0])
             if c.layout is None:
                 c.layout = accumulator_layout(op, num_warps)
@@ -107,7 +108,7 @@ def _rows_beside(group: list[tuple[Operation, SSAValue]], dim: int) -> int:
     the thread holds whole words of four neighbours in k, as fragments have them; else 1."""
     for _, tile in group:
         for use in tile.uses:
-            if _moved_bytes(tile) == 1 and use.operation.name == "nv_tileas.dot" and use.index < 2:
+            if _moved_bytes(tile) == 1 and use.operation.name in DOTS and use.index < 2:
                 rank = len(shape_of(tile) or ())
                 if dim != (rank - 1 if use.index == 0 else rank - 2):
                     return 4

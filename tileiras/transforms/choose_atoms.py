@@ -17,7 +17,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes, element_name
+from tileiras.dialects.location_text import location_text
+from tileiras.errors import CompileError
 from tileiras.layout.atoms import MmaAtom, choose_atom
+from tileiras.transforms.decompose_dot_scaled import block_scaled_atom
 
 SHARED_RESERVE = 1024
 """Bytes of a block's shared memory left to scratch of other ops when a dot's buffers are sized."""
@@ -42,6 +45,12 @@ def run(module: Operation, context: Any) -> None:
                     if atom.widen:
                         _widen(op)
                 op.properties["k_slices"] = IntAttr(slices)
+            for op in [op for op in func.walk() if op.name == "nv_tileas.dot_scaled"]:
+                atom = block_scaled_atom(op, context.target)
+                if atom is None:
+                    raise CompileError("no instruction of the target computes this block-scaled product", location_text(op))
+                op.properties["atom"] = StringAttr(atom.intrinsic)
+                op.properties["k_slices"] = IntAttr(1)
 
 
 def _atom_of(op: Operation, target: Any) -> MmaAtom | None:

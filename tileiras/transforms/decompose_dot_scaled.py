@@ -8,7 +8,7 @@
 
 Every 8-bit and 4-bit element and every scale is exact in bf16, and so is their product: at most 3 + 3 significand bits
 after the points' ones, and bf16 has the exponents of f32. Only products beyond f32's range differ from scaling in
-unbounded precision.
+unbounded precision. Where the target multiplies block-scaled operands itself (sm_120 and sm_121), the product stays.
 """
 from __future__ import annotations
 
@@ -18,14 +18,37 @@ from xdsl.dialects.builtin import BFloat16Type, StringAttr, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects import arith, nv_tileaa
+from tileiras.dialects.element import element_name
+from tileiras.layout.atoms.block_scaled import BlockScaledAtom, choose_block_scaled
 
 _WIDE = BFloat16Type()
+SHARED_RESERVE = 1024
+"""Bytes of a block's shared memory left to other ops' scratch."""
+SCALE_WITHOUT_SIGN = "f8E8M0FNU"
 
 
 def run(top: Operation, context: Any = None) -> None:
     """Rewrite every nv_tileaa.dot_scaled of a module or function in place."""
     for op in [op for op in top.walk() if op.name == "nv_tileaa.dot_scaled"]:
-        decompose(op)
+        if block_scaled_atom(op, context.target if context is not None else None) is None:
+            decompose(op)
+
+
+def block_scaled_atom(op: Operation, target: Any) -> BlockScaledAtom | None:
+    """The instruction that computes a dot_scaled (of this level or the next) as it is, if the target has one.
+
+    Both operands must fit a block's shared memory whole. Scales of f8E4M3FN may be negative, which the instruction's ue4m3
+    can't be: such products are widened."""
+    if target is None or not target.has_block_scaled_mma:
+        return None
+    lhs, rhs, _, lhs_scale, _ = op.operands
+    types = [v.type for v in (lhs, rhs, lhs_scale)]
+    a, b, scale = (element_name(t.element_type) for t in types)  # type: ignore[attr-defined]
+    *batch, m, k = _shape(lhs)
+    n = _shape(rhs)[-1]
+    if (batch[0] if batch else 1) * (m + n) * k > target.max_static_smem - SHARED_RESERVE or scale != SCALE_WITHOUT_SIGN:
+        return None
+    return choose_block_scaled(target, a, b, scale, k // _shape(lhs_scale)[-1], m, n, k)
 
 
 def decompose(op: Operation) -> None:

@@ -23,6 +23,8 @@ from tileiras.layout.atoms import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import operand_buffer
 
+DOTS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled"})
+
 
 def run(module: Operation, context: Any) -> None:
     """Stage the operands of all dots, in place."""
@@ -31,14 +33,14 @@ def run(module: Operation, context: Any) -> None:
             if context.remarks is not None:
                 from tileiras.transforms.layout_remarks import report_accesses
                 report_accesses(func, context.remarks)
-            for op in [op for op in func.walk() if op.name == "nv_tileas.dot" and "k_slices" in op.properties]:
+            for op in [op for op in func.walk() if op.name in DOTS and "k_slices" in op.properties]:
                 _dot(op)
 
 
 def _dot(op: Operation) -> None:
     slices: int = op.properties.pop("k_slices").data  # type: ignore[attr-defined]
     fragments = operand_fragments(op, layout_of(op.results[0]).num_warps)
-    lhs, rhs, acc = op.operands
+    lhs, rhs, acc, *scales = op.operands
     ranks = [len(v.type.get_shape()) for v in (lhs, rhs)]  # type: ignore[attr-defined]
     operands = [(lhs, fragments[0], ranks[0] - 1), (rhs, fragments[1], ranks[1] - 2)]
     for part in range(slices):
@@ -49,7 +51,7 @@ def _dot(op: Operation) -> None:
             else:
                 given.append(_buffer(op, x, k_dim, part, slices, fragment))
         if part + 1 == slices:
-            op.operands = [*given, acc]
+            op.operands = [*given, acc, *scales]
         else:
             step = type(op).create(operands=[*given, acc], result_types=[op.results[0].type], properties=dict(op.properties))
             _insert(step, op)

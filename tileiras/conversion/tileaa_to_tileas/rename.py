@@ -33,7 +33,7 @@ def choose_num_warps(func: Operation) -> int:
                     n *= extent
                 n = n * element_bytes(r.type.element_type) // 4
                 largest = max(largest, n)
-        cross |= op.name == "nv_tileaa.dot"
+        cross |= op.name in ("nv_tileaa.dot", "nv_tileaa.dot_scaled")
     if largest >= 32 * 8 * 128:
         return 16
     if largest >= 32 * 4 * (128 if cross else 64):

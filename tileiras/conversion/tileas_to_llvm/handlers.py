@@ -15,7 +15,7 @@ RARE: dict[str, tuple[str, ...]] = {
     "shared.convert_layout": ("convert_layout", "alloc_tensor", "store_shared", "load_shared"),
     "collectives.reduce": ("reduce",),
     "collectives.scan": ("scan",),
-    "matrix.dot": ("dot",),
+    "matrix.dot": ("dot", "dot_scaled"),
 }
 """module -> the nv_tileas ops it lowers."""
 

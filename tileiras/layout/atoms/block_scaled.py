@@ -76,6 +76,8 @@ def _table() -> tuple[BlockScaledAtom, ...]:
 
 BLOCK_SCALED: tuple[BlockScaledAtom, ...] = _table()
 
+BY_NAME = {atom.intrinsic: atom for atom in BLOCK_SCALED}
+
 ELEMENTS = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f4E2M1FN": "e2m1"}
 """From the IR's names of the types that block-scaled products take."""
 SCALES = {"f8E8M0FNU": "ue8m0", "f8E4M3FN": "ue4m3"}
@@ -88,7 +90,8 @@ def choose_block_scaled(target: Any, a: str, b: str, scale: str, block: int, m: 
     if not getattr(target, FEATURE) or a not in ELEMENTS or b not in ELEMENTS or scale not in SCALES:
         return None
     fitting = [atom for atom in BLOCK_SCALED if (atom.a, atom.b, atom.scale) == (ELEMENTS[a], ELEMENTS[b], SCALES[scale])
-               and atom.block == block and atom.m <= m and atom.n <= n and atom.k <= k]
+               and atom.block == block and atom.m <= m and atom.n <= n and atom.k <= k
+               and (atom.bits == 4 or "e2m1" not in (atom.a, atom.b))]
     return max(fitting, key=lambda atom: atom.k, default=None)
 
 

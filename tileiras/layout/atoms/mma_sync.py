@@ -130,7 +130,10 @@ _BY_NAME = {atom.intrinsic: atom for atom in ATOMS}
 
 
 def atom_named(intrinsic: str) -> MmaAtom:
-    """The instruction of that name. Raises KeyError."""
+    """The instruction of that name, block-scaled ones too. Raises KeyError."""
+    if intrinsic.startswith("mma.block.scale"):
+        from tileiras.layout.atoms.block_scaled import BY_NAME
+        return BY_NAME[intrinsic]
     return _BY_NAME[intrinsic]
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.builder import F16, F32, F64, I32
+from tileiras.conversion.tileas_to_llvm.builder import F16, F32, F64, I32, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.matrix.fma import multiply_add
 from tileiras.conversion.tileas_to_llvm.registers import gather, plain_type
@@ -24,15 +24,16 @@ from tileiras.conversion.tileas_to_llvm.shared.shared_access import Addresses, l
 from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
 from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileas import BufferType, layout_of
-from tileiras.layout.atoms import ATOMS, MmaAtom, dot_layouts
+from tileiras.layout.atoms import MmaAtom, atom_named, dot_layouts
 from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LANE_BITS, LinearLayout, log2
 from tileiras.layout.operands import LdMatrix, ldmatrix_plan
 from tileiras.layout.shared import Access, access
 
-_BY_NAME = {atom.intrinsic: atom for atom in ATOMS}
 _REGISTER_TYPES: dict[str, Attribute] = {
     "i32": I32, "float": F32, "double": F64, "<2 x half>": vec(2, F16)}
+ELEMENTS_OF_BYTES = 4
+"""Elements of a register that takes each in a byte; 4-bit floats lie one a byte in buffers and other registers."""
 MAX_MATRICES_BITS = 2
 """log2 of how many 8 x 8 matrices one ldmatrix loads."""
 
@@ -133,7 +134,7 @@ def _shape(v: SSAValue) -> tuple[int, ...]:
 
 def _atom(op: Operation) -> MmaAtom | None:
     name = op.properties.get("atom")
-    return _BY_NAME[name.data] if isinstance(name, StringAttr) and name.data else None
+    return atom_named(name.data) if isinstance(name, StringAttr) and name.data else None
 
 
 def _layouts(op: Operation, atom: MmaAtom) -> tuple[int, list[LinearLayout]]:
@@ -159,7 +160,7 @@ def _operand(low: Lowering, op: Operation, index: int, fragment: LinearLayout, p
     return FromBuffer(low, low.scalar(v), fragment, v.type, per_word, word, size)
 
 
-@lowers("nv_tileas.dot")
+@lowers("nv_tileas.dot", "nv_tileas.dot_scaled")
 def dot(low: Lowering, op: Operation) -> None:
     atom = _atom(op)
     if atom is None:
@@ -169,6 +170,9 @@ def dot(low: Lowering, op: Operation) -> None:
     batch, (a_layout, b_layout, c_layout) = _layouts(op, atom)
     word, c_word = _REGISTER_TYPES[atom.a_type], _REGISTER_TYPES[atom.c_type]
     per_word = atom.elements_per_reg
+    packed = per_word > ELEMENTS_OF_BYTES
+    if packed:
+        word = I64
     lhs = _operand(low, op, 0, a_layout, per_word, word)
     rhs = _operand(low, op, 1, b_layout, per_word, word)
 
@@ -185,16 +189,24 @@ def dot(low: Lowering, op: Operation) -> None:
     b_bits += [1 << inside[1] + k_bits + i for i in range(n_bits)]
     a_words, b_words = 1 << inside[0] - word_bits, 1 << inside[1] - word_bits
 
+    scales = []
+    if op.name == "nv_tileas.dot_scaled":
+        from tileiras.conversion.tileas_to_llvm.matrix.block_scaled import Scales, pack_pairs
+        scales = [Scales(low, v, atom, k_bits) for v in op.operands[3:]]  # type: ignore[arg-type]
     acc = _accumulators(low, op, c_layout, c_word)
     c_words = (1 << inside[2]) // (2 if atom.acc == "f16" else 1)
     for z in range(1 << batch_bits):
         for step in range(1 << k_bits):
             a_all = lhs.words(step << inside[0] | z << inside[0] + k_bits + m_bits, a_bits)
             b_all = rhs.words(step << inside[1] | z << inside[1] + k_bits + n_bits, b_bits)
+            if packed:
+                a_all, b_all = ([pack_pairs(b, w) for w in words] for words in (a_all, b_all))
             for i in range(1 << m_bits):
                 for j in range(1 << n_bits):
                     at = ((z << m_bits | i) << n_bits | j) * c_words
                     args = [*a_all[i * a_words:][:a_words], *b_all[j * b_words:][:b_words], *acc[at:at + c_words]]
+                    if scales:
+                        args += scales[0].operand(z << m_bits | i, step) + scales[1].operand(z << n_bits | j, step)
                     acc[at:at + c_words] = b.nvvm(atom.intrinsic, args)
     _finish(low, op, c_layout, acc)
 
@@ -223,7 +235,7 @@ def _finish(low: Lowering, op: Operation, c_layout: LinearLayout, acc: list[SSAV
     low.set(result, emit_plan(low, op, b.pack(acc) if v is None else v, plan))
 
 
-@scratch("nv_tileas.dot")
+@scratch("nv_tileas.dot", "nv_tileas.dot_scaled")
 def dot_scratch(op: Operation, target: Any) -> int:
     """Only for an accumulator that isn't in the atom's layout."""
     atom = _atom(op)
