@@ -62,3 +62,10 @@ def test_the_page_shows_every_pair():
     left = compare.pair(KERNELS[1].name, kernel.family, "H100", {"failed": "refused"}, record(1e-4))
     text = page([good, left], by_name())
     assert f"| {kernel.name} | 100.0 | 200.0 | 2.00 |" in text and "refused" in text and "| H100 | 2 | 1 |" in text
+
+
+def test_a_ladders_summary_counts_neighbours_in_order_and_the_mean_error():
+    from bench.speed.ladders import summary
+    rows = [{"published": 1.0, "tflops": 1.1}, {"published": 2.0, "tflops": 1.8}, {"published": 3.0, "tflops": 1.5},
+            {"published": 4.0, "failed": "no"}]
+    assert summary(rows) == "3 of 4 steps predicted, 1 of 2 in the published order, mean error 23%"

@@ -30,6 +30,7 @@ from tileiras.sim.timing.stream import (
 from tileiras.sim.timing.trace import WarpTrace
 
 SAMPLE = 6                      # CTAs run where the caller names none
+WHOLE = 512                     # CTAs of a grid that is run as a whole where the sample can't do without the rest
 TOLERATED = 1.2                 # anchors that a way may leave unexplained ...
 SHARE = 0.02                    # ... or this part of the trace's
 
@@ -56,8 +57,9 @@ def sampled(grid: tuple[int, int, int], cluster: int = 1, most: int = SAMPLE) ->
 
 
 def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: Sequence[int] | None = None, *,
-               cluster=None, dynamic_shared: int = 0) -> KernelStreams:
+               cluster=None, dynamic_shared: int = 0, block=None) -> KernelStreams:
     """The streams of the CTAs named (numbers in the grid, x fastest), or of a sample. Arrays among `args` stay as they are.
+    `block`: threads in x, y, z, where the kernel doesn't say.
 
     Raises NoDisassembler, NotTimed, and a SimulationError where the kernel faults."""
     code = code_of(cubin, kernel)
@@ -65,7 +67,7 @@ def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: 
     x, y, z = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
     whole = x * y * z
     counts = sampled((x, y, z)) if ctas is None else dict.fromkeys(ctas, whole / max(len(ctas), 1))
-    recorder = _run(ptx, kernel, (x, y, z), args, sorted(counts), cluster, dynamic_shared)
+    recorder = _run(ptx, kernel, (x, y, z), args, sorted(counts), cluster, dynamic_shared, block)
     launch = recorder.launch
     assert launch is not None and recorder.code is not None
     size = launch.cluster_size
@@ -89,16 +91,16 @@ def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: 
 
 
 def _run(ptx: str, kernel: str, grid: tuple[int, int, int], args: Sequence, wanted: list[int], cluster,
-         dynamic_shared: int) -> Recorder:
+         dynamic_shared: int, block) -> Recorder:
     """Run the wanted CTAs alone; where they need the others, the whole grid."""
     def watch(recorder: Recorder, only) -> Recorder:
-        simulate(ptx, kernel, grid, args, cluster=cluster, dynamic_shared=dynamic_shared, races=False, observer=recorder,
-                 only=only)
+        simulate(ptx, kernel, grid, args, block, cluster=cluster, dynamic_shared=dynamic_shared, races=False,
+                 observer=recorder, only=only)
         return recorder
     try:
         return watch(Recorder(), wanted)
     except SimulationError:
-        if len(wanted) == grid[0] * grid[1] * grid[2]:
+        if len(wanted) == grid[0] * grid[1] * grid[2] or grid[0] * grid[1] * grid[2] > WHOLE:
             raise
         return watch(Recorder(set(wanted)), list(range(grid[0] * grid[1] * grid[2])))
 
