@@ -1,9 +1,12 @@
 """Block-scaled products by the instructions of sm_120 and sm_121: the right ones, taken by ptxas, and the right values."""
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.kernels import runner
+from tileiras import interp
+from tileiras.sim import simulate
 
 # case -> the instruction, None where the product is widened
 CASES = {
@@ -11,7 +14,7 @@ CASES = {
     "mxfp8_e4m3_batched": "m16n8k32.row.col.kind::mxf8f6f4.block_scale.scale_vec::1X",
     "mxfp4_128x128x128": "m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X",
     "mxfp4_block16_64x64x64": None,
-    "nvfp4_ragged_rows": None,
+    "nvfp4_ragged_rows": "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X",
 }
 
 
@@ -28,3 +31,24 @@ def test_values_are_the_references(name: str, opt: int) -> None:
 def test_assembled_for_sm_121(name: str) -> None:
     compiled = runner.compile_case(name, "sm_121")
     assert compiled.cubin and "block_scale" in compiled.ptx
+
+
+@pytest.mark.parametrize("opt", [0, 3])
+@pytest.mark.parametrize("name", ["nvfp4_128x64x128", "nvfp4_ragged_rows"])
+def test_scale_factors_may_be_negative(name: str, opt: int) -> None:
+    """The instruction's scale factors have no sign: as the interpreter has it, blocks flip where theirs is negative."""
+    case = runner.case_of(name)
+    ours, theirs = runner.launch_of(name), runner.launch_of(name)
+    rng = np.random.default_rng(7)
+    for i in (1, 3):
+        sign = rng.integers(0, 2, ours.values[i].shape, np.uint8) << 7
+        for launch in (ours, theirs):
+            launch.values[i].view(np.uint8)[...] ^= sign
+    compiled = runner.compile_case(name, "sm_120", opt)
+    report = simulate(compiled.ptx, kernel=case.name, grid=case.grid, args=ours.flat)
+    assert not report.findings
+    interp.run(runner.export_case(name), case.name, case.grid, theirs.flat)
+    plain = runner.launch_of(name).expected[4].astype(np.float64)
+    got, want = (launch.values[4].astype(np.float64) for launch in (ours, theirs))
+    assert np.allclose(got, want, rtol=1e-4, atol=1e-3)
+    assert not np.allclose(want, plain, rtol=1e-2, atol=1e-1)

@@ -24,7 +24,6 @@ from tileiras.layout.atoms.block_scaled import BlockScaledAtom, choose_block_sca
 _WIDE = BFloat16Type()
 SHARED_RESERVE = 1024
 """Bytes of a block's shared memory left to other ops' scratch."""
-SCALE_WITHOUT_SIGN = "f8E8M0FNU"
 
 
 def run(top: Operation, context: Any = None) -> None:
@@ -37,8 +36,7 @@ def run(top: Operation, context: Any = None) -> None:
 def block_scaled_atom(op: Operation, target: Any) -> BlockScaledAtom | None:
     """The instruction that computes a dot_scaled (of this level or the next) as it is, if the target has one.
 
-    Both operands must fit a block's shared memory whole. Scales of f8E4M3FN may be negative, which the instruction's ue4m3
-    can't be: such products are widened."""
+    Both operands must fit a block's shared memory whole."""
     if target is None or not target.has_block_scaled_mma:
         return None
     lhs, rhs, _, lhs_scale, _ = op.operands
@@ -46,7 +44,7 @@ def block_scaled_atom(op: Operation, target: Any) -> BlockScaledAtom | None:
     a, b, scale = (element_name(t.element_type) for t in types)  # type: ignore[attr-defined]
     *batch, m, k = _shape(lhs)
     n = _shape(rhs)[-1]
-    if (batch[0] if batch else 1) * (m + n) * k > target.max_static_smem - SHARED_RESERVE or scale != SCALE_WITHOUT_SIGN:
+    if (batch[0] if batch else 1) * (m + n) * k > target.max_static_smem - SHARED_RESERVE:
         return None
     return choose_block_scaled(target, a, b, scale, k // _shape(lhs_scale)[-1], m, n, k)
 

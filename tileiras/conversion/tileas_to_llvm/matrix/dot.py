@@ -201,6 +201,11 @@ def dot(low: Lowering, op: Operation) -> None:
             b_all = rhs.words(step << inside[1] | z << inside[1] + k_bits + n_bits, b_bits)
             if packed:
                 a_all, b_all = ([pack_pairs(b, w) for w in words] for words in (a_all, b_all))
+            if scales and scales[0].is_signed:
+                a_all = [w for i in range(1 << m_bits) for w in scales[0].with_signs(
+                    a_all[i * a_words:][:a_words], z << m_bits | i, step, of_a=True)]
+                b_all = [w for j in range(1 << n_bits) for w in scales[1].with_signs(
+                    b_all[j * b_words:][:b_words], z << n_bits | j, step, of_a=False)]
             for i in range(1 << m_bits):
                 for j in range(1 << n_bits):
                     at = ((z << m_bits | i) << n_bits | j) * c_words
