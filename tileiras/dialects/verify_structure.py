@@ -29,6 +29,8 @@ def check_structure(module: Operation) -> None:
     """Raise InvalidOp for what is wrong with a module as a whole. Its ops have their regions as declared."""
     if module.name != "builtin.module":
         return
+    if len(module.regions) != 1 or len(module.regions[0].blocks) > 1 or any(b.args for b in module.regions[0].blocks):
+        raise InvalidOp(module, "must have one region of one block without arguments")
     names: dict[str, Operation] = {}
     for op in module.regions[0].block.ops if module.regions[0].blocks else ():
         if op.name.partition(".")[0] not in LEVELS and isinstance(op, TileOp):

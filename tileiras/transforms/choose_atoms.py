@@ -28,11 +28,16 @@ MAX_CHAIN = 256
 """Values looked at, at most, to find whether one dot feeds another."""
 
 
+def is_staged(op: Operation) -> bool:
+    """Whether a dot reads from buffers already: its instruction has been chosen."""
+    return any(not isinstance(v.type, TensorType) for v in op.operands)
+
+
 def run(module: Operation, context: Any) -> None:
     """Write `atom`, `k_slices` and `chained` on every dot, in place."""
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
-            for op in [op for op in func.walk() if op.name == "nv_tileas.dot"]:
+            for op in [op for op in func.walk() if op.name == "nv_tileas.dot" and not is_staged(op)]:
                 atom = _atom_of(op, context.target)
                 slices = _k_slices(op, atom, context.target)
                 if context.remarks is not None:

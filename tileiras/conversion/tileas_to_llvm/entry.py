@@ -38,7 +38,10 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
     name = func.properties["sym_name"].data  # type: ignore[attr-defined]
     num_warps = func.properties["num_warps"].data  # type: ignore[attr-defined]
     old = func.regions[0].block
-    entry = Block(arg_types=[storage_type(a.type) for a in old.args])
+    try:
+        entry = Block(arg_types=[storage_type(a.type) for a in old.args])
+    except CompileError as error:
+        raise CompileError(error.message, location_text(func)) from error
     region = Region(entry)
     builder = Builder(entry)
     builder.location = func.location
