@@ -4,6 +4,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tileiras.machine.targets import target_of_ptx
+
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(?")
 _PARAM = re.compile(r"^\s*(\.hidden\s+)?\.param\s+(.*?)\s*([\w$]+)(?:\[(\d+)\])?,?\s*$")
 _THREADS = re.compile(r"^\s*\.(?:reqntid|maxntid)\s+([\d, ]+)")
@@ -14,22 +16,27 @@ _USED = re.compile(r"Used (\d+) registers")
 _BARRIERS = re.compile(r"used (\d+) barriers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _SHARED_ARRAY = re.compile(r"^[ \t]*(?:\.\w+[ \t]+)*\.shared[ \t]+\.align[ \t]+\d+[ \t]+\.b8[ \t]+[\w$]+\[(\d+)\]", re.MULTILINE)
+_ALIGN = re.compile(r"\.align\s+(\d+)")
+_TARGET = re.compile(r"^\.target\s+(\w+)", re.MULTILINE)
 _TYPE_BYTES = re.compile(r"\.[bsuf](\d+)\b")
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One kernel parameter: its PTX type (".u64"), bytes, and whether the launcher fills it ("hidden")."""
+    """One kernel parameter: its PTX type (".u64"), bytes, whether the launcher fills it ("hidden"), and its
+    alignment (0: its size, at most 8)."""
 
     type: str
     bytes: int
     pointer: bool = False
     hidden: bool = False
+    align: int = 0
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One kernel of a cubin. Sizes are bytes a thread (stack, spills) or a CTA (shared)."""
+    """One kernel of a cubin. Sizes are bytes a thread (stack, spills) or a CTA (shared); parameters begin at
+    `param_base` of the constant bank."""
 
     name: str
     params: tuple[Parameter, ...]
@@ -40,15 +47,24 @@ class Entry:
     spill_stores: int = 0
     spill_loads: int = 0
     barriers: int = 0
+    param_base: int = 0
+
+    @property
+    def param_offsets(self) -> tuple[int, ...]:
+        """Where each parameter lies in the parameter buffer: aligned as it lies in the constant bank."""
+        offsets = []
+        end = self.param_base
+        for param in self.params:
+            align = param.align or min(param.bytes, 8)
+            start = -(-end // align) * align
+            offsets.append(start - self.param_base)
+            end = start + param.bytes
+        return tuple(offsets)
 
     @property
     def param_bytes(self) -> int:
-        """The parameter buffer's size, each parameter at its natural alignment."""
-        offset = 0
-        for param in self.params:
-            align = min(param.bytes, 8) if not param.hidden else 64
-            offset = -(-offset // align) * align + param.bytes
-        return offset
+        """The parameter buffer's size."""
+        return self.param_offsets[-1] + self.params[-1].bytes if self.params else 0
 
 
 def _parameter(match: re.Match[str]) -> Parameter:
@@ -56,7 +72,9 @@ def _parameter(match: re.Match[str]) -> Parameter:
     size = _TYPE_BYTES.search(kind)
     element = int(size.group(1)) // 8 if size else 1
     total = max(1, element) * int(count or 1)
-    return Parameter(size.group(0) if size else kind.split()[0], total, ".ptr" in kind, bool(hidden))
+    declared = _ALIGN.search(kind) if ".ptr" not in kind else None  # a pointer's .align speaks of what it points to
+    align = int(declared.group(1)) if declared else max(1, element)
+    return Parameter(size.group(0) if size else kind.split()[0], total, ".ptr" in kind, bool(hidden), align)
 
 
 def entries_of_ptx(ptx: str) -> list[Entry]:
@@ -65,6 +83,8 @@ def entries_of_ptx(ptx: str) -> list[Entry]:
     name: str | None = None
     params: list[Parameter] = []
     threads = 1
+    target = target_of_ptx(named.group(1)) if (named := _TARGET.search(ptx)) else None
+    base = target.parameter_base if target is not None else 0
     for line in ptx.split("\n"):
         if name is None:
             match = _ENTRY.search(line) if ".entry" in line else None
@@ -72,7 +92,7 @@ def entries_of_ptx(ptx: str) -> list[Entry]:
                 name, params, threads = match.group(1), [], 1
             continue
         if line.startswith("{"):
-            entries.append(Entry(name, tuple(params), threads))
+            entries.append(Entry(name, tuple(params), threads, param_base=base))
             name = None
             continue
         if match := _PARAM.match(line):
@@ -108,7 +128,7 @@ def with_resources(entries: list[Entry], report: str) -> tuple[Entry, ...]:
             for key, pattern in (("barriers", _BARRIERS), ("shared_bytes", _SHARED)):
                 if extra := pattern.search(line):
                     used[key] = int(extra.group(1))
-    return tuple(Entry(e.name, e.params, e.threads, **found.get(e.name, {})) for e in entries)
+    return tuple(Entry(e.name, e.params, e.threads, **found.get(e.name, {}), param_base=e.param_base) for e in entries)
 
 
 _SASS_LINE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", re.MULTILINE)

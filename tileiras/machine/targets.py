@@ -48,6 +48,9 @@ class Target:
 
     extended_static_smem: int = 0
 
+    # --- where parameters begin in the constant bank: ptxas aligns them there
+    parameter_base: int = 0x160
+
     # --- registers: the same on all of these SMs
     registers_per_sm: int = REGISTERS_PER_SM
     max_registers_per_thread: int = MAX_REGISTERS_PER_THREAD
@@ -139,13 +142,15 @@ _AMPERE: dict[str, Any] = {
 }
 _ADA: dict[str, Any] = {**_AMPERE, "has_fp8_mma": True, "has_cvt_fp8": True}
 _HOPPER: dict[str, Any] = {
-    **_ADA, "has_stmatrix": True, "has_f64_mma_m16": True, "has_clusters": True, "has_tma": True, "has_elect": True,
+    **_ADA, "parameter_base": 0x210,
+    "has_stmatrix": True, "has_f64_mma_m16": True, "has_clusters": True, "has_tma": True, "has_elect": True,
     "has_setmaxnreg": True, "has_griddepcontrol": True, "has_bf16_arith": True, "has_ex2_bf16": True,
     "has_tanh_bf16": True, "has_cvt_tf32_rn": True, "has_cvt_int_bf16": True,
     "has_atom_bf16": True, "has_atom_vector_f32": True, "has_atom_b128": True,
 }
 _BLACKWELL: dict[str, Any] = {
-    **_HOPPER, "has_wide_global_access": True, "has_f32x2_arith": True, "has_minmax3": True, "has_cvt_fp4_fp6": True,
+    **_HOPPER, "parameter_base": 0x380,
+    "has_wide_global_access": True, "has_f32x2_arith": True, "has_minmax3": True, "has_cvt_fp4_fp6": True,
 }
 _TENSOR_MEMORY: dict[str, Any] = {**_BLACKWELL, "has_tcgen05": True}
 _GEFORCE: dict[str, Any] = {**_BLACKWELL, "has_block_scaled_mma": True}
@@ -184,6 +189,11 @@ def find_target(name: str | Target) -> Target:
     if target is None:
         raise ConfigError(f"unsupported GPU target '{name}'; supported: {', '.join(_BY_NAME)}")
     return target
+
+
+def target_of_ptx(name: str) -> Target | None:
+    """The target that PTX calls `name` ("sm_90a"), or None."""
+    return next((target for target in TARGETS if name in (target.ptx, target.name)), None)
 
 
 def target_names() -> Iterable[str]:
