@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.driver.options import DIALECT_STAGES, CompileOptions
 from tileiras.errors import CompileError, ConfigError
+from tileiras.nesting import with_room
 
 if TYPE_CHECKING:
     from tileiras.codegen.resources import Entry
@@ -60,6 +61,10 @@ class CompiledModule:
 
 def read_module(bytecode: bytes, options: CompileOptions) -> Any:
     """The cuda_tile module of a bytecode file, verified. Raises BytecodeError."""
+    return with_room(lambda: _read_module(bytecode, options), len(bytecode))
+
+
+def _read_module(bytecode: bytes, options: CompileOptions) -> Any:
     from tileiras.bytecode import read
 
     start = time.perf_counter()
@@ -97,8 +102,13 @@ def _lowering() -> Iterator[None]:
 
 def lower(bytecode: bytes, options: CompileOptions) -> str:
     """LLVM IR text of a bytecode module, empty for an empty module. Raises BytecodeError, CompileError."""
+    return with_room(lambda: _lower(bytecode, options), len(bytecode))
+
+
+def _lower(bytecode: bytes, options: CompileOptions) -> str:
+    options.forget()
     with _lowering():
-        module = read_module(bytecode, options)
+        module = _read_module(bytecode, options)
         if not module.body.block.ops:  # what frontends probe for versions with
             return ""
         from tileiras.pipeline import lower_to_llvm
@@ -108,8 +118,13 @@ def lower(bytecode: bytes, options: CompileOptions) -> str:
 
 def stage_text(bytecode: bytes, options: CompileOptions, stage: str) -> str:
     """The module as text where it last is in the dialect `stage`; nothing below that runs."""
+    return with_room(lambda: _stage_text(bytecode, options, stage), len(bytecode))
+
+
+def _stage_text(bytecode: bytes, options: CompileOptions, stage: str) -> str:
+    options.forget()
     with _lowering():
-        module = read_module(bytecode, options)
+        module = _read_module(bytecode, options)
         if stage != DIALECT_STAGES[0]:
             from tileiras.pipeline import run
             module = run(module, options, stop_at=stage, after=options.after_pass)

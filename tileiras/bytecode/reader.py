@@ -2,8 +2,8 @@
 
 Reading is a good part of a small kernel's compile time, so the inner loop decodes by flat plans (`plan`), keeps the
 position in a local and fills xDSL's objects directly. Nothing is allocated by a count that the file claims before it
-is known that so many items fit in the rest of it; regions, attributes, types and scopes nest to bounded depths. What
-is malformed raises BytecodeError and nothing else.
+is known that so many items fit in the rest of it; attributes, types and scopes nest to bounded depths, regions as deep
+as there is stack for them (`tileiras/nesting.py`). What is malformed raises BytecodeError and nothing else.
 """
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ from tileiras.dialects.cuda_tile.attrs import OptimizationHintsAttr
 from tileiras.dialects.cuda_tile.debug import render_location
 from tileiras.dialects.cuda_tile.ops import Entry, Global, Module
 from tileiras.errors import BytecodeError
-
-MAX_REGION_DEPTH = 64
-"""How deep loops and branches may nest in a function."""
+from tileiras.nesting import NestedTooDeeply, levels
 
 MODULE_NAME = "kernels"
 
@@ -77,6 +75,7 @@ class ModuleReader:
         self.plans = plans(self.version)
         self.segments: dict[tuple[int, ...], Attribute] = {}
         self.body_offset = 0
+        self.levels = levels()
 
         self.block = Block()
         self._globals(*sections.get(container.GLOBAL, empty))
@@ -160,7 +159,7 @@ class ModuleReader:
         try:
             self._body(data[pos:pos + length], block)
         except BytecodeError as error:
-            raise BytecodeError(error.message, error.loc or self._place()) from None
+            raise type(error)(error.message, error.loc or self._place()) from None
         properties: dict[str, Attribute] = {"sym_name": StringAttr(name), "function_type": signature}
         if hints is not None:
             properties["optimization_hints"] = hints
@@ -354,8 +353,8 @@ class ModuleReader:
         return pos
 
     def _regions(self, data: bytes, pos: int, expected: int, values: list[SSAValue], op: Any, depth: int) -> int:
-        if depth > MAX_REGION_DEPTH:
-            raise malformed(self.body_offset + pos, f"regions nest deeper than {MAX_REGION_DEPTH}")
+        if depth > self.levels:
+            raise NestedTooDeeply(malformed(self.body_offset + pos, f"regions nest deeper than {self.levels}").message)
         count, pos = read_varint(data, pos)
         if count != expected:
             raise malformed(self.body_offset + pos, f"'{op.name}' op expected {expected} regions, but found {count}")
@@ -363,7 +362,6 @@ class ModuleReader:
         for _ in range(count):
             blocks, pos = read_varint(data, pos)
             region = Region()
-            region.parent = op
             regions.append(region)
             if blocks > 1:
                 raise malformed(self.body_offset + pos,
@@ -377,10 +375,13 @@ class ModuleReader:
                 n_ops, pos = read_count(data, pos, 1, "operations in a block")
                 block = Block(arg_types=arg_types)
                 region.add_block(block)
+                region.parent = op  # after its block: xDSL looks through all the ancestors of a region that gets one
                 visible = len(values)
                 values.extend(block.args)
                 pos = self._ops(data, pos, n_ops, values, block, depth)
                 del values[visible:]
+            else:
+                region.parent = op
         op.regions = tuple(regions)
         return pos
 

@@ -66,6 +66,12 @@ class CompileOptions:
 
             self.print_sink(f"// *** IR dump after {name} ***\n{module_text(module)}")
 
+    def forget(self) -> None:
+        """Forget what an attempt to compile told, before the next one."""
+        for told in (self.timing, self.remarks):
+            if told is not None:
+                told.clear()
+
     def record(self, phase: str, seconds: float) -> None:
         if self.timing is not None:
             self.timing.append((phase, seconds))
