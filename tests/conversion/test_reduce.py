@@ -140,11 +140,11 @@ def test_a_layout_that_mixes_dimensions_is_converted_first() -> None:
 
 
 def test_large_partial_results_cross_warps_in_rounds() -> None:
-    """Four warps, each with a row of 2048 f64: 64 KiB of partial results, sm_80 has 48 KiB of static shared memory."""
+    """Four warps, each with a row of 2048 f64: 64 KiB of partial results. A conversion may use a third of sm_80's 48 KiB."""
     layout = LinearLayout((4, 2048), tuple(32 << i for i in range(6)), (1, 2, 4, 8, 16), (2048, 4096))
     x = np.random.default_rng(5).integers(-99, 99, (4, 2048)).astype(np.float64)
     stats: dict[str, int] = {}
     out = [tensor(layout.drop(0).compact_regs(), TYPES[np.dtype(np.float64)])]
     [y] = run([Tile(x, layout)], lambda v: [reduce_op(v, 0, one(arith.Addf), out)], 4, [np.float64], stats=stats)
     np.testing.assert_array_equal(x.sum(0), y)
-    assert stats["shared"] <= 12 * 1024
+    assert stats["shared"] <= 16 * 1024

@@ -7,11 +7,9 @@ import pytest
 from xdsl.dialects.builtin import TensorType
 
 from tileiras.analysis.access import access_width
+from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.bytecode import read
-from tileiras.conversion.tileas_to_llvm import handlers
-from tileiras.conversion.tileas_to_llvm.shared.shared_memory import plan_shared_memory
 from tileiras.dialects import nv_tileas
-from tileiras.dialects.element import element_bytes
 from tileiras.driver.options import CompileOptions
 from tileiras.machine.targets import find_target
 from tileiras.pipeline import run
@@ -67,22 +65,33 @@ def test_every_tensor_is_held_whole(placed, name):
         assert held == set(range(layout.size))
 
 
-def test_independent_accesses_need_no_barrier(placed):
-    assert not ops(placed("vector_add_float32"), "nv_tileas.barrier")
-    assert not ops(placed("matmul_float16_float16"), "nv_tileas.barrier")
+def test_accesses_that_no_token_joins_need_no_barrier(placed):
+    """Two loads and a store of different arrays, nothing in shared memory: the function is ordered, and has no barrier."""
+    func = placed("vector_add_float32")
+    assert ops(func, "nv_tileas.tiled_load") and ops(func, "nv_tileas.tiled_store")
+    assert not ops(func, "nv_tileas.alloc_tensor") and not ops(func, "nv_tileas.barrier")
+
+
+def test_a_product_meets_twice_a_step(placed):
+    """Behind the stores of both operands, and before the next step's overwrite what was read: nowhere else."""
+    func = placed("matmul_float16_float16")
+    [loop] = ops(func, "scf.for")
+    inside = [op.name.removeprefix("nv_tileas.") for op in loop.regions[0].block.ops]
+    inside = [name for name in inside if name in ("store_shared", "barrier", "dot")]
+    assert inside in (["barrier", "store_shared", "store_shared", "barrier", "dot"],
+                      ["store_shared", "store_shared", "barrier", "dot", "barrier"])
+    assert not [op for op in func.regions[0].block.ops if op.name == "nv_tileas.barrier"]
 
 
 def test_dot_operands_lie_in_disjoint_buffers(placed):
     func = placed("matmul_float16_float16")
-    target = find_target("sm_80")
-    handlers.load([op.name for op in func.walk()])
-    plan = plan_shared_memory(func, target)
     buffers = ops(func, "nv_tileas.alloc_tensor")
     assert len(buffers) == 2
     spans = []
     for op in buffers:
-        t = op.results[0].type
-        spans.append((plan.offsets[op], plan.offsets[op] + t.layout.data.extent * element_bytes(t.element_type)))
+        start = op.properties["offset"].data
+        spans.append((start, start + buffer_bytes(op.results[0].type)))
     (a, b), (c, d) = sorted(spans)
-    assert a >= 0 and b <= c and d <= plan.size
-    assert plan.size == 128 * 64 * 2 * 2        # A and B tiles of f16, nothing wasted
+    size = func.properties["shared_bytes"].data
+    assert a >= 0 and b <= c and d <= size
+    assert size == 128 * 64 * 2 * 2        # A and B tiles of f16, nothing wasted

@@ -20,7 +20,10 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
+    IntAttr,
     IntegerType,
+    ModuleOp,
+    StringAttr,
     TensorType,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -29,11 +32,13 @@ from tests.conversion.machine import Machine
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import Builder
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering
-from tileiras.conversion.tileas_to_llvm.shared.shared_memory import plan_shared_memory
 from tileiras.dialects import llvm, nv_tileas
+from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileas import LayoutAttr
+from tileiras.driver.options import CompileOptions
 from tileiras.layout.linear import LinearLayout
 from tileiras.machine.targets import find_target
+from tileiras.pipeline import PIPELINE
 
 TYPES: dict[Any, Attribute] = {
     np.dtype(np.float16): Float16Type(), np.dtype(np.float32): Float32Type(), np.dtype(np.float64): Float64Type(),
@@ -86,6 +91,23 @@ def assemble(layout: LinearLayout, held: np.ndarray, dtype: Any) -> np.ndarray:
     return out.reshape(layout.shape)
 
 
+class Keep(TileOp):
+    """Ends a function and wants these values."""
+
+    name = "test.keep"
+    OPERANDS = "values*"
+    TERMINATOR = True
+
+
+def behind(func: Operation, target: Any) -> None:
+    """The passes that stand between placed tiles and their lowering, as the pipeline has them."""
+    module = ModuleOp([func])
+    names = [entry.name for entry in PIPELINE]
+    for entry in PIPELINE[names.index("legalize-layouts"):names.index("convert-tileas-to-llvm")]:
+        entry.apply(module, CompileOptions(target))
+    func.detach()
+
+
 def run(tiles: Sequence[Tile | int], build: Callable[[list[SSAValue]], list[Operation]], num_warps: int,
         dtypes: Sequence[Any], gpu: str = "sm_80", stats: dict[str, int] | None = None) -> list[Any]:
     """Lower the ops that `build` makes from the tiles (ints: i32 scalars) and execute them.
@@ -96,8 +118,10 @@ def run(tiles: Sequence[Tile | int], build: Callable[[list[SSAValue]], list[Oper
     old = Block(arg_types=[IntegerType(32) if isinstance(t, int) else t.type for t in tiles])
     for op in build(list(old.args)):
         old.add_op(op)
+    old.add_op(Keep.make([next(op for op in reversed(list(old.ops)) if op.results).results]))
+    holder = nv_tileas.Func.create(regions=[Region(old)], properties={"sym_name": StringAttr("k")})  # type: ignore[attr-defined]
+    behind(holder, target)
     ops = list(old.ops)
-    holder = nv_tileas.Func.create(regions=[Region(old)])  # type: ignore[attr-defined]
     entry = Block(arg_types=[])
     Region(entry)
     builder = Builder(entry)
@@ -106,22 +130,21 @@ def run(tiles: Sequence[Tile | int], build: Callable[[list[SSAValue]], list[Oper
         entry.insert_arg(low.lowered_type(a.type), i)
         low.set(a, entry.args[i])
     handlers.load(dict.fromkeys(op.name for op in holder.walk()))
-    plan = plan_shared_memory(holder, target)
-    assert plan.size <= target.max_static_smem
-    low.offsets = plan.offsets
+    shared: Any = holder.properties.get("shared_bytes", IntAttr(0))
+    assert shared.data <= target.max_static_smem
     low.shared_base = builder.address_of("smem", llvm.SHARED)
-    for op in ops:
+    for op in ops[:-1]:
         low.lower_op(op)
-    last = next(op for op in reversed(ops) if op.results)
-    values = [low.vec(r) for r in last.results]
-    machine = Machine(threads, max(16, plan.size))
+    results = ops[-1].operands
+    values = [low.vec(r) for r in results]
+    machine = Machine(threads, max(16, shared.data))
     args = [np.full(threads, t, np.int32).view(np.uint32) if isinstance(t, int) else registers(t, threads)
             for t in tiles]
     env = machine.run(entry, args)
     if stats is not None:
-        stats.update(machine.counts, shared=plan.size, ops=sum(len(list(b.ops)) for b in entry.parent.blocks))  # type: ignore[union-attr]
+        stats.update(machine.counts, shared=shared.data, ops=sum(len(list(b.ops)) for b in entry.parent.blocks))  # type: ignore[union-attr]
     out: list[Any] = []
-    for r, v, d in zip(last.results, values, dtypes):
+    for r, v, d in zip(results, values, dtypes):
         if isinstance(r.type, TensorType):
             out.append(assemble(r.type.encoding.data, env[v], d))  # type: ignore[attr-defined]
         else:

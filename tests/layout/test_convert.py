@@ -10,6 +10,7 @@ from tileiras.layout.atoms import choose_atom, dot_layouts
 from tileiras.layout.convert import Noop, RegisterPermute, ThroughShared, plan_conversion
 from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LinearLayout, blocked
+from tileiras.layout.shared import access
 from tileiras.layout.shuffle import WarpShuffle, apply_shuffle, plan_shuffle
 from tileiras.machine.targets import find_target
 
@@ -85,7 +86,8 @@ def test_rounds_keep_the_scratch_within_its_budget(seed: int) -> None:
     got: dict[tuple[int, int, int], int] = {}
     for number in range(plan.num_rounds):
         memory: dict[int, int] = {}
-        for side, layout, write in ((plan.store, src, True), (plan.load, dst, False)):
+        for layout, write in ((src, True), (dst, False)):
+            side = access(layout, plan.shared, plan.elem_bytes, plan.rounds)
             for lane in range(32):
                 for warp in range(warps):
                     thread = apply(side.lane, lane) ^ apply(side.warp, warp)

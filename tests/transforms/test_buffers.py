@@ -1,5 +1,5 @@
-"""`share-buffers`: repeated buffers become one. `hoist-buffers`: buffers and conversions of loop-invariant tiles are
-made once, before the loop. Both only as far as shared memory has room."""
+"""`share-buffers`: repeated buffers become one. `hoist-buffers`: buffers of loop-invariant tiles are made once, before the loop;
+both only as far as shared memory has room. `hoist-conversions`: so are conversions."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from tileiras.dialects.nv_tileas import (
 from tileiras.layout.linear import blocked
 from tileiras.layout.shared import SharedLayout
 from tileiras.machine.targets import find_target
-from tileiras.transforms import hoist_buffers, share_buffers
+from tileiras.transforms import hoist_buffers, hoist_conversions, share_buffers
 
 
 @dataclass
@@ -56,14 +56,17 @@ def names(block: Block) -> list[str]:
 
 def test_what_does_not_change_is_done_before_the_loop() -> None:
     module, loop = loop_with_buffer((32, 32), invariant=True)
+    hoist_conversions.run(module)
     hoist_buffers.run(module, Options(find_target("sm_80")))
     assert names(loop.regions[0].block) == ["load_shared", "scf.yield"]
-    assert names(loop.parent) == ["alloc_tensor", "store_shared", "convert_layout", "scf.for", "return"]  # type: ignore[arg-type]
+    assert names(loop.parent) == ["convert_layout", "alloc_tensor", "store_shared", "scf.for", "return"]  # type: ignore[arg-type]
 
 
 def test_what_changes_stays() -> None:
     module, loop = loop_with_buffer((32, 32), invariant=False)
     before = names(loop.regions[0].block)
+    assert before == ["arith.addf", "alloc_tensor", "store_shared", "load_shared", "convert_layout", "scf.yield"]
+    hoist_conversions.run(module)
     hoist_buffers.run(module, Options(find_target("sm_80")))
     assert names(loop.regions[0].block) == before
 
@@ -73,7 +76,7 @@ def test_a_buffer_that_does_not_fit_stays_where_it_is() -> None:
     for name, moves in (("sm_80", False), ("sm_90", True)):
         module, loop = loop_with_buffer((64, 256), invariant=True)
         hoist_buffers.run(module, Options(find_target(name)))
-        left = ["load_shared", "scf.yield"]
+        left = ["load_shared", "convert_layout", "scf.yield"]
         assert names(loop.regions[0].block) == (left if moves else ["alloc_tensor", "store_shared", *left])
 
 

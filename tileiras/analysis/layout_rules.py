@@ -23,7 +23,8 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
-from tileiras.layout.atoms import atom_named, dot_layouts
+from tileiras.layout.atoms import dot_layouts
+from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.placement import fma_layout
 from tileiras.layout.shape_rules import bytes_of, cat_layout, elements_of, extract_layout, without_bit
@@ -245,6 +246,10 @@ def _reduce(op: Operation) -> list[Relation]:
     out = _same(*op.operands)
     if is_tensor(op.operands[0]):
         out.append(Normal(op.operands[0], lambda layout: steps_of(layout, dim).layout))
+        if "parts" in op.properties:
+            shape = shape_of(op.results[0]) or ()
+            return [*out, *(Link(s, r, lambda layout: steps_of(layout, dim).parts.reshape(shape))
+                            for s, r in zip(op.operands, op.results))]
         out += [Link(source, result, lambda layout: steps_of(layout, dim).result)
                 for source, result in zip(op.operands, op.results) if is_tensor(result)]
     return out

@@ -6,7 +6,6 @@ Vector constants are splats (`splat (i32 7)`), floats print as bit patterns, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import (
@@ -19,30 +18,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tileiras.codegen.llvm_words import ASM_ESCAPES, type_text
+from tileiras.codegen.nvvm_text import print_instruction
 from tileiras.dialects import llvm
 
 if TYPE_CHECKING:
     from tileiras.codegen.debug_info import DebugInfo
-
-_FLOATS: dict[type, str] = {Float16Type: "half", BFloat16Type: "bfloat", Float32Type: "float", Float64Type: "double"}
-
-
-@cache
-def type_text(t: Attribute) -> str:
-    """The LLVM spelling of a type."""
-    if isinstance(t, IntegerType):
-        return f"i{t.width.data}"
-    if type(t) in _FLOATS:
-        return _FLOATS[type(t)]
-    if isinstance(t, llvm.PtrType):
-        return f"ptr addrspace({t.space.data})" if t.space.data else "ptr"
-    if isinstance(t, VectorType):
-        return f"<{t.get_shape()[0]} x {type_text(t.element_type)}>"
-    if isinstance(t, llvm.StructType):
-        return "{ " + ", ".join(type_text(m) for m in t.members.data) + " }"
-    if isinstance(t, llvm.VoidType):
-        return "void"
-    raise TypeError(f"{t} has no LLVM spelling")
 
 
 def constant_text(t: Attribute, bits: int) -> str:
@@ -312,9 +293,6 @@ def _call(p: Printer, op: Operation) -> None:
     p.lines.append(f"  {_assign(p, op)}call {_word(_text(op, 'fastmath'))}{kind} @{callee}({arguments}){convergent}")
 
 
-ASM_ESCAPES = str.maketrans({"\\": "\\5C", '"': "\\22", "\n": "\\0A", "\t": "\\09"})
-
-
 def _asm(p: Printer, op: Operation) -> None:
     sideeffect = "sideeffect " if "sideeffect" in op.properties else ""
     body = _text(op, "asm").translate(ASM_ESCAPES)
@@ -343,7 +321,6 @@ def _cond_br(p: Printer, op: Operation) -> None:
 
 
 def _nvvm(p: Printer, op: Operation) -> None:
-    from tileiras.codegen.nvvm_text import print_instruction
     print_instruction(p, op)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.codegen.llvm_text import ASM_ESCAPES, type_text
+from tileiras.codegen.llvm_words import ASM_ESCAPES, type_text
 from tileiras.dialects import llvm
 from tileiras.dialects.nvvm import Instruction
 

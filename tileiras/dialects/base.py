@@ -154,10 +154,12 @@ class TileOp(Operation):
              result_types: Sequence[Attribute | Sequence[Attribute] | None] = (),
              attrs: Mapping[str, Attribute | None] | None = None,
              regions: Sequence[Region] = ()) -> Any:
-        """Create the op from one entry per declared group: a value, None (absent) or a sequence (variadic)."""
+        """Create the op from one entry per declared group: a value, None (absent) or a sequence (variadic). Operand groups at
+        the end that are left out are absent."""
         properties: dict[str, Attribute] = {k: v for k, v in attrs.items() if v is not None} if attrs else {}
         flat, sizes = _flatten(operands)
         if _needs_segments(cls.operand_fields):
+            sizes += [0] * (len(cls.operand_fields) - len(sizes))
             properties[OPERAND_SEGMENTS] = _segments(tuple(sizes))
         flat_types, type_sizes = _flatten(result_types)
         if _needs_segments(cls.result_fields):

@@ -161,6 +161,8 @@ KINDS: dict[str, Kind] = {
     "buffer": Kind("a buffer", _is_a(nv_tileas.BufferType)),
     "factor": Kind("a tensor of integers or floats, or a buffer of them",
                    _either(_tensor(is_number), _is_a(nv_tileas.BufferType))),
+    "printed": Kind("a number or a pointer, a tensor of such, or a buffer",
+                    _either(_either(is_element, _tensor(is_element)), _is_a(nv_tileas.BufferType))),
 }
 """By the word of a declaration, what a value's type may be."""
 

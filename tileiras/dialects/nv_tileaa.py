@@ -157,12 +157,12 @@ def shared_op(mnemonic: str, operands: str = "", results: str = "", attrs: str =
     return make_op("nv_tileaa", mnemonic)
 
 
-def make_op(dialect: str, mnemonic: str, more_attrs: str = "") -> type[TileOp]:
-    """The op of one of the levels; `more_attrs`: what only this level says."""
+def make_op(dialect: str, mnemonic: str, more_attrs: str = "", operands: str | None = None) -> type[TileOp]:
+    """The op of one of the levels; `more_attrs`: what only this level says; `operands`: what they are there, if not the same."""
     d = SHARED[mnemonic]
     name = "".join(part.capitalize() for part in mnemonic.split("_"))
-    return type(name, (d.base,), {"name": f"{dialect}.{mnemonic}", "OPERANDS": d.operands, "RESULTS": d.results,
-                                  "ATTRS": f"{d.attrs} {more_attrs}", "REGIONS": d.regions, "SAME": d.same,
+    return type(name, (d.base,), {"name": f"{dialect}.{mnemonic}", "OPERANDS": d.operands if operands is None else operands,
+                                  "RESULTS": d.results, "ATTRS": f"{d.attrs} {more_attrs}", "REGIONS": d.regions, "SAME": d.same,
                                   "SAME_SHAPE": d.same_shape, "PURE": d.pure, "TERMINATOR": d.terminator})
 
 

@@ -7,13 +7,14 @@ the tile's row-major element index. Ops that nv_tileaa has with the same meaning
   alloc_tensor     a buffer in shared memory, with the layout of its elements; `offset` (bytes) after allocation
   store_shared     registers to a buffer            load_shared   buffer to registers
   barrier          all threads of the block meet (and see each other's shared-memory writes)
+  dealloc          the end of memory on the device heap
 """
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
 
 from tileiras.dialects.base import TileOp
@@ -82,23 +83,35 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 
 _ACCESS = "runs:numbers? contiguous:count?"
 _PLACED_ATTRS: dict[str, str] = {
-    "func": "num_warps:power", "dot": "atom:string? k_slices:positive? chained:unit?",
-    "dot_scaled": "atom:string? k_slices:positive?", "load": _ACCESS, "store": _ACCESS,
-    "atomic_rmw": _ACCESS, "atomic_cas": _ACCESS, "tiled_load": f"check:flags? {_ACCESS}",
-    "tiled_store": f"check:flags? {_ACCESS}", "tiled_atomic_rmw": f"check:flags? {_ACCESS}",
-}
-"""What only this level says. num_warps: of a block. atom: the instruction that computes a dot (none: multiply and add);
-k_slices: in how many parts of k its operands are staged (gone afterwards); chained: it feeds another dot. check: for each
-tile dimension, whether it can leave the tensor. runs: for each dimension, how many elements side by side one access may
-take; contiguous: the dimension that runs along memory."""
+    "func": "num_warps:power shared_bytes:count? shared_alignment:power?",
+    "dot": "atom:string? chained:unit? k_slices:power?", "dot_scaled": "atom:string? k_slices:power?",
+    "load": f"{_ACCESS} owners:unit?", "store": _ACCESS,
+    "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
+    "tiled_load": f"check:flags? {_ACCESS} owners:unit?", "tiled_store": f"check:flags? {_ACCESS}",
+    "tiled_atomic_rmw": f"check:flags? {_ACCESS}",
+    "reduce": "parts:unit?", "print": "in_turn:unit?", "alloca": "owners:unit? offset:count?"}
+"""What only this level says. num_warps: of a block. shared_bytes, shared_alignment, offset: set by `allocate-buffers`.
+atom: the instruction that computes a dot (none: multiply and add); chained: in the layouts that let its result be another
+dot's operand; k_slices: parts of k that will go through buffers one after another. runs, contiguous, check: what is known of
+an access (analysis/access.py). owners: only the threads that own an element (the lowest of those that hold it; the first
+thread for a scalar) have its value; the result may only go to `store_shared`. parts: what different warps hold of the
+dimension stays apart, as a new leading dimension. in_turn: the tiles fill the one buffer of scratch in turn."""
+
+_PLACED_OPERANDS = {"scan": "sources:factor*", "print": "args:printed* token:token?"}
+"""Scans and prints may be given scratch buffers; what is printed may lie in buffers."""
 
 for _mnemonic in SHARED:
-    _op = make_op("nv_tileas", _mnemonic, _PLACED_ATTRS.get(_mnemonic, ""))
+    _op = make_op("nv_tileas", _mnemonic, _PLACED_ATTRS.get(_mnemonic, ""), _PLACED_OPERANDS.get(_mnemonic))
     globals()[_op.__name__] = _op
 
 
+def scratch_of(op: Operation) -> list[SSAValue]:
+    """The buffers that a scan or print was given behind its other operands, for what different threads exchange in it."""
+    return [v for v in op.operands if isinstance(v.type, BufferType)]
+
+
 class ConvertLayout(TileOp):
-    """The same elements in the result's layout."""
+    """The same elements in the result's layout. Behind `materialize-convert-layout` only what registers and shuffles do."""
 
     name = "nv_tileas.convert_layout"
     OPERANDS = "source:tensor"
@@ -107,7 +120,7 @@ class ConvertLayout(TileOp):
 
 
 class AllocTensor(TileOp):
-    """A buffer in shared memory. `offset`: its first byte in the kernel's shared memory, set by allocation."""
+    """A buffer in shared memory. `offset`: its first byte in the kernel's shared memory, set by `allocate-buffers`."""
 
     name = "nv_tileas.alloc_tensor"
     RESULTS = "buffer:buffer"
@@ -115,21 +128,33 @@ class AllocTensor(TileOp):
 
 
 class StoreShared(TileOp):
-    """Write a tensor's registers to a buffer of the same shape.
+    """Write a tensor's (or scalar's) registers to a buffer.
 
-    With `slice` (dim, index, count): only the `index`-th of `count` equal parts along `dim`; the buffer has that part's shape."""
+    The buffer has the tensor's shape, or a larger one: the tensor is then its slice number 0. With `slice` (dim, index,
+    count) only the `index`-th of `count` equal parts along `dim` is written, and the buffer has that part's shape. With
+    `rounds` (masks over the buffer's flat index) only those elements are written for which the parities of the masked index
+    are the bits of `round`, or of `round | number`. With `owners` only an element's owner writes it."""
 
     name = "nv_tileas.store_shared"
-    OPERANDS = "source:number_tensor buffer:buffer"
-    ATTRS = "slice:numbers?"
+    OPERANDS = "source:tile buffer:buffer number:i32?"
+    ATTRS = "slice:numbers? rounds:numbers? round:count? owners:unit?"
 
 
 class LoadShared(TileOp):
-    """Read a tensor (the result's layout) from a buffer of the same shape."""
+    """Read a tensor (the result's layout) or a scalar from a buffer: shapes, `rounds`, `round` and `number` as in
+    `store_shared`. Elements that aren't read are those of `into`."""
 
     name = "nv_tileas.load_shared"
-    OPERANDS = "buffer:buffer"
-    RESULTS = "result:number_tensor"
+    OPERANDS = "buffer:buffer number:i32? into:tile?"
+    RESULTS = "result:tile"
+    ATTRS = "rounds:numbers? round:count?"
+
+
+class Dealloc(TileOp):
+    """Give back memory of `alloca ... global`, in reverse order."""
+
+    name = "nv_tileas.dealloc"
+    OPERANDS = "pointers:ptr*"
 
 
 class Barrier(TileOp):

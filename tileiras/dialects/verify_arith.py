@@ -126,7 +126,7 @@ def _yield(op: Any) -> None:
     if parent.name in ("scf.if", "scf.for"):
         check_values(op, op.operands, parent.results, "operands")
         return
-    have, want = [v.type for v in op.operands], [element(v) for v in parent.operands]
+    have, want = [v.type for v in op.operands], [element(v) for v in parent.operands if isinstance(v.type, TensorType)]
     if have != want:
         raise InvalidOp(op, f"operands must be of types ({', '.join(map(str, want))}), but got ({', '.join(map(str, have))})")
 

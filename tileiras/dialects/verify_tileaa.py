@@ -403,14 +403,17 @@ def _collective(op: Any, sources: Sequence[SSAValue], expected: tuple[int, ...])
 
 
 def sources_of(op: Any) -> Sequence[SSAValue]:
-    return op.sources
+    """What is reduced or scanned, without the buffers that a placed scan has beside it."""
+    return [v for v in op.sources if isinstance(v.type, TensorType)]
 
 
 def _reduce(op: Any) -> None:
     sources = sources_of(op)
     extents = shape(sources[0]) if sources else ()
     dim = dimension(op, len(extents)) if sources else 0
-    _collective(op, sources, extents[:dim] + extents[dim + 1:])
+    kept = extents[:dim] + extents[dim + 1:]
+    parts = shape(op.outs[0])[:1] if "parts" in op.properties and op.outs else ()
+    _collective(op, sources, (*parts, *kept))
 
 
 def _scan(op: Any) -> None:

@@ -1,13 +1,19 @@
 """What ops of nv_tileas must keep besides their declarations: those of nv_tileaa with theirs, and shared memory's own."""
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
+from xdsl.dialects.builtin import TensorType
+
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
+from tileiras.dialects.cuda_tile.verify_memory import count_conversions
 from tileiras.dialects.kinds import KINDS
 from tileiras.dialects.nv_tileaa import int_values
+from tileiras.dialects.nv_tileas import BufferType
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_tileaa import TILE_RULES, kind, shape, written
+from tileiras.layout.f2 import independent
 
 
 def _func(op: Any) -> None:
@@ -22,30 +28,93 @@ def _convert_layout(op: Any) -> None:
         raise InvalidOp(op, f"must keep shape and elements, but goes from '{op.source.type}' to '{op.result.type}'")
 
 
-def _buffer_of(op: Any, elements: Any, extents: tuple[int, ...]) -> None:
-    if kind(op.buffer) != elements or shape(op.buffer) != extents:
-        raise InvalidOp(op, f"the buffer must be {written(extents)} of '{elements}', but is {written(shape(op.buffer))} of "
-                            f"'{kind(op.buffer)}'")
+def _in_buffer(op: Any, value: Any) -> None:
+    """A tile of the buffer's elements, as large as the buffer or a slice of it; a scalar is a slice of one."""
+    extents, room = shape(value), shape(op.buffer)
+    if kind(op.buffer) != kind(value):
+        raise InvalidOp(op, f"the buffer must be of '{kind(value)}', but is of '{kind(op.buffer)}'")
+    if not isinstance(value.type, TensorType):
+        return
+    if len(extents) != len(room) or any(n > m for n, m in zip(extents, room)):
+        raise InvalidOp(op, f"the buffer must be {written(extents)} or larger, but is {written(room)}")
+    if extents != room and op.rounds is None:
+        raise InvalidOp(op, f"a slice {written(extents)} of a buffer {written(room)} needs 'rounds'")
+
+
+def _rounds(op: Any) -> None:
+    bases = op.buffer.type.layout.data.bases
+    if op.rounds is None and len(independent(bases)) != len(bases):
+        raise InvalidOp(op, "two elements have one offset, and no 'rounds' tell them apart")
+    if op.rounds is None:
+        if op.round is not None or op.number is not None:
+            raise InvalidOp(op, "a round needs 'rounds' that number it")
+        return
+    if op.round is None:
+        raise InvalidOp(op, "'rounds' need a 'round'")
+    size = prod(shape(op.buffer))
+    if any(not 0 < mask < size for mask in int_values(op.rounds)):
+        raise InvalidOp(op, f"rounds {list(int_values(op.rounds))} must be masks over the index of {written(shape(op.buffer))}")
+    if op.round.data >> len(int_values(op.rounds)):
+        raise InvalidOp(op, f"round {op.round.data} isn't one of {1 << len(int_values(op.rounds))}")
 
 
 def _store_shared(op: Any) -> None:
+    _rounds(op)
+    if op.slice is None:
+        _in_buffer(op, op.source)
+        return
     extents = shape(op.source)
-    if op.slice is not None:
-        values = int_values(op.slice)
-        if len(values) != 3 or not 0 <= values[0] < len(extents) or not 0 <= values[1] < values[2] or \
-                extents[values[0]] % values[2]:
-            raise InvalidOp(op, f"slice {list(values)} must be a dimension of {written(extents)}, which part, of how many")
-        dim, _, count = values
-        extents = tuple(n // count if d == dim else n for d, n in enumerate(extents))
-    _buffer_of(op, kind(op.source), extents)
+    values = int_values(op.slice)
+    if len(values) != 3 or not 0 <= values[0] < len(extents) or not 0 <= values[1] < values[2] or \
+            extents[values[0]] % values[2]:
+        raise InvalidOp(op, f"slice {list(values)} must be a dimension of {written(extents)}, which part, of how many")
+    dim, _, count = values
+    extents = tuple(n // count if d == dim else n for d, n in enumerate(extents))
+    if kind(op.buffer) != kind(op.source) or shape(op.buffer) != extents:
+        raise InvalidOp(op, f"the buffer must be {written(extents)} of '{kind(op.source)}', but is {written(shape(op.buffer))} of "
+                            f"'{kind(op.buffer)}'")
 
 
 def _load_shared(op: Any) -> None:
-    _buffer_of(op, kind(op.result), shape(op.result))
+    _rounds(op)
+    _in_buffer(op, op.result)
+    if op.into is not None and op.into.type != op.result.type:
+        raise InvalidOp(op, f"must go into a tile like its result '{op.result.type}', but goes into '{op.into.type}'")
+
+
+def _owners(op: Any) -> None:
+    """A value that only its owners have goes to a buffer, from where all have it."""
+    if "owners" not in op.properties:
+        return
+    for use in op.results[0].uses:
+        if use.operation.name != "nv_tileas.store_shared" or "owners" not in use.operation.properties:
+            raise InvalidOp(op, f"only owners have its result, but '{use.operation.name}' uses it")
+
+
+def _with_owners(mnemonic: str) -> Rule:
+    rule = TILE_RULES.get(mnemonic)
+
+    def check(op: Any) -> None:
+        if rule is not None:
+            rule(op)
+        _owners(op)
+    return check
+
+
+def _print(op: Any) -> None:
+    expected = count_conversions(op.format.data)
+    if expected is None:
+        raise InvalidOp(op, "the format has a conversion without an end")
+    given = len(op.args) - ("in_turn" in op.properties)
+    if expected != given:
+        raise InvalidOp(op, f"the format takes {expected} values, but got {given}")
+    if "in_turn" in op.properties and not isinstance(op.args[-1].type, BufferType):
+        raise InvalidOp(op, "tiles printed in turn need a buffer as the last argument")
 
 
 OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": rule for mnemonic, rule in TILE_RULES.items()},
     "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
-    "nv_tileas.load_shared": _load_shared,
+    "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
+    **{f"nv_tileas.{m}": _with_owners(m) for m in ("load", "tiled_load", "atomic_rmw", "atomic_cas", "alloca")},
 }

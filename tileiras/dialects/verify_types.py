@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.ir import Attribute
 
-from tileiras.dialects.kinds import is_element, is_number
+from tileiras.dialects.kinds import is_element
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemRefType, PtrType, TiledViewType, int_values
 from tileiras.dialects.nv_tileas import BufferType, LayoutAttr
 from tileiras.layout.f2 import independent
@@ -108,14 +108,14 @@ def _view(t: TiledViewType) -> str | None:
 
 
 def _buffer(t: BufferType) -> str | None:
-    if not is_number(t.element_type):
-        return "elements must be numbers"
+    if not is_element(t.element_type):
+        return "elements must be numbers or pointers"
     layout = t.layout.data
     problem = check_extents(layout.shape)
     if problem is not None:
         return problem
-    if len(independent(layout.bases)) != prod(layout.shape).bit_length() - 1:
-        return "two elements have one offset"
+    if len(layout.bases) != prod(layout.shape).bit_length() - 1:
+        return f"{prod(layout.shape)} elements have {len(layout.bases)} bits of index"
     return None
 
 

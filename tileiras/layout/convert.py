@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from tileiras.layout.f2 import annihilator, independent, solve
 from tileiras.layout.linear import LinearLayout, log2
-from tileiras.layout.shared import Access, SharedLayout, access, between
+from tileiras.layout.shared import SharedLayout, between
 from tileiras.layout.shuffle import WarpShuffle, plan_shuffle
 
 FREE_SHUFFLES = 8
@@ -29,13 +29,15 @@ class RegisterPermute:
 class ThroughShared:
     """Write to a scratch buffer, meet, read back; `num_rounds` times, each round with its part of the elements.
 
-    store, load: the accesses of either side, each group with the round it belongs to. bytes: size of the scratch."""
+    rounds: masks over the flat index, whose parities number the rounds (see `shared.access`). bytes: size of the buffer."""
 
     shared: SharedLayout
-    store: Access
-    load: Access
     elem_bytes: int
-    num_rounds: int
+    rounds: tuple[int, ...]
+
+    @property
+    def num_rounds(self) -> int:
+        return 1 << len(self.rounds)
 
     @property
     def bytes(self) -> int:
@@ -86,9 +88,7 @@ def through_shared(src: LinearLayout, dst: LinearLayout, elem_bits: int, budget:
         while bits > count and elem_bytes << bits - count > budget:
             count += 1
         rounds = _round_masks(src, dst, bits, count)
-    shared = between(src, dst, elem_bytes, rounds)
-    return ThroughShared(shared, access(src, shared, elem_bytes, rounds), access(dst, shared, elem_bytes, rounds),
-                         elem_bytes, 1 << len(rounds))
+    return ThroughShared(between(src, dst, elem_bytes, rounds), elem_bytes, rounds)
 
 
 def _round_masks(src: LinearLayout, dst: LinearLayout, bits: int, count: int) -> tuple[int, ...]:

@@ -1,13 +1,15 @@
-"""`order-memory`: a block barrier where a token orders accesses that different threads may make.
+"""`order-memory`: a block barrier where accesses by different threads must not overtake each other.
 
-    %t = nv_tileas.tiled_store %x, %view[%i]                 %t = nv_tileas.tiled_store %x, %view[%i]
-    %y = nv_tileas.tiled_load %other[%j] token %t      ->    nv_tileas.barrier
-                                                             %y = nv_tileas.tiled_load %other[%j] token %t
+    store_shared %x, %b                         store_shared %x, %b
+    %y = load_shared %b                  ->     barrier
+                                                %y = load_shared %b
 
-Two accesses joined by a path of tokens must happen in order, at least one of them writing. Threads of a block hold
-different elements in the two, so program order isn't enough; a barrier is (it makes writes visible to the block, and a
-release after it carries them to the device). Accesses not joined by tokens stay unordered. A barrier serves every pair
-that it separates: each token knows when its last reads and writes happened, and only those since the last barrier count.
+Two things ask for order. *Buffers*: an access must wait for those that touch the same bytes of shared memory, one of the two
+writing (`allocate-buffers` has said which bytes; what a buffer's place held before counts too). *Tokens*: two accesses joined
+by a path of tokens happen in order, at least one of them writing; accesses that no token joins stay unordered. Threads of a
+block hold different elements in the two, so program order isn't enough; a barrier is (it makes writes visible to the block,
+and a release after it carries them to the device). One barrier serves every pair that it separates. What ops do is said in
+`analysis/effects.py`.
 """
 from __future__ import annotations
 
@@ -17,12 +19,14 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.analysis.effects import Effects, effects_of
+from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.errors import CompileError
 
-READS = {"nv_tileas." + m for m in ("tiled_load", "load", "atomic_rmw", "atomic_cas", "tiled_atomic_rmw")}
-WRITES = {"nv_tileas." + m for m in ("tiled_store", "store", "atomic_rmw", "atomic_cas", "tiled_atomic_rmw")}
 NEVER = -1
+LOOPS = ("scf.for", "nv_tileas.loop")
 
 
 @dataclass(frozen=True)
@@ -36,27 +40,60 @@ class Pending:
         return Pending(max(self.read, other.read), max(self.write, other.write))
 
 
+@dataclass(frozen=True)
+class Touch:
+    """An access to bytes [start, end) of shared memory by `op` since the last barrier."""
+
+    start: int
+    end: int
+    writes: bool
+    op: Operation
+
+    def clashes(self, other: Touch) -> bool:
+        """Whether the two must not overtake each other. Writes of one op are in order: the same thread writes the same place."""
+        if not (self.start < other.end and other.start < self.end and (self.writes or other.writes)):
+            return False
+        return not (self.op is other.op and self.writes and other.writes)
+
+
+State = frozenset[Touch]
+"""The accesses to shared memory that may have happened since the last barrier."""
+NOTHING: State = frozenset()
+
+
 def run(module: ModuleOp, context: Any = None) -> None:
     """Insert the barriers, in place."""
     for func in module.body.block.ops:
-        if func.name == "nv_tileas.func" and _has_both(func):
-            _Ordering().block(func.regions[0].block)
+        if func.name == "nv_tileas.func":
+            effects = {op: found for op in func.walk() if (found := effects_of(op)) != Effects()}
+            if effects:
+                _Ordering(effects).block(func.regions[0].block)
 
 
-def _has_both(func: Operation) -> bool:
-    """Whether a function has two accesses that could need an order: any write beside another access."""
-    writes = accesses = 0
-    for op in func.walk():
-        writes += op.name in WRITES
-        accesses += op.name in WRITES or op.name in READS
-    return writes > 0 and accesses > 1
+def touches(op: Operation, effects: Effects) -> list[Touch]:
+    """The bytes that an op touches; of a buffer that it reads and writes, both."""
+    out = []
+    for buffers, writes in ((effects.reads, False), (effects.writes, True)):
+        for v in buffers:
+            owner = v.owner
+            offset: Any = owner.properties.get("offset") if isinstance(owner, Operation) else None
+            if offset is None:
+                raise CompileError("a buffer has no place yet: order-memory runs behind allocate-buffers")
+            out.append(Touch(offset.data, offset.data + buffer_bytes(v.type), writes, op))
+    return out
 
 
 class _Ordering:
-    def __init__(self) -> None:
+    """The walk in program order. `state`: what shared memory's accesses are pending, None where control doesn't get.
+    `exits`: for each enclosing loop, the states with which control left its body (to go on, to leave)."""
+
+    def __init__(self, effects: dict[Operation, Effects]) -> None:
+        self.effects = effects
         self.now = 0
         self.last_barrier = 0
         self.tokens: dict[SSAValue, Pending] = {}
+        self.state: State | None = NOTHING
+        self.exits: list[tuple[list[State], list[State]]] = []
 
     def pending(self, v: SSAValue) -> Pending:
         return self.tokens.get(v, Pending())
@@ -66,69 +103,103 @@ class _Ordering:
             self.visit(op)
 
     def visit(self, op: Operation) -> None:
-        tokens = [v for v in op.operands if isinstance(v.type, MemTokenType)]
-        if op.name in ("scf.for", "nv_tileas.loop"):
+        if op.name in LOOPS:
             self.loop(op)
         elif op.name == "scf.if":
             self.branch(op)
-        elif op.name in READS or op.name in WRITES:
-            self.access(op, tokens)
-        elif op.results:
-            joined = Pending()
-            for t in tokens:
-                joined |= self.pending(t)
-            for r in op.results:
-                if isinstance(r.type, MemTokenType):
-                    self.tokens[r] = joined
+        else:
+            self.access(op)
+            self.leave(op)
 
-    def access(self, op: Operation, tokens: list[SSAValue]) -> None:
+    def leave(self, op: Operation) -> None:
+        """A terminator that doesn't fall through to what follows the region."""
+        if op.name in ("nv_tileas.break", "nv_tileas.continue"):
+            if self.state is not None and self.exits:
+                self.exits[-1][op.name == "nv_tileas.break"].append(self.state)
+            self.state = None
+        elif op.name == "nv_tileas.return":
+            self.state = None
+
+    def access(self, op: Operation) -> None:
+        found = self.effects.get(op)
         before = Pending()
-        for t in tokens:
-            before |= self.pending(t)
-        writes = op.name in WRITES
-        if before.write > self.last_barrier or (writes and before.read > self.last_barrier):
-            block = op.parent
-            assert block is not None
-            block.insert_op_before(nv_tileas.Barrier.create(location=op.location), op)
-            self.now += 1
-            self.last_barrier = self.now
-        self.now += 1
-        after = before | Pending(self.now if op.name in READS else NEVER, self.now if writes else NEVER)
+        for v in op.operands:
+            if isinstance(v.type, MemTokenType):
+                before |= self.pending(v)
+        after = before
+        if found is not None:
+            mine = touches(op, found)
+            state = self.state or NOTHING
+            if (found.before or any(t.clashes(old) for t in mine for old in state)
+                    or ((found.token_read or found.token_write) and before.write > self.last_barrier)
+                    or (found.token_write and before.read > self.last_barrier)):
+                self.barrier(op)
+            if found.inside:
+                self.met()
+                mine = [t for t in mine if not t.writes]
+            if mine:
+                self.state = (self.state or NOTHING) | frozenset(mine)
+            if found.token_read or found.token_write:
+                self.now += 1
+                after = before | Pending(self.now if found.token_read else NEVER, self.now if found.token_write else NEVER)
         for r in op.results:
             if isinstance(r.type, MemTokenType):
                 self.tokens[r] = after
 
-    def loop(self, op: Operation) -> None:
-        """Carried tokens may stand for any access of the iteration before, so they start as just made."""
-        reads = any(inner.name in READS for inner in op.walk())
-        writes = any(inner.name in WRITES for inner in op.walk())
+    def barrier(self, op: Operation) -> None:
+        assert op.parent is not None
+        op.parent.insert_op_before(nv_tileas.Barrier.create(location=op.location), op)
+        self.met()
+
+    def met(self) -> None:
+        self.now += 1
+        self.last_barrier = self.now
+        self.state = NOTHING
+
+    def loop(self, op: Any) -> None:
+        """What the body touches may be pending when it begins again. Carried tokens may stand for any access of the
+        iteration before, so they start as just made."""
+        inside = [(inner, self.effects[inner]) for inner in op.walk() if inner in self.effects]
+        reads = any(e.token_read for _, e in inside)
+        writes = any(e.token_write for _, e in inside)
+        entry = self.state or NOTHING
         self.now += 1
         fresh = Pending(self.now if reads else NEVER, self.now if writes else NEVER)
-        skip = 3 if op.name == "scf.for" else 0
-        body = op.regions[0].block
-        for arg, init in zip(body.args[1 if skip else 0:], op.operands[skip:]):
+        for arg, init in zip(op.carried_args(), op.carried_inits()):
             if isinstance(arg.type, MemTokenType):
                 self.tokens[arg] = self.pending(init) | fresh
         before = self.last_barrier
-        self.block(body)
+        self.state = entry | frozenset(t for inner, e in inside for t in touches(inner, e))
+        self.exits.append(([], []))
+        self.block(op.regions[0].block)
+        again, left = self.exits.pop()
+        if self.state is not None:
+            again.append(self.state)
+        if op.name == "scf.for":
+            left = [entry, *again, *left]
+        self.state = NOTHING.union(*left)
         self.last_barrier = before
         self.now += 1
         fresh = Pending(self.now if reads else NEVER, self.now if writes else NEVER)
         inits = Pending()
-        for v in op.operands[skip:]:
+        for v in op.carried_inits():
             inits |= self.pending(v)
         for r in op.results:
             if isinstance(r.type, MemTokenType):
                 self.tokens[r] = inits | fresh
 
     def branch(self, op: Operation) -> None:
-        start, barriers = self.last_barrier, []
+        start, state = self.last_barrier, self.state
+        barriers, ends = [], []
         for region in op.regions:
-            self.last_barrier = start
+            self.last_barrier, self.state = start, state
             if region.blocks:
                 self.block(region.block)
             barriers.append(self.last_barrier)
+            ends.append(self.state)
         self.last_barrier = min(barriers)
+        reached = [end for end in ends if end is not None]
+        self.state = NOTHING.union(*reached) if reached else None
         for i, r in enumerate(op.results):
             if not isinstance(r.type, MemTokenType):
                 continue

@@ -14,8 +14,9 @@ from typing import Any
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.dialects import nv_tileas
-from tileiras.transforms.hoist_buffers import only_store, shared_bytes
+from tileiras.transforms.hoist_buffers import only_store
 
 
 def run(module: Operation, context: Any) -> None:
@@ -29,20 +30,21 @@ def run(module: Operation, context: Any) -> None:
 
 
 def _block(func: Operation, ops: tuple[Operation, ...], target: Any) -> None:
-    first: dict[tuple[SSAValue, Attribute, Attribute | None], Operation] = {}
+    first: dict[tuple[tuple[SSAValue, ...], Attribute, frozenset[tuple[str, Attribute]]], Operation] = {}
     for op in ops:
         if not isinstance(op, nv_tileas.AllocTensor):
             continue
         store = only_store(op)
         if store is None or store.parent is not op.parent:
             continue
-        key = (store.operands[0], op.results[0].type, store.properties.get("slice"))
+        written = (*store.operands[:1], *store.operands[2:])
+        key = (written, op.results[0].type, frozenset(store.properties.items()))
         known = first.setdefault(key, op)
         if known is op:
             continue
         readers = [use.operation for use in op.results[0].uses if use.operation is not store]
         _use(readers, op, known)
-        if shared_bytes(func, target) <= target.max_static_smem:
+        if plan_shared_memory(func).size <= target.max_static_smem:
             store.detach()
             store.erase()
             op.detach()

@@ -19,7 +19,7 @@ from tileiras.analysis.layout_rules import operand_fragments
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of, with_layout
-from tileiras.layout.atoms import atom_named
+from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import operand_buffer
 

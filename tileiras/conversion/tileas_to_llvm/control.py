@@ -16,20 +16,17 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
-from tileiras.conversion.tileas_to_llvm.memory.heap import give_back
 from tileiras.dialects import nv_tileaa
 
 
 @dataclass
 class LoopTargets:
     """Where `continue` and `break` of an enclosing loop go: `head`, with the carried values, and `exit`. For a `for`,
-    `induction` is (index, upper, step, unsigned), from which continue makes the next index and decides between the two.
-    `heap` is how much was allocated outside."""
+    `induction` is (index, upper, step, unsigned), from which continue makes the next index and decides between the two."""
 
     head: Block
     exit: Block
     induction: tuple[SSAValue, SSAValue, SSAValue, bool] | None
-    heap: int
 
 
 def carried(values: Sequence[SSAValue]) -> list[SSAValue]:
@@ -57,13 +54,11 @@ def lower_for(low: Lowering, op: Operation) -> None:
     low.set(body.args[0], head.args[0])
     for arg, value in zip(args, head.args[1:]):
         low.set(arg, value)
-    low.loops.append(LoopTargets(head, leave, (head.args[0], upper, step, unsigned), len(low.heap)))
-    low.shared_unknown()
+    low.loops.append(LoopTargets(head, leave, (head.args[0], upper, step, unsigned)))
     low.lower_block(body)
-    del low.heap[low.loops.pop().heap:]
+    low.loops.pop()
     low.leave()
     b.at(leave)
-    low.shared_unknown()
     for result, value in zip(carried(op.results), leave.args):
         low.set(result, value)
 
@@ -82,13 +77,11 @@ def lower_loop(low: Lowering, op: Operation) -> None:
     low.enter()
     for arg, value in zip(args, head.args):
         low.set(arg, value)
-    low.loops.append(LoopTargets(head, leave, None, len(low.heap)))
-    low.shared_unknown()
+    low.loops.append(LoopTargets(head, leave, None))
     low.lower_block(body)
-    del low.heap[low.loops.pop().heap:]
+    low.loops.pop()
     low.leave()
     b.at(leave)
-    low.shared_unknown()
     for result, value in zip(results, leave.args):
         low.set(result, value)
 
@@ -100,24 +93,17 @@ def lower_if(low: Lowering, op: Operation) -> None:
     then, other = b.new_block(), b.new_block()
     join = b.new_block(_types(low, results))
     b.cond_br(low.scalar(op.operands[0]), then, other)
-    allocated = len(low.heap)
-    low.joins.append((join, allocated))
-    before = (low.reads_pending, low.writes_pending)
-    after = []
+    low.joins.append(join)
     for target, region in zip((then, other), op.regions):
         b.at(target)
-        low.reads_pending, low.writes_pending = before
         low.enter()
         if region.blocks:
             low.lower_block(region.block)
         else:
             b.br(join)
         low.leave()
-        del low.heap[allocated:]
-        after.append((low.reads_pending, low.writes_pending))
     low.joins.pop()
     b.at(join)
-    low.reads_pending, low.writes_pending = (any(x) for x in zip(*after))
     for result, value in zip(results, join.args):
         low.set(result, value)
 
@@ -128,9 +114,7 @@ def lower_yield(low: Lowering, op: Operation) -> None:
     assert parent is not None
     values = [low.vec(v) for v in carried(op.operands)]
     if parent.name == "scf.if":
-        join, allocated = low.joins[-1]
-        give_back(low, allocated)
-        low.b.br(join, values)
+        low.b.br(low.joins[-1], values)
     else:
         _next_iteration(low, values)
 
@@ -138,7 +122,6 @@ def lower_yield(low: Lowering, op: Operation) -> None:
 def _next_iteration(low: Lowering, values: list[SSAValue]) -> None:
     b = low.b
     target = low.loops[-1]
-    give_back(low, target.heap)
     if target.induction is None:
         b.br(target.head, values)
         return
@@ -159,11 +142,9 @@ def lower_continue(low: Lowering, op: Operation) -> None:
 @lowers("nv_tileas.break")
 def lower_break(low: Lowering, op: Operation) -> None:
     values = [low.vec(v) for v in carried(op.operands)]
-    give_back(low, low.loops[-1].heap)
     low.b.br(low.loops[-1].exit, values)
 
 
 @lowers("nv_tileas.return")
 def lower_return(low: Lowering, op: Operation) -> None:
-    give_back(low, 0)
     low.b.ret()

@@ -10,7 +10,6 @@ from tileiras.conversion.entry_hints import register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import Builder
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, storage_type
-from tileiras.conversion.tileas_to_llvm.shared.shared_memory import SharedPlan, plan_shared_memory
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
@@ -25,9 +24,6 @@ def run(module: ModuleOp, context: Any) -> ModuleOp:
         if op.name == "nv_tileas.global":
             out.append(_global(op))
         elif op.name == "nv_tileas.func":
-            if context.remarks is not None:
-                from tileiras.conversion.tileas_to_llvm.remarks import report
-                report(op, context.target, context.remarks)
             out += lower_function(op, context.target)
     return ModuleOp(out)
 
@@ -48,15 +44,12 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
     builder.target = target
     low = Lowering(builder, target, num_warps, name)
     globals_: list[Operation] = []
-    plan: SharedPlan = plan_shared_memory(func, target)
-    if plan.size > target.most_static_smem:
-        raise CompileError(f"entry '{name}' needs {plan.size} bytes of shared memory, {target.name} has {target.most_static_smem}",
-                           location_text(func))
-    low.offsets = plan.offsets
-    if plan.size:
+    if "shared_bytes" in func.properties:
+        size: Any = func.properties["shared_bytes"]
+        alignment: Any = func.properties["shared_alignment"]
         symbol = f"global_smem_{name}"
         globals_.append(llvm.Global.create(properties={
-            "sym_name": StringAttr(symbol), "size": IntAttr(plan.size), "alignment": IntAttr(max(SHARED_ALIGNMENT, plan.alignment)),
+            "sym_name": StringAttr(symbol), "size": size, "alignment": IntAttr(max(SHARED_ALIGNMENT, alignment.data)),
             "space": IntAttr(llvm.SHARED), "linkage": StringAttr("internal")}))
         low.shared_base = builder.address_of(symbol, llvm.SHARED)
     low.generic_pointers = any(op.name == "nv_tileas.alloca" and "global" not in op.properties for op in func.walk())

@@ -12,10 +12,12 @@ RARE: dict[str, tuple[str, ...]] = {
     "memory.atomics": ("atomic_rmw", "atomic_cas", "tiled_atomic_rmw"),
     "effects": ("assert", "gdc_wait", "gdc_launch_dependents", "fence_alias"),
     "collectives.printing": ("print",),
-    "shared.convert_layout": ("convert_layout", "alloc_tensor", "store_shared", "load_shared"),
+    "shared.buffers": ("alloc_tensor", "store_shared", "load_shared"),
+    "shared.convert_layout": ("convert_layout",),
     "collectives.reduce": ("reduce",),
     "collectives.scan": ("scan",),
     "matrix.dot": ("dot", "dot_scaled"),
+    "memory.heap": ("dealloc",),
 }
 """module -> the nv_tileas ops it lowers."""
 

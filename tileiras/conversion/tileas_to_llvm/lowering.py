@@ -13,11 +13,8 @@ Each lowering is a function registered by op name:
     @lowers("nv_tileas.make_range")
     def make_range(low: Lowering, op: Operation) -> None: ...
 
-Shared memory. Buffers (alloc_tensor) and op-local scratch get byte offsets by liveness before lowering
-(shared_memory.py); `low.shared_ptr(op)` is where this op's buffer or scratch starts. Hazards: call
-`low.before_shared_write()` before writing and `low.before_shared_read()` before reading; they emit a block barrier
-only if an access of the other kind may be pending. (Buffers that live at once don't overlap, so write after write
-needs none.) All threads execute every op: control flow is uniform over the block.
+Shared memory: passes have given every buffer its place (`allocate-buffers`) and put the barriers (`order-memory`); what a
+lowering writes or reads there is what its op says. All threads of the team execute every op: control flow is uniform.
 """
 from __future__ import annotations
 
@@ -42,6 +39,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I8, Builder
+from tileiras.conversion.tileas_to_llvm.team import Team
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes as element_bytes
@@ -84,29 +82,26 @@ def storage_type(t: Attribute) -> Attribute:
 
 class Lowering:
     """One function's lowering. `b` is the builder, `target` the SM's facts; `loops` and `joins` are the enclosing loops'
-    and ifs' targets, `heap` what is allocated (heap.py), `views` what the memref and view values stand for."""
+    and ifs' targets, `views` what the memref and view values stand for."""
 
     def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str) -> None:
         self.b = builder
         self.target = target
+        self.team = Team(num_warps)
         self.num_warps = num_warps
         self.kernel = kernel
-        self.offsets: dict[Operation, int] = {}
         self.loops: list[Any] = []
         self.joins: list[Any] = []
-        self.heap: list[SSAValue] = []
         self.views: dict[SSAValue, Any] = {}
         self.generic_pointers = False
         self.extra_globals: list[Operation] = []
-        self.reads_pending = False
-        self.writes_pending = False
         self.shared_base: SSAValue | None = None
         self._value: dict[SSAValue, SSAValue] = {}
         self._list: dict[SSAValue, list[SSAValue]] = {}
         self._scopes: list[list[tuple[dict[Any, Any], Any]]] = [[]]
         self._places: dict[tuple[tuple[int, ...], tuple[int, ...]], SSAValue] = {}
         b = builder
-        self.tid = b.nvvm("read.ptx.sreg.tid.x")[0]
+        self.tid = self.team.thread(b)
         self.lane = b.and_(self.tid, b.i32(31))
         self.warp = b.lshr(self.tid, 5) if num_warps > 1 else b.i32(0)
 
@@ -260,34 +255,22 @@ class Lowering:
                 out.append(r)
         return out
 
-    # --- shared memory and barriers -------------------------------------------------------------------------------
+    # --- the team -------------------------------------------------------------------------------------------------
 
-    def shared_ptr(self, op: Operation, extra: int = 0) -> SSAValue:
-        """Where the buffer or scratch that `op` was given starts, plus `extra` bytes; a pointer into shared memory."""
-        assert self.shared_base is not None
-        return self.b.gep(self.shared_base, self.offsets[op] + extra)
+    def shared_ptr(self, op: Operation) -> SSAValue:
+        """Where the buffer or local memory that `op` makes starts; a pointer into shared memory."""
+        offset: Any = op.properties.get("offset")
+        if self.shared_base is None or offset is None:
+            raise CompileError(f"'{op.name}' has no place in shared memory: allocate-buffers hasn't run", location_text(op))
+        return self.b.gep(self.shared_base, offset.data)
 
     def barrier(self) -> None:
-        """All threads of the block meet."""
-        if self.num_warps == 1:
-            self.b.nvvm("bar.warp.sync", [self.b.i32(-1)])
-        else:
-            self.b.nvvm("barrier.cta.sync.aligned.all", [self.b.i32(0)])
-        self.reads_pending = self.writes_pending = False
+        """All threads of the team meet."""
+        self.team.meet(self.b)
 
-    def before_shared_write(self) -> None:
-        if self.reads_pending:
-            self.barrier()
-        self.writes_pending = True
-
-    def before_shared_read(self) -> None:
-        if self.writes_pending:
-            self.barrier()
-        self.reads_pending = True
-
-    def shared_unknown(self) -> None:
-        """Control flow merges here: accesses of either kind to shared memory may be pending."""
-        self.reads_pending = self.writes_pending = bool(self.offsets)
+    def first_thread(self) -> SSAValue:
+        """Whether this is the team's first thread: the one that does what is done once."""
+        return self.b.icmp("eq", self.tid, self.b.i32(0))
 
     # --- the walk -------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@
     wgmma           products of a warpgroup from shared memory (sm_90)
     tcgen05         products, loads, stores and copies of tensor memory (sm_100 to sm_110)
     copies          ordinary accesses, ldmatrix, stmatrix, cp.async, bulk and tensor copies
+    names           the row that a dot names
     registry        all rows: by name, by target
 
 The compile path of synchronous code imports `mma_sync` (and `block_scaled` where a program has such products); the other
@@ -19,12 +20,11 @@ from tileiras.layout.atoms.mma_sync import (
     LEAST_USE,
     TYPE_NAMES,
     MmaAtom,
-    atom_named,
     choose_atom,
     dot_layouts,
     has_atom,
     split_warps,
 )
 
-__all__ = ["ATOMS", "BITS", "LEAST_USE", "TYPE_NAMES", "MmaAtom", "atom_named", "choose_atom", "dot_layouts", "has_atom",
+__all__ = ["ATOMS", "BITS", "LEAST_USE", "TYPE_NAMES", "MmaAtom", "choose_atom", "dot_layouts", "has_atom",
            "split_warps"]

@@ -126,15 +126,7 @@ def _table() -> tuple[MmaAtom, ...]:
 ATOMS: tuple[MmaAtom, ...] = _table()
 
 
-_BY_NAME = {atom.intrinsic: atom for atom in ATOMS}
-
-
-def atom_named(intrinsic: str) -> MmaAtom:
-    """The instruction of that name, block-scaled ones too. Raises KeyError."""
-    if intrinsic.startswith("mma.block.scale"):
-        from tileiras.layout.atoms.block_scaled import BY_NAME
-        return BY_NAME[intrinsic]
-    return _BY_NAME[intrinsic]
+BY_NAME = {atom.intrinsic: atom for atom in ATOMS}
 
 
 def choose_atom(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int,

@@ -2,54 +2,37 @@
 
     print "x = %5.2f", %x : tile<2x2xf32>      ->      x = [[ 1.00,  2.00], [ 3.00,  4.00]]
 
-A tile's elements go through shared memory, in row-major order, to the printing thread, which loops over them: all tiles
-of a print at once where they fit the scratch, else one after the other, as many elements at a time as fit. Values are
+A tile's elements reach the printing thread, which loops over them, in row-major order through shared memory: in a buffer
+each where all tiles of a print fit (`provide-scratch`), else one after the other, as many elements at a time as fit. Values are
 promoted as C's varargs are: floats to double, integers to the width that the conversion's length modifier names.
 Output of different blocks may interleave.
 """
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import Float64Type, IntegerType
+from xdsl.dialects.builtin import Float64Type, IntegerType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I1, I32, I64, width_of
 from tileiras.conversion.tileas_to_llvm.effects import string_pointer
 from tileiras.conversion.tileas_to_llvm.elementwise.casts import convert_float
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
-from tileiras.conversion.tileas_to_llvm.memory.share import store_if
-from tileiras.conversion.tileas_to_llvm.shared.convert_layout import SCRATCH_SHARE
-from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
+from tileiras.conversion.tileas_to_llvm.shared import accesses
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import PtrType
-from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.dialects.nv_tileas import BufferType, scratch_of
 
 CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d*)?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp]))")
 
 
 def _arguments(op: Operation) -> list[SSAValue]:
-    return [v for v in op.operands if not isinstance(v.type, MemTokenType)]
-
-
-def _slot(v: SSAValue) -> int:
-    """Bytes that a tile takes in the scratch, a multiple of 16."""
-    t: Any = v.type
-    if not hasattr(t, "encoding"):
-        return 0
-    return -(-element_bytes(t.element_type) * t.encoding.data.size // 16) * 16
-
-
-def _granted(target: Any) -> int:
-    """Scratch that one print may use: a power of two."""
-    return 1 << (target.max_static_smem // SCRATCH_SHARE).bit_length() - 1
-
-
-@scratch("nv_tileas.print")
-def print_bytes(op: Operation, target: Any) -> int:
-    """All tiles of one print side by side, or as much of one tile as is granted."""
-    return min(sum(_slot(v) for v in dict.fromkeys(_arguments(op))), _granted(target))
+    """What is printed: scalars, and tiles as buffers, or as tensors that fill the scratch in turn."""
+    args: tuple[SSAValue, ...] = op.args  # type: ignore[attr-defined]
+    return list(args[:-1] if "in_turn" in op.properties else args)
 
 
 def pieces(text: str) -> list[tuple[str, re.Match[str] | None]]:
@@ -90,24 +73,12 @@ def _say(low: Lowering, text: str, *args: SSAValue) -> None:
 
 @lowers("nv_tileas.print")
 def lower_print(low: Lowering, op: Operation) -> None:
-    arguments = _arguments(op)
-    offsets: dict[SSAValue, int] = {}
-    used = 0
-    for v in arguments:
-        if low.is_tensor(v) and v not in offsets:
-            offsets[v] = used
-            used += _slot(v)
-    together = used <= _granted(low.target)
-    if together and used:
-        low.before_shared_write()
-        for v, offset in offsets.items():
-            _stage(low, op, v, offset)
-        low.before_shared_read()
+    together = "in_turn" not in op.properties
     go_on = _first_thread(low) if together else None
-    remaining = iter(arguments)
+    remaining = iter(_arguments(op))
     for literal, conversion in pieces(op.properties["format"].data):  # type: ignore[attr-defined]
         v = next(remaining, None) if conversion is not None else None
-        tile = v is not None and low.is_tensor(v)
+        tile = v is not None and isinstance(v.type, TensorType | BufferType)
         inside = go_on or _first_thread(low)
         if conversion is None or v is None or tile:
             _say(low, literal)
@@ -115,12 +86,14 @@ def lower_print(low: Lowering, op: Operation) -> None:
             _say(low, literal + conversion.group(), _promoted(low, low.scalar(v), low.element(v), conversion))
         if tile and together:
             assert v is not None and conversion is not None
-            _print_elements(low, op, v, offsets[v], conversion, low.b.i32(0), low.layout(v).size)
+            t: Any = v.type
+            shape = t.layout.data.shape
+            _print_elements(low, low.scalar(v), t.element_type, shape, conversion, low.b.i32(0), prod(shape))
         if not together:
             _all_threads(low, inside)
             if tile:
                 assert v is not None and conversion is not None
-                _print_in_rounds(low, op, v, conversion)
+                _print_in_rounds(low, v, scratch_of(op)[0], conversion)
     if go_on is not None:
         _all_threads(low, go_on)
 
@@ -128,7 +101,7 @@ def lower_print(low: Lowering, op: Operation) -> None:
 def _first_thread(low: Lowering) -> Block:
     """Go on in the printing thread only; the block to give to `_all_threads`."""
     speak, done = low.b.new_block(), low.b.new_block()
-    low.b.cond_br(low.b.icmp("eq", low.tid, low.b.i32(0)), speak, done)
+    low.b.cond_br(low.first_thread(), speak, done)
     low.b.at(speak)
     return done
 
@@ -138,60 +111,55 @@ def _all_threads(low: Lowering, done: Block) -> None:
     low.b.at(done)
 
 
-def _print_in_rounds(low: Lowering, op: Operation, v: SSAValue, conversion: re.Match[str]) -> None:
+def _print_in_rounds(low: Lowering, v: SSAValue, scratch: SSAValue, conversion: re.Match[str]) -> None:
     """A tile larger than the scratch: its elements in order, a scratch full at a time."""
     b = low.b
     total = low.layout(v).size
-    count = min(_granted(low.target) // element_bytes(low.element(v)), total)
+    granted: Any = scratch.type
+    count = min(granted.layout.data.extent // element_bytes(low.element(v)), total)
+    base = low.scalar(scratch)
     head, out = b.new_block([I32]), b.new_block()
     b.br(head, [b.i32(0)])
     b.at(head)
     low.enter()
     first = head.args[0]
     low.barrier()
-    _stage(low, op, v, 0, (first, count))
+    _stage(low, base, v, first, count)
     low.barrier()
     done = _first_thread(low)
-    _print_elements(low, op, v, 0, conversion, first, count)
+    _print_elements(low, base, low.element(v), low.layout(v).shape, conversion, first, count)
     _all_threads(low, done)
     low.leave()
     following = b.add(first, b.i32(count))
     b.cond_br(b.icmp("ult", following, b.i32(total)), head, out, [following])
     b.at(out)
-    low.reads_pending = True
 
 
-def _stage(low: Lowering, op: Operation, v: SSAValue, offset: int, part: tuple[SSAValue, int] | None = None) -> None:
-    """Write a tile's elements to the scratch in row-major order (copies write the same value); of a `part` = (first, count)
-    those that lie in it, count being a power of two and first a multiple of it."""
+def _stage(low: Lowering, base: SSAValue, v: SSAValue, first: SSAValue, count: int) -> None:
+    """Write those of a tile's elements to the scratch, in row-major order, that are among the `count` from `first` on; count
+    is a power of two and first a multiple of it."""
     b = low.b
     layout = low.layout(v)
     size = element_bytes(low.element(v))
-    base, flat = low.shared_ptr(op, offset), low.flat_index(layout)
+    flat = low.flat_index(layout)
     for index, x in zip(layout.reg_indices, low.regs(v)):
         if x.type == I1:
             x = b.cast("zext", x, storage_type(IntegerType(8)))
         where = b.xor(flat, b.i32(index))
-        if part is None:
-            b.store(x, b.gep(base, b.mul(where, b.i32(size))), size)
-            continue
-        first, count = part
         inside = b.icmp("eq", b.and_(where, b.i32(-count)), first)
         x = b.cast("ptrtoint", x, I64) if isinstance(x.type, PtrType) else x
-        store_if(low, inside, x, b.gep(base, b.mul(b.and_(where, b.i32(count - 1)), b.i32(size))))
+        accesses.store_if(low, inside, x, b.gep(base, b.mul(b.and_(where, b.i32(count - 1)), b.i32(size))))
 
 
-def _print_elements(low: Lowering, op: Operation, v: SSAValue, offset: int, conversion: re.Match[str], first: SSAValue,
-                    count: int) -> None:
-    """A loop over the `count` elements from `first` on, which lie in the scratch: brackets open and close where an index
-    passes a row's start or end."""
+def _print_elements(low: Lowering, base: SSAValue, element: Attribute, shape: Sequence[int], conversion: re.Match[str],
+                    first: SSAValue, count: int) -> None:
+    """A loop over the `count` elements from `first` on, which lie in the buffer from `base` on: brackets open and close where
+    an index passes a row's start or end."""
     b = low.b
-    layout = low.layout(v)
-    element = low.element(v)
-    size, total = element_bytes(element), layout.size
+    size, total = element_bytes(element), prod(shape)
     spans = []
     span = total
-    for extent in layout.shape:
+    for extent in shape:
         spans.append(span)
         span //= extent
     head = b.new_block([I32])
@@ -201,7 +169,7 @@ def _print_elements(low: Lowering, op: Operation, v: SSAValue, offset: int, conv
     for span in spans:
         _when(low, b.icmp("eq", b.and_(i, b.i32(span - 1)), b.i32(0)), "[")
     t = storage_type(IntegerType(8)) if element == I1 else storage_type(element)
-    x = b.load(t, b.gep(low.shared_ptr(op, offset), b.mul(b.and_(i, b.i32(count - 1)), b.i32(size))), size)
+    x = b.load(t, b.gep(base, b.mul(b.and_(i, b.i32(count - 1)), b.i32(size))), size)
     if element == I1:
         x = b.cast("trunc", x, I1)
     _say(low, conversion.group(), _promoted(low, x, element, conversion))

@@ -17,22 +17,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.shared_memory import buffer_bytes
+from tileiras.conversion.tileas_to_llvm.builder import width_of
 from tileiras.conversion.tileas_to_llvm.collectives.body import Body
-from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, dim_of, lowers
-from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, shuffle_lanes, to_plain
-from tileiras.conversion.tileas_to_llvm.shared.convert_layout import emit_plan, plan_bytes, plan_for
-from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
-from tileiras.dialects.nv_tileas import layout_of
-from tileiras.layout.convert import Plan, ThroughShared, through_shared
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, dim_of, lowers
+from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, plain_type, shuffle_lanes, to_plain
+from tileiras.conversion.tileas_to_llvm.shared import accesses
+from tileiras.dialects.nv_tileas import scratch_of
+from tileiras.layout.convert import through_shared
 from tileiras.layout.scanning import Exchange, Steps, steps_of
-
-
-def _plan(exchange: Exchange, v: SSAValue, target: Any) -> ThroughShared:
-    bits = max(8, bits_of(v.type.element_type))  # type: ignore[attr-defined]
-    return through_shared(exchange.parts, exchange.gathered, bits, target.max_static_smem // 4)
+from tileiras.layout.shared import access
 
 
 def _reverse(op: Operation) -> bool:
@@ -66,6 +63,7 @@ class _Scan:
         self.kept = 1 << steps.kept
         self.done = 0               # the dimension's register bits behind us
         self.start = 0              # how many of them were, when `front` began
+        self.scratch_read = False   # whether the scratch was read since the threads met
 
     def count(self) -> int:
         return self.totals[0].type.get_shape()[0]  # type: ignore[attr-defined]
@@ -171,12 +169,32 @@ class _Scan:
             late = [b.select(is_late, y, x) for x, y in zip(others, self.totals)]
             self.totals = self.body(early, late)
 
+    def exchange(self, v: SSAValue, exchange: Exchange) -> SSAValue:
+        """Totals as all warps have them, through the op's scratch; the threads meet between its uses."""
+        low, b = self.low, self.low.b
+        t = v.type.element_type  # type: ignore[attr-defined]
+        scratch = scratch_of(self.op)[0]
+        base = low.scalar(scratch)
+        plain = to_plain(b, v)
+        kind = plain_type(t)
+        plan = through_shared(exchange.parts, exchange.gathered, width_of(kind), buffer_bytes(scratch.type))
+        out = None
+        for number in range(plan.num_rounds):
+            if self.scratch_read:
+                low.barrier()
+            accesses.write(low, plain, access(exchange.parts, plan.shared, plan.elem_bytes, plan.rounds), base, number)
+            low.barrier()
+            out = accesses.read(low, kind, access(exchange.gathered, plan.shared, plan.elem_bytes, plan.rounds), base,
+                                number, out)
+            self.scratch_read = True
+        assert out is not None
+        return from_plain(b, out, t)
+
     def warp_bits(self, exchange: Exchange) -> None:
         low, b = self.low, self.low.b
         self._begin_front()
         n = self.count()
-        gathered = [emit_plan(low, self.op, v, _plan(exchange, operand, low.target))
-                    for v, operand in zip(self.totals, self.op.operands)]
+        gathered = [self.exchange(v, exchange) for v in self.totals]
         count = 1 << len(exchange.warps)
         order = list(range(count)) if self.late else list(range(count))[::-1]
         mine = low.place((0,) * 5, tuple(1 << exchange.warps.index(i) if i in exchange.warps else 0
@@ -211,10 +229,7 @@ class _Scan:
 @lowers("nv_tileas.scan")
 def scan(low: Lowering, op: Operation) -> None:
     steps = steps_of(low.layout(op.operands[0]), dim_of(op))
-    values = []
-    for v in op.operands:
-        values.append(emit_plan(low, op, low.vec(v), plan_for(low.layout(v), steps.layout, low.element(v), low.target)))
-    state = _Scan(low, op, steps, values)
+    state = _Scan(low, op, steps, [low.vec(v) for v in op.operands if isinstance(v.type, TensorType)])
     for i, step in enumerate(steps.walk):
         if step == "reg":
             state.register_bit()
@@ -224,18 +239,4 @@ def scan(low: Lowering, op: Operation) -> None:
             assert isinstance(step, Exchange)
             state.warp_bits(step)
     for result, v in zip(op.results, state.finish()):
-        plan = plan_for(steps.layout, low.layout(result), low.element(result), low.target)
-        low.set(result, emit_plan(low, op, v, plan))
-
-
-@scratch("nv_tileas.scan")
-def scan_scratch(op: Operation, target: Any) -> int:
-    steps = steps_of(layout_of(op.operands[0]), dim_of(op))
-    most = 0
-    for v, r in zip(op.operands, op.results):
-        element = v.type.element_type  # type: ignore[attr-defined]
-        plans: list[Plan] = [plan_for(layout_of(v), steps.layout, element, target),
-                             plan_for(steps.layout, layout_of(r), element, target)]
-        plans += [_plan(step, v, target) for step in steps.walk if isinstance(step, Exchange)]
-        most = max(most, *(plan_bytes(p) for p in plans))
-    return most
+        low.set(result, v)

@@ -10,7 +10,7 @@ loaded ahead of the products that use them, so few registers beside the accumula
 """
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -19,12 +19,11 @@ from tileiras.conversion.tileas_to_llvm.builder import F16, F32, F64, I32, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.matrix.fma import multiply_add
 from tileiras.conversion.tileas_to_llvm.registers import gather, plain_type
-from tileiras.conversion.tileas_to_llvm.shared.convert_layout import emit_plan, plan_bytes, plan_for
-from tileiras.conversion.tileas_to_llvm.shared.shared_access import Addresses, load_group
-from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
+from tileiras.conversion.tileas_to_llvm.shared.accesses import Addresses, load_group
 from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileas import BufferType, layout_of
-from tileiras.layout.atoms import MmaAtom, atom_named, dot_layouts
+from tileiras.layout.atoms import MmaAtom, dot_layouts
+from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LANE_BITS, LinearLayout, log2
 from tileiras.layout.operands import LdMatrix, ldmatrix_plan
@@ -152,7 +151,6 @@ def _operand(low: Lowering, op: Operation, index: int, fragment: LinearLayout, p
     if isinstance(v.type, TensorType):
         return FromRegisters(low, v, per_word, word)
     assert isinstance(v.type, BufferType)
-    low.before_shared_read()
     size = max(1, bits_of(v.type.element_type) // 8)
     plan = ldmatrix_plan(fragment, v.type.layout.data, size) if low.target.has_ldmatrix else None
     if plan is not None and 1 << plan.word_bits == per_word:
@@ -213,41 +211,18 @@ def dot(low: Lowering, op: Operation) -> None:
                     if scales:
                         args += scales[0].operand(z << m_bits | i, step) + scales[1].operand(z << n_bits | j, step)
                     acc[at:at + c_words] = b.nvvm(atom.intrinsic, args)
-    _finish(low, op, c_layout, acc)
+    _finish(low, op, acc)
 
 
 def _accumulators(low: Lowering, op: Operation, c_layout: LinearLayout, word: Attribute) -> list[SSAValue]:
     """The accumulator's registers as the instruction takes them: f16 in pairs."""
     b = low.b
-    source = op.operands[2]
-    shape = low.layout(source).shape
-    plan = plan_for(low.layout(source), c_layout.reshape(shape), low.element(source), low.target)
-    v = emit_plan(low, op, low.vec(source), plan)
+    v = low.vec(op.operands[2])
     if word == vec(2, F16):
         return [b.slice(v, i, 2) for i in range(0, c_layout.num_regs, 2)]
     return b.unpack(v)
 
 
-def _finish(low: Lowering, op: Operation, c_layout: LinearLayout, acc: list[SSAValue]) -> None:
+def _finish(low: Lowering, op: Operation, acc: list[SSAValue]) -> None:
     b = low.b
-    result = op.results[0]
-    layout = low.layout(result)
-    v = b.concat(acc) if acc[0].type == vec(2, F16) else None
-    if layout.bases == c_layout.bases:
-        low.set(result, acc if v is None else v)
-        return
-    plan = plan_for(c_layout.reshape(layout.shape), layout, low.element(result), low.target)
-    low.set(result, emit_plan(low, op, b.pack(acc) if v is None else v, plan))
-
-
-@scratch("nv_tileas.dot", "nv_tileas.dot_scaled")
-def dot_scratch(op: Operation, target: Any) -> int:
-    """Only for an accumulator that isn't in the atom's layout."""
-    atom = _atom(op)
-    if atom is None:
-        return 0
-    acc, result = layout_of(op.operands[2]), layout_of(op.results[0])
-    _, (_, _, c_layout) = _layouts(op, atom)
-    element = op.results[0].type.element_type  # type: ignore[attr-defined]
-    return max(plan_bytes(plan_for(acc, c_layout.reshape(acc.shape), element, target)),
-               plan_bytes(plan_for(c_layout.reshape(result.shape), result, element, target)))
+    low.set(op.results[0], b.concat(acc) if acc[0].type == vec(2, F16) else acc)

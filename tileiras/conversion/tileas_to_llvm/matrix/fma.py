@@ -16,7 +16,7 @@ from tileiras.conversion.tileas_to_llvm.builder import F32, F64, I32, width_of
 from tileiras.conversion.tileas_to_llvm.elementwise.casts import convert_float
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, storage_type
 from tileiras.conversion.tileas_to_llvm.registers import gather
-from tileiras.conversion.tileas_to_llvm.shared import shared_access
+from tileiras.conversion.tileas_to_llvm.shared import accesses
 from tileiras.dialects.nv_tileas import BufferType
 from tileiras.errors import CompileError
 from tileiras.layout.f2 import Span, solve
@@ -39,7 +39,6 @@ def multiply_add(low: Lowering, op: Operation) -> None:
     size = max(bits_of(v.type.element_type) // 8 for v in op.operands[:2])  # type: ignore[attr-defined]
     unroll = min(k, max(1, UNROLL_BYTES // max(4, size)))
     compute = _compute_type(low, op)
-    low.before_shared_read()
     a = _Reader(low, op, 0, layout, unroll, compute)
     c = _Reader(low, op, 1, layout, unroll, compute)
     start = _to_compute(low, low.vec(acc), compute, low.element(acc))
@@ -125,7 +124,7 @@ class _Reader:
 
     def read(self, step: SSAValue) -> SSAValue:
         """The operand's registers for step number `step` of the loop, in the compute type."""
-        v = shared_access.read(self.low, self.t, self.plan, self.base, extra=(step, self.counter))
+        v = accesses.read(self.low, self.t, self.plan, self.base, extra=(step, self.counter))
         return _to_compute(self.low, v, self.compute, self.element, self.signed)
 
 

@@ -4,8 +4,8 @@ LLVM drops the ordering and the scope of every `atomicrmw`, so each row of this 
 
     atom{.sem}{.scope}.global.<op>.<type> %old, [%p], %x;      (`red` where the old value isn't wanted)
 
-predicated on the mask and, where several threads hold an element, on one of them; the others get the old value through
-shared memory. An access by a scalar pointer is made by one thread for the block.
+predicated on the mask and, where several threads hold an element, on one of them (`share-results` hands the old value to the
+others). An access by a scalar pointer is made by one thread for the block.
 """
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from tileiras.conversion.tileas_to_llvm.builder import I16, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory.access import SCOPES, address
 from tileiras.conversion.tileas_to_llvm.memory.loads_stores import ViewAddress, _both, _regs_or_repeat, _text, view_address
-from tileiras.conversion.tileas_to_llvm.memory.share import share, slot_bytes
-from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
 from tileiras.dialects.llvm import integer
 
 # rmw mode -> (PTX op, type prefix); the width is the element's
@@ -130,14 +128,8 @@ def cas(low: Lowering, p: SSAValue, compare: SSAValue, x: SSAValue, semantic: st
     return b.cast("bitcast", b.nvvm(name, args)[0], t)
 
 
-@scratch("nv_tileas.atomic_rmw", "nv_tileas.atomic_cas")
-def old_value_bytes(op: Operation, target: Any) -> int:
-    """Scratch to hand old values to the threads that didn't make the access."""
-    return slot_bytes(op.results[0])
-
-
 def _access(low: Lowering, op: Operation, one: Any) -> None:
-    """Run `one(pointer, register index, predicate)` for each element this thread is to access, and share the results."""
+    """Run `one(pointer, register index, predicate)` for each element this thread is to access."""
     b = low.b
     result = op.results[0]
     wanted = bool(list(result.uses))
@@ -145,12 +137,8 @@ def _access(low: Lowering, op: Operation, one: Any) -> None:
     masks = _regs_or_repeat(low, op.mask, len(pointers))  # type: ignore[attr-defined]
     t = storage_type(low.element(result))
     if not low.is_tensor(result):
-        first = b.icmp("eq", low.tid, b.i32(0))
-        old = one(pointers[0], 0, _both(low, first, masks[0] if masks else None))
-        if not wanted:
-            low.set(result, b.poison(t))
-            return
-        low.set(result, share(low, op, None, {0: old}, first)[0])
+        old = one(pointers[0], 0, _both(low, low.first_thread(), masks[0] if masks else None))
+        low.set(result, old if wanted else b.poison(t))
         return
     layout = low.layout(result)
     owner = low.owner_predicate(layout)
@@ -160,7 +148,6 @@ def _access(low: Lowering, op: Operation, one: Any) -> None:
     if not wanted:
         low.set(result, [b.poison(t)] * layout.num_regs)
         return
-    values = share(low, op, layout, values, owner)
     low.set(result, [values[i] for i in layout.reg_indices])
 
 

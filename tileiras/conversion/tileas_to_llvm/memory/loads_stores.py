@@ -8,7 +8,6 @@ Where several threads hold the same element, one of them stores.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
@@ -17,9 +16,7 @@ from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory import access
 from tileiras.conversion.tileas_to_llvm.memory.heap import allocate
-from tileiras.conversion.tileas_to_llvm.memory.share import share, slot_bytes
 from tileiras.conversion.tileas_to_llvm.memory.views import TiledView, as_type, index_type
-from tileiras.conversion.tileas_to_llvm.shared.shared_memory import scratch
 from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import ptr
@@ -139,12 +136,9 @@ def groups(low: Lowering, layout: LinearLayout, width: int) -> list[list[int]]:
     return [list(range(r, r + width)) for r in range(0, layout.num_regs, width) if r in owned]
 
 
-def _spread(low: Lowering, op: Operation, layout: LinearLayout, values: dict[int, SSAValue],
-            owner: SSAValue | None) -> list[SSAValue]:
-    """All registers from the owned ones (copies repeat them), which only threads where `owner` holds may have loaded."""
+def _spread(layout: LinearLayout, values: dict[int, SSAValue]) -> list[SSAValue]:
+    """All registers from the owned ones (copies repeat them)."""
     by_index = {layout.reg_indices[r]: v for r, v in values.items()}
-    if op.results[0].first_use is not None:
-        by_index = share(low, op, layout, by_index, owner)
     return [by_index[i] for i in layout.reg_indices]
 
 
@@ -187,7 +181,7 @@ def tiled_load(low: Lowering, op: Operation) -> None:
         predicate = _both(low, owner, address.predicate(group[0]))
         loaded = access.load(low, address.pointer(group[0]), width, t, predicate, other, order)
         values.update(zip(group, loaded))
-    low.set(result, _spread(low, op, layout, values, owner))
+    low.set(result, _spread(layout, values))
 
 
 @lowers("nv_tileas.tiled_store")
@@ -214,10 +208,10 @@ def load(low: Lowering, op: Operation) -> None:
     masks = _regs_or_repeat(low, mask, len(pointers))
     others = _regs_or_repeat(low, other, len(pointers))
     if not low.is_tensor(result):
-        first_thread = low.b.icmp("eq", low.tid, low.b.i32(0)) if order else None
+        first_thread = low.first_thread() if order else None
         predicate = _both(low, first_thread, masks[0] if masks else None)
         loaded = access.load(low, pointers[0], 1, t, predicate, others, order)
-        low.set(result, loaded if result.first_use is None else share(low, op, None, {0: loaded[0]}, first_thread)[0])
+        low.set(result, loaded[0])
         return
     layout = low.layout(result)
     width = access_width(op, layout)
@@ -228,13 +222,7 @@ def load(low: Lowering, op: Operation) -> None:
         loaded = access.load(low, pointers[first], width, t, _both(low, owner, masks[first] if masks else None),
                              [others[r] for r in group] if others else None, order)
         values.update(zip(group, loaded))
-    low.set(result, _spread(low, op, layout, values, owner))
-
-
-@scratch("nv_tileas.load", "nv_tileas.tiled_load")
-def load_scratch(op: Operation, target: Any) -> int:
-    """Ordered loads are made once an element and shared (see share.py); weak ones by every thread that holds it."""
-    return slot_bytes(op.results[0]) if order_of(op) else 0
+    low.set(result, _spread(layout, values))
 
 
 def _regs_or_repeat(low: Lowering, v: SSAValue | None, n: int) -> list[SSAValue] | None:
@@ -246,14 +234,12 @@ def _regs_or_repeat(low: Lowering, v: SSAValue | None, n: int) -> list[SSAValue]
 
 @lowers("nv_tileas.store")
 def store(low: Lowering, op: Operation) -> None:
-    b = low.b
     pointers = low.regs(op.ptr)  # type: ignore[attr-defined]
     values = _regs_or_repeat(low, op.source, len(pointers)) or []  # type: ignore[attr-defined]
     masks = _regs_or_repeat(low, op.mask, len(pointers))  # type: ignore[attr-defined]
     order = order_of(op)
     if not low.is_tensor(op.ptr):  # type: ignore[attr-defined]
-        first = b.icmp("eq", low.tid, b.i32(0))
-        access.store(low, pointers[0], values[:1], _both(low, first, masks[0] if masks else None), order)
+        access.store(low, pointers[0], values[:1], _both(low, low.first_thread(), masks[0] if masks else None), order)
         return
     layout = low.layout(op.ptr)  # type: ignore[attr-defined]
     owner = low.owner_predicate(layout)
@@ -271,14 +257,11 @@ def get_global(low: Lowering, op: Operation) -> None:
 
 @lowers("nv_tileas.alloca")
 def alloca(low: Lowering, op: Operation) -> None:
-    """Memory of the tile block, in shared memory; its pointer is generic (see access.address). In a loop it is new in each
-    iteration, so that no token orders it behind the one before: the threads meet. Memory that other tile blocks may reach is
-    on the heap (heap.py)."""
+    """Memory of the tile block, in shared memory; its pointer is generic (see access.address). Memory that other tile blocks
+    may reach is on the heap (heap.py)."""
     if "global" in op.properties:
         allocate(low, op)
         return
-    if op.parent_op() is not None and op.parent_op().name != "nv_tileas.func":  # type: ignore[union-attr]
-        low.barrier()
     generic = low.b.cast("addrspacecast", low.shared_ptr(op), ptr(llvm.GENERIC))
     low.set(op.results[0], low.b.cast("inttoptr", low.b.cast("ptrtoint", generic, I64), ptr(llvm.GLOBAL)))
 

@@ -88,8 +88,8 @@ def load_group(low: Lowering, where: Addresses, offset: int, t: Attribute, count
     return b.cast("bitcast", x, vec(count, t)) if count > 1 else x
 
 
-def write(low: Lowering, v: SSAValue, plan: Access, base: SSAValue, wanted: Round = 0) -> None:
-    """Store the registers of vector `v` (plain type) that belong to the round."""
+def write(low: Lowering, v: SSAValue, plan: Access, base: SSAValue, wanted: Round = 0, only: SSAValue | None = None) -> None:
+    """Store the registers of vector `v` (plain type) that belong to the round, in the threads where `only` holds."""
     b = low.b
     t = v.type.element_type  # type: ignore[attr-defined]
     size = width_of(t) // 8
@@ -98,6 +98,8 @@ def write(low: Lowering, v: SSAValue, plan: Access, base: SSAValue, wanted: Roun
         predicate = _predicate(low, plan, group_round, wanted)
         if predicate is False:
             continue
+        if only is not None:
+            predicate = only if predicate is True else b.and_(predicate, only)
         machine = _machine_type(t, plan.vec)
         x = b.extract(v, registers[0]) if plan.vec == 1 else b.cast("bitcast", gather(b, v, registers), machine)
         p = where.at(offset)
@@ -154,3 +156,8 @@ def _predicated(low: Lowering, p: SSAValue, x: SSAValue, predicate: SSAValue, lo
     element = t.element_type if isinstance(t, VectorType) else t
     out = [b.cast("bitcast", b.cast("trunc", o, integer(bits)) if bits < 16 else o, element) for o in out]
     return b.pack(out) if n > 1 else out[0]
+
+
+def store_if(low: Lowering, predicate: SSAValue, x: SSAValue, p: SSAValue) -> None:
+    """Store one element of a plain type where the predicate holds."""
+    _predicated(low, p, x, predicate)

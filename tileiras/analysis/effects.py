@@ -1,0 +1,59 @@
+"""What the ops of nv_tileas do to memory that several threads see: one table, from which `order-memory` places barriers.
+
+Buffers in shared memory are objects that the IR names; global memory and memory of allocas is ordered by tokens.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects.nv_tileas import BufferType
+
+
+@dataclass(frozen=True)
+class Effects:
+    """reads, writes: buffers. token_read, token_write: accesses that tokens order. before: the threads must have met before
+    the op, whatever they did. inside: the op has barriers of its own, behind its first writes, so that nothing done before
+    is pending behind it, and of its own accesses only the reads are."""
+
+    reads: tuple[SSAValue, ...] = ()
+    writes: tuple[SSAValue, ...] = ()
+    token_read: bool = False
+    token_write: bool = False
+    before: bool = False
+    inside: bool = False
+
+
+NONE = Effects()
+_TOKENS = {
+    "tiled_load": (True, False), "load": (True, False), "tiled_store": (False, True), "store": (False, True),
+    "atomic_rmw": (True, True), "atomic_cas": (True, True), "tiled_atomic_rmw": (True, True)}
+"""Op -> (reads, writes) what tokens order."""
+BY_TOKENS = {f"nv_tileas.{m}": Effects(token_read=r, token_write=w) for m, (r, w) in _TOKENS.items()}
+
+
+def effects_of(op: Operation) -> Effects:
+    """What the op itself does (not what ops in its regions do)."""
+    name = op.name
+    found = BY_TOKENS.get(name)
+    if found is not None:
+        return found
+    if name == "nv_tileas.store_shared":
+        return Effects(writes=(op.operands[1],))
+    if name == "nv_tileas.load_shared":
+        return Effects(reads=(op.operands[0],))
+    if name in ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.print", "nv_tileas.scan"):
+        buffers = tuple(v for v in op.operands if isinstance(v.type, BufferType))
+        if name == "nv_tileas.scan" and buffers:
+            return Effects(buffers, buffers, inside=True)
+        if "in_turn" in op.properties:
+            return Effects(buffers, buffers, inside=True)
+        return Effects(buffers)
+    if name == "nv_tileas.dealloc":
+        return Effects(before=True)
+    if name == "nv_tileas.alloca" and "global" not in op.properties:
+        # in a loop it is new in each iteration, and no token orders it behind the one before
+        parent = op.parent_op()
+        return Effects(before=parent is not None and parent.name != "nv_tileas.func")
+    return NONE

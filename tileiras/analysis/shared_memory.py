@@ -1,0 +1,114 @@
+"""Where buffers lie in the block's shared memory: what doesn't live at the same time may share its place.
+
+Ops are numbered in program order. A buffer lives from its alloc to its last use (a use inside a loop that doesn't hold
+the alloc extends to the loop's end). First fit by start: each piece gets the lowest offset at which nothing that lives
+at the same time lies.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Operation
+
+from tileiras.dialects.element import element_bytes
+
+ALIGNMENT = 128
+"""A piece starts at a multiple of this many bytes, or of its size: ldmatrix rows and 16-byte accesses stay aligned, swizzles
+whole."""
+LEAST_ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class SharedPlan:
+    """`offsets`: byte offset of each alloc_tensor's and alloca's memory. `size`: bytes in all. `alignment`: what the whole
+    must be aligned to."""
+
+    offsets: dict[Operation, int]
+    size: int
+    alignment: int = ALIGNMENT
+
+
+@dataclass
+class _Piece:
+    op: Operation
+    start: int
+    end: int
+    size: int
+    offset: int = 0
+    alignment: int = ALIGNMENT
+
+
+def buffer_bytes(t: Any) -> int:
+    """Bytes of a buffer of this type."""
+    return t.layout.data.extent * element_bytes(t.element_type)
+
+
+def plan_shared_memory(func: Operation) -> SharedPlan:
+    """Offsets for all buffers of a function."""
+    number: dict[Operation, int] = {}
+    last_inside: dict[Operation, int] = {}
+    _number(func, number, last_inside)
+    pieces: list[_Piece] = []
+    for op in number:
+        if op.name == "nv_tileas.alloc_tensor":
+            size = buffer_bytes(op.results[0].type)
+            end = max((_reach(op, use.operation, last_inside) for use in op.results[0].uses), default=number[op])
+            alignment = min(ALIGNMENT, max(LEAST_ALIGNMENT, 1 << (size - 1).bit_length()))
+            pieces.append(_Piece(op, number[op], end, size, alignment=alignment))
+        elif op.name == "nv_tileas.alloca" and "global" not in op.properties:
+            pieces.append(_alloca(op, last_inside[func]))
+    pieces.sort(key=lambda p: (p.start, -p.size))
+    alive: list[_Piece] = []
+    total = 0
+    for piece in pieces:        # by start: what has ended by now is over for all that follow
+        alive = [p for p in alive if p.end >= piece.start]
+        offset = 0
+        for low, high in sorted((p.offset, p.offset + p.size) for p in alive):
+            if offset + piece.size <= low:
+                break
+            offset = max(offset, -(-high // piece.alignment) * piece.alignment)
+        piece.offset = offset
+        alive.append(piece)
+        total = max(total, offset + piece.size)
+    return SharedPlan({p.op: p.offset for p in pieces}, total, max((p.alignment for p in pieces), default=ALIGNMENT))
+
+
+def alloca_bytes(op: Operation) -> int:
+    """Bytes of an alloca's memory in shared memory."""
+    pointee: Any = op.results[0].type
+    properties: dict[str, Any] = op.properties
+    return max(element_bytes(pointee.pointee) * properties["num_elem"].value.data, 1)
+
+
+def _alloca(op: Operation, end: int) -> _Piece:
+    """An alloca's memory is the function's: nothing knows how long its pointers are used."""
+    properties: dict[str, Any] = op.properties
+    alignment = properties["alignment"].value.data if "alignment" in properties else 1
+    return _Piece(op, 0, end, alloca_bytes(op), alignment=max(alignment, ALIGNMENT))
+
+
+def _number(func: Operation, number: dict[Operation, int], last_inside: dict[Operation, int]) -> None:
+    open_ops: list[tuple[Operation, Any]] = []
+
+    def enter(op: Operation) -> None:
+        number[op] = len(number)
+        open_ops.append((op, (inner for region in op.regions for block in region.blocks for inner in block.ops)))
+    enter(func)
+    while open_ops:
+        op, rest = open_ops[-1]
+        inner = next(rest, None)
+        if inner is None:
+            last_inside[op] = len(number) - 1
+            open_ops.pop()
+        else:
+            enter(inner)
+
+
+def _reach(alloc: Operation, user: Operation, last_inside: dict[Operation, int]) -> int:
+    """The number until which a use keeps the buffer alive: the end of the outermost op around the user in the alloc's block."""
+    while user.parent_block() is not alloc.parent_block():
+        parent = user.parent_op()
+        assert parent is not None
+        user = parent
+    return last_inside[user]

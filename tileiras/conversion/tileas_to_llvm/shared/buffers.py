@@ -1,0 +1,84 @@
+"""Buffers in shared memory: where they start, and registers into and out of them, by accesses that `layout/shared.py` plans."""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.registers import from_plain, plain_type, to_plain
+from tileiras.conversion.tileas_to_llvm.shared import accesses
+from tileiras.layout.linear import LinearLayout, dim_bits, log2
+from tileiras.layout.shape_rules import embed
+from tileiras.layout.shared import Access, SharedLayout, access
+from tileiras.layout.slices import single
+
+
+@lowers("nv_tileas.alloc_tensor")
+def alloc_tensor(low: Lowering, op: Operation) -> None:
+    low.set(op.results[0], low.shared_ptr(op))
+
+
+def _sliced(op: Operation, shape: tuple[int, ...], buffer: SharedLayout) -> tuple[SharedLayout, tuple[int, ...], int]:
+    """For a store of one slice of a tile: the buffer's offsets over the whole tile's index, the index bits that number
+    the slices, and the slice's number. `slice` = (dimension, number, count)."""
+    dim, number, count = (x.data for x in op.properties["slice"].data)  # type: ignore[attr-defined]
+    low, bits = dim_bits(shape)[dim]
+    cut = log2(count)
+    end = low + bits - cut
+    bases = (*buffer.bases[:end], *[0] * cut, *buffer.bases[end:])
+    return SharedLayout(shape, bases), tuple(1 << end + i for i in range(cut)), number
+
+
+def _layout_in(low: Lowering, v: SSAValue, buffer: SharedLayout) -> LinearLayout:
+    """The layout of a tensor, or of a scalar that all threads hold, over the buffer's index."""
+    threads = LinearLayout(buffer.shape, (), (0,) * 5, (0,) * log2(low.num_warps))
+    layout = low.layout(v) if isinstance(v.type, TensorType) else single(threads)
+    return layout if layout.shape == buffer.shape else embed(layout, buffer.shape)
+
+
+def _round(low: Lowering, op: Operation) -> tuple[tuple[int, ...], accesses.Round]:
+    """The masks that number the rounds, and which round takes part: `round`, or `round | number`."""
+    properties: dict[str, Any] = op.properties
+    if "rounds" not in properties:
+        return (), 0
+    masks = tuple(m.data for m in properties["rounds"].data)
+    fixed = properties["round"].data
+    number = op.number  # type: ignore[attr-defined]
+    return masks, fixed if number is None else low.b.or_(low.scalar(number), low.b.i32(fixed))
+
+
+def _plan(low: Lowering, op: Operation, v: SSAValue, buffer: SharedLayout) -> tuple[Access, accesses.Round]:
+    elem_bytes = max(1, bits_of(low.element(v)) // 8)
+    if "slice" in op.properties:
+        layout = low.layout(v)
+        shared, rounds, number = _sliced(op, layout.shape, buffer)
+        return access(layout, shared, elem_bytes, rounds), number
+    rounds, wanted = _round(low, op)
+    return access(_layout_in(low, v, buffer), buffer, elem_bytes, rounds), wanted
+
+
+@lowers("nv_tileas.store_shared")
+def store_shared(low: Lowering, op: Operation) -> None:
+    source, buffer = op.operands[:2]
+    is_tensor = isinstance(source.type, TensorType)
+    plan, wanted = _plan(low, op, source, buffer.type.layout.data)  # type: ignore[attr-defined]
+    only = None
+    if "owners" in op.properties:
+        only = low.owner_predicate(low.layout(source)) if is_tensor else low.first_thread()
+    v = to_plain(low.b, low.vec(source) if is_tensor else low.b.splat(low.scalar(source), 1))
+    accesses.write(low, v, plan, low.scalar(buffer), wanted, only)
+
+
+@lowers("nv_tileas.load_shared")
+def load_shared(low: Lowering, op: Operation) -> None:
+    buffer, result = op.operands[0], op.results[0]
+    t = storage_type(low.element(result))
+    plan, wanted = _plan(low, op, result, buffer.type.layout.data)  # type: ignore[attr-defined]
+    into = op.into  # type: ignore[attr-defined]
+    old = None
+    if into is not None:
+        old = to_plain(low.b, low.vec(into) if isinstance(into.type, TensorType) else low.b.splat(low.scalar(into), 1))
+    out = from_plain(low.b, accesses.read(low, plain_type(t), plan, low.scalar(buffer), wanted, old), t)
+    low.set(result, out if isinstance(result.type, TensorType) else low.b.extract(out, 0))

@@ -1,0 +1,12 @@
+"""The instructions of products by the names that dots bear."""
+from __future__ import annotations
+
+from tileiras.layout.atoms import mma_sync
+
+
+def atom_named(intrinsic: str) -> mma_sync.MmaAtom:
+    """The instruction of that name, block-scaled ones too. Raises KeyError."""
+    if intrinsic.startswith("mma.block.scale"):
+        from tileiras.layout.atoms.block_scaled import BY_NAME
+        return BY_NAME[intrinsic]
+    return mma_sync.BY_NAME[intrinsic]

@@ -1,0 +1,111 @@
+"""`materialize-convert-layout`: a conversion that registers and shuffles can't do goes through a buffer, in rounds if need be.
+
+    %y = convert_layout %x     ->      %b = alloc_tensor
+                                       store_shared %x, %b
+                                       %y = load_shared %b
+
+Conversions that stand side by side write their buffers before any of them reads, so that the threads meet once.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.dialects import nv_tileas
+from tileiras.dialects.cuda_tile.debug import source_position
+from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of
+from tileiras.layout.convert import Plan, ThroughShared, plan_conversion
+from tileiras.layout.linear import LinearLayout
+
+SCRATCH_SHARE = 3
+"""A conversion may use this part (one n-th) of the block's shared memory; larger tiles go in several rounds."""
+
+
+def plan_for(src: LinearLayout, dst: LinearLayout, element: Any, target: Any) -> Plan:
+    """The plan for elements of an nv_tileas type, within the scratch that the target grants."""
+    return plan_conversion(src, dst, 8 * element_bytes(element), target.max_static_smem // SCRATCH_SHARE)
+
+
+def run(module: Operation, context: Any) -> None:
+    """Replace what goes through shared memory, in place. Remarks tell of it."""
+    for func in module.regions[0].block.ops:
+        if func.name != "nv_tileas.func":
+            continue
+        blocks = dict.fromkeys(op.parent for op in func.walk() if isinstance(op, nv_tileas.ConvertLayout))
+        for block in blocks:
+            assert block is not None
+            _block(func, block, context)
+
+
+def _block(func: Operation, block: Block, context: Any) -> None:
+    target = context.target
+    beside: list[tuple[Operation, ThroughShared]] = []
+    for op in list(block.ops):
+        plan: Plan | None = None
+        if isinstance(op, nv_tileas.ConvertLayout):
+            source, result = op.operands[0], op.results[0]
+            plan = plan_for(layout_of(source), layout_of(result), source.type.element_type, target)  # type: ignore[attr-defined]
+        if not isinstance(plan, ThroughShared):
+            _convert(beside)
+            beside = []
+            continue
+        if context.remarks is not None:
+            _remark(func, op, plan, context.remarks)
+        together = sum(p.bytes for _, p in beside) + plan.bytes <= target.max_static_smem // SCRATCH_SHARE
+        if plan.num_rounds > 1 or not together or any(op.operands[0] is b.results[0] for b, _ in beside):
+            _convert(beside)
+            beside = []
+        beside.append((op, plan))
+        if plan.num_rounds > 1:
+            _convert(beside)
+            beside = []
+    _convert(beside)
+
+
+def _convert(group: list[tuple[Operation, ThroughShared]]) -> None:
+    """Conversions that stand side by side: all are written before the last, then all are read."""
+    if not group:
+        return
+    last = group[-1][0]
+    block = last.parent
+    assert block is not None
+    buffers: list[SSAValue] = []
+
+    def add(new: Operation, op: Operation) -> Any:
+        new.location = op.location
+        block.insert_op_before(new, last)
+        return new.results[0] if new.results else None
+    for op, plan in group:
+        element = op.operands[0].type.element_type  # type: ignore[attr-defined]
+        buffers.append(add(nv_tileas.AllocTensor.make([], [BufferType(element, SharedLayoutAttr(plan.shared))]), op))
+        if plan.num_rounds == 1:
+            add(nv_tileas.StoreShared.make([op.operands[0], buffers[-1], None]), op)
+    for (op, plan), buffer in zip(group, buffers):
+        value: SSAValue | None = None
+        if plan.num_rounds == 1:
+            value = add(nv_tileas.LoadShared.make([buffer, None, None], [op.results[0].type]), op)
+        else:
+            masks = ArrayAttr([IntAttr(m) for m in plan.rounds])
+            for number in range(plan.num_rounds):
+                which = {"rounds": masks, "round": IntAttr(number)}
+                add(nv_tileas.StoreShared.make([op.operands[0], buffer, None], [], which), op)
+                value = add(nv_tileas.LoadShared.make([buffer, None, value], [op.results[0].type], which), op)
+        assert value is not None
+        op.results[0].replace_all_uses_with(value)
+    for op, _ in group:
+        op.detach()
+        op.erase()
+
+
+def _remark(func: Operation, op: Operation, plan: ThroughShared, remarks: list[Any]) -> None:
+    from tileiras.remarks import ANALYSIS, MEMORY, Remark, tile_text
+
+    name: Any = func.properties["sym_name"]
+    t: Any = op.results[0].type
+    remarks.append(Remark(
+        ANALYSIS, MEMORY, "RemarkMemoryLayoutConversion", name.data, f"{tile_text(t)} goes through shared memory to other threads",
+        source_position(op.location), (("SharedBytes", plan.bytes), ("Rounds", plan.num_rounds)),
+        ("the ops before and after hold its elements in different threads",)))
