@@ -97,7 +97,8 @@ def test_cupys_arrays_are_numpys():
     cupy: Any = cupyarrays.module()
     a: Any = cupy.array([[1, 2], [3, 4]])
     assert issubclass(cupy.ndarray, np.ndarray)
-    assert all(isinstance(made, cupy.ndarray) for made in (a, a.T @ a, cupy.sum(a), a + 1))
+    assert all(isinstance(made, cupy.ndarray) for made in (a, a.T @ a, cupy.sum(a), a + 1, cupy.random.rand(2),
+                                                              cupy.random.default_rng(0).random(3)))
     copy = a.get()
     copy[0, 0] = 9
     assert a[0, 0] == 1 and type(copy) is np.ndarray

@@ -19,6 +19,7 @@ import json
 import random
 import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from types import FrameType
@@ -269,7 +270,8 @@ class _alarm:
     """Ends what runs in the main thread after some seconds, by OverBudget."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds if hasattr(signal, "setitimer") else 0
+        possible = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+        self.seconds = seconds if possible else 0
 
     def __enter__(self) -> None:
         if self.seconds:

@@ -61,13 +61,13 @@ class _Cupy(types.ModuleType):
 
 
 class _Within:
-    """A part of NumPy, such as `random`, whose arrays are `ndarray`."""
+    """A part of NumPy, such as `random` or a generator, whose arrays are `ndarray`."""
 
-    def __init__(self, module: types.ModuleType) -> None:
-        self._module = module
+    def __init__(self, part: Any) -> None:
+        self._part = part
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._module, name)
+        found = getattr(self._part, name)
         return _giving(found) if callable(found) and not isinstance(found, type) else found
 
 
@@ -84,7 +84,9 @@ def wrapped(value: Any) -> Any:
         return value.view(ndarray)
     if isinstance(value, np.generic):
         return np.asarray(value).view(ndarray)
-    if isinstance(value, tuple) and type(value) is tuple:
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        return _Within(value)
+    if type(value) is tuple:
         return tuple(wrapped(v) for v in value)
     return value
 
