@@ -139,20 +139,27 @@ def test_a_product_with_a_wider_result():
     assert torch.mm(a, a, out_dtype=torch.float32).tolist() == [[360000.0] * 4] * 4
 
 
-def test_products_sum_in_f32():
-    """2048 + 1 + ... + 1: a sum in f16 stays at 2048, f32 holds it and rounds once."""
+def test_products_are_rounded_once():
+    """2048 + 1 + ... + 1: a sum in f16 stays at 2048."""
     a = torch.ones(1, 17, dtype=torch.float16, device="cuda")
     b = torch.tensor([2048.0] + [1.0] * 16, dtype=torch.float16, device="cuda")[:, None]
     for product in (a @ b, torch.matmul(a, b), torch.mm(a, b), torch.nn.functional.linear(a, b.T), a[None].bmm(b[None])[0]):
         assert product.dtype == torch.float16 and product.is_cuda and product.item() == 2064.0
 
 
-def test_gradients_of_norms_sum_in_f32():
+def test_gradients_of_norms_are_rounded_once():
     """The bias' gradient is a sum of 512 ones: in bf16 it would stick at 256."""
     x, bias = torch.randn(512, 8, device="cuda").bfloat16(), torch.zeros(8, device="cuda").bfloat16().requires_grad_()
     weight = torch.ones(8, device="cuda").bfloat16()
     torch.nn.functional.layer_norm(x, (8,), weight, bias).backward(torch.ones_like(x))
     assert bias.grad.tolist() == [512.0] * 8 and bias.grad.dtype == torch.bfloat16
+
+
+def test_products_are_exact_where_terms_cancel():
+    """2^-12 beside 9e8 and back: f32 would lose it; what 2^-24 adds is rounded away at the end."""
+    a = torch.tensor([[1.0, 30000.0, -30000.0, 2.0 ** -14]], dtype=torch.float16, device="cuda")
+    b = torch.tensor([[2.0 ** -12], [30000.0], [30000.0], [2.0 ** -10]], dtype=torch.float16, device="cuda")
+    assert (a @ b).item() == 2.0 ** -12
 
 
 def test_attention_by_a_kernel_that_only_cuda_has():

@@ -126,14 +126,14 @@ def _mode_class(torch: Any) -> type:
                Tensor.bmm, Tensor.addmm, Tensor.baddbmm, functional.linear, functional.layer_norm, functional.group_norm}
 
     def summed(func: Any, args: tuple, kwargs: dict) -> Any:
-        """A product of matrices or a norm as CUDA computes it, its gradients too: sums of f16 and bf16 in f32, rounded once;
-        a product also to a wider result."""
+        """A product of matrices or a norm of f16 and bf16, its gradients too: summed in f64 and rounded once, which is nearer
+        to what tensor cores give than the CPU's sums are; a product also to a wider result, which only CUDA's have."""
         given = [a for a in args if isinstance(a, Tensor)]
         wider = kwargs.pop("out_dtype", None)
         if wider is None and (not given or any(a.dtype not in narrow for a in given) or "out" in kwargs):
             return func(*args, **kwargs)
         kind = wider or given[0].dtype
-        carrier = torch.float32 if kind in narrow else kind
+        carrier = torch.float64 if kind.is_floating_point else kind
         kwargs = {k: v.to(carrier) if isinstance(v, Tensor) else v for k, v in kwargs.items()}
         return func(*(a.to(carrier) if isinstance(a, Tensor) else a for a in args), **kwargs).to(kind)
 
