@@ -16,6 +16,7 @@ import numpy as np
 from tests.kernels import runner
 from tests.kernels.runner import suite
 from tileiras.sim import simulate
+from tileiras.sim.run import share
 
 ELEMENTS = 1 << 22
 GOAL = 50e6                 # thread-instructions a second, of a large elementwise kernel
@@ -45,14 +46,15 @@ def matmul(size: int) -> suite.Case:
                                inputs=module.normals(a_0=(size, size), b_1=(size, size)))
 
 
-def timed(case: suite.Case, gpu_name: str = "sm_90", **options):
-    """Compile a case, simulate it, and judge it: (report, seconds)."""
+def timed(case: suite.Case, gpu_name: str = "sm_90", clock=time.process_time, **options):
+    """Compile a case, simulate it, and judge it: (report, seconds by `clock`). In one process unless `options` say more."""
+    options.setdefault("processes", 1)
     import tileiras
     code = tileiras.compile(runner.export_case(case), gpu_name=gpu_name)
     launch = runner.Launch(*suite.launch_arguments(case, 0))
-    start = time.process_time()
+    start = clock()
     report = simulate(code.ptx, kernel=case.name, grid=case.grid, args=launch.flat, **options)
-    seconds = time.process_time() - start
+    seconds = clock() - start
     verdict = runner.judge(case, launch)
     if report.findings or not verdict.ok:
         raise SystemExit(f"{case.name}: {report.findings or verdict}")
@@ -69,6 +71,10 @@ def main() -> int:
         good &= rate >= GOAL
         print(f"  {name}, {ELEMENTS} elements: {report.instructions / 1e6:.0f} M thread-instructions in {seconds:.2f} s, "
               f"{rate / 1e6:.0f} M/s")
+        cores = share.processes()
+        if cores > 1:
+            one, all_ = (timed(large(name, ELEMENTS), clock=time.perf_counter, processes=n)[1] for n in (1, cores))
+            print(f"    in {cores} processes {one / all_:.2f} times as fast")
     report, seconds = timed(matmul(512))
     good &= seconds < SECONDS
     print(f"  f16 matmul 512x512x512, tiles 128x128x64: {seconds:.1f} s")

@@ -20,6 +20,7 @@ from tileiras.sim.core.state import Batch
 from tileiras.sim.core.statistics import Estimate, Statistics, estimate, machine_for, tensor_flops, total
 from tileiras.sim.errors import LaunchError, SimulationError
 from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.run import share
 from tileiras.sim.run.engine import Engine
 from tileiras.sim.run.observe import Observer
 from tileiras.sim.run.program import Program, build
@@ -117,7 +118,8 @@ class Launch:
         self.statistics = Statistics()
         self.observer: Observer | None = None                   # who watches the run
         self.chosen: list[int] | None = None                    # first CTAs of the clusters to run, last first; None: all
-        self.next = 0                                           # the first CTA that hasn't started
+        self.next, self.end = 0, self.ctas                      # the first CTA that hasn't started, and the end of those to run
+        self.granule = 0                                        # bytes of the program's smallest access to global memory
         self.world = None                                       # globalshadow.GlobalWatch
         self.tensor_maps = None                                 # tma.Maps, made on first use
         self.variable_addresses: dict[str, int] = {}
@@ -256,7 +258,7 @@ class Launch:
     @property
     def waiting(self) -> bool:
         """Whether there are CTAs to start."""
-        return bool(self.chosen) if self.chosen is not None else self.next < self.ctas
+        return bool(self.chosen) if self.chosen is not None else self.next < self.end
 
     def start(self, size: int) -> tuple[int, int]:
         """The next CTAs to run together, `size` at most: the first one and how many."""
@@ -265,8 +267,12 @@ class Launch:
             self.next = first + self.cluster_size
             return first, self.cluster_size
         first = self.next
-        self.next += min(size, self.ctas - first)
+        self.next += min(size, self.end - first)
         return first, self.next - first
+
+    def abandon(self) -> None:
+        """Nothing of what the kernel did is to be kept."""
+        self._spans.clear()
 
     def write_back(self) -> str | None:
         """Copy the arrays' memory back to the arrays. Returns the name of a read-only one that the kernel changed."""
@@ -402,7 +408,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
              cluster=None, dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
              undefined: str = "propagate", races: bool = True, seed: int = 0,
              strict: bool = False, progress: Progress | None = None, names: Sequence[str] | None = None,
-             observer: Observer | None = None, only: Sequence[int] | None = None) -> Report:
+             observer: Observer | None = None, only: Sequence[int] | None = None, processes: int | None = None) -> Report:
     """Run a PTX kernel on NumPy arrays.
 
     `args`: the launch parameters in order; an array stands for a pointer to its memory (written in place), NumPy and
@@ -419,6 +425,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     `progress`: is kept up to date, for others to read. `names`: what messages call the launch parameters.
     `observer`: is told of every block and instruction (see `observe`). `only`: the CTAs to run, by number in the grid (x
     fastest), with the others of their clusters; the rest of the grid doesn't happen, and arrays keep what they hold.
+    `processes`: how many may run a large grid of independent blocks together (default: one an idle core, none from a thread);
+    results, findings and counts don't depend on it.
     Raises a SimulationError for every fault. Returns a Report."""
     if undefined not in ("raise", "propagate"):
         raise LaunchError(f"undefined is {undefined!r}; it may be raise or propagate")
@@ -450,8 +458,19 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
         launch.seed, launch.strict = seed, strict
         launch.progress = progress or Progress()
         launch.progress.total, launch.progress.budget = launch.ctas, budget
+        launch.granule = program.global_granule
+        again = False
         try:
-            _run_all(program, launch, hits, budget, batch_threads)
+            size = batch_size(program, launch, batch_threads)
+            helpers = share.processes() if processes is None else processes
+            batches = [*range(0, launch.ctas, size), launch.ctas]
+            if helpers > 1 and len(batches) > share.LEAST and observer is None and only is None and races and program.apart:
+                _share(program, launch, hits, budget, size, batches, helpers)
+            else:
+                _run_all(program, launch, hits, budget, size)
+        except share.Dependent:
+            launch.abandon()
+            again = True
         except SimulationError as error:
             error.findings = list(launch.findings.values())
             error.output = launch.printed()
@@ -471,6 +490,10 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
                     for kind in block_.kinds:
                         report.kinds[kind] = report.kinds.get(kind, 0) + n
             report.estimate = estimate(machine_for(module.target), report.kinds, report.bytes, report.flops, launch.ctas)
+    if again:
+        return simulate(ptx_text, kernel, grid, args, block, cluster=cluster, dynamic_shared=dynamic_shared,
+                        max_instructions=max_instructions, batch_threads=batch_threads, undefined=undefined, races=races,
+                        seed=seed, strict=strict, progress=progress, names=names, processes=1)
     if refused:
         error = LaunchError(f"{refused} is a read-only array, and the kernel changes it")
         error.locate(kernel=entry.name)
@@ -486,8 +509,25 @@ def batch_size(program: Program, launch: Launch, batch_threads: int) -> int:
     return max(1, count // launch.cluster_size) * launch.cluster_size
 
 
-def _run_all(program: Program, launch: Launch, hits: list[int], budget: list[int], batch_threads: int) -> None:
-    size = batch_size(program, launch, batch_threads)
+def _share(program: Program, launch: Launch, hits: list[int], budget: list[int], size: int, batches: list[int],
+           helpers: int) -> None:
+    """`_run_all` in several processes. Raises share.Dependent."""
+    def go() -> share.Told:
+        before = budget[0]
+        _run_all(program, launch, hits, budget, size)
+        return share.Told(hits, before - budget[0], launch.statistics, launch.output)
+
+    for told in share.run(launch, batches, min(helpers, len(batches) - 1), go):
+        hits[:] = [a + b for a, b in zip(hits, told.hits)]
+        budget[0] -= told.issued
+        launch.output.update(told.output)
+        share.join(launch.statistics, told.statistics)
+    launch.progress.blocks = launch.ctas
+    if budget[0] < 0:
+        raise share.Dependent
+
+
+def _run_all(program: Program, launch: Launch, hits: list[int], budget: list[int], size: int) -> None:
     if program.cancels:                      # leave clusters to cancel
         size = max(min(size, launch.ctas // 4) // launch.cluster_size, 1) * launch.cluster_size
     running: deque = deque()

@@ -16,6 +16,7 @@ from tileiras.sim.memory.warp import member_mask
 from tileiras.sim.ptx import parser as ptx
 from tileiras.sim.ptx import targets
 from tileiras.sim.ptx.types import B128
+from tileiras.sim.run import share
 from tileiras.sim.run.instructions import decoder_of
 
 _CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier"}
@@ -53,6 +54,7 @@ class Program:
     cas: bool = False       # whether it compares and swaps in global memory
     cancels: bool = False   # whether it cancels clusters
     engines: int = 0        # slots for asynchronous operations in `order`
+    apart: bool = False     # whether blocks of different clusters have no way to meet
 
 
 def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
@@ -74,7 +76,8 @@ def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
     return Program(entry, blocks, decoder.storage, decoder.names, wide, decoder.shared_size, decoder.local_size, module,
                    decoder.granule if decoder.shared_size > mem.SHARED_START else 0, decoder.global_granule,
                    decoder.cas, decoder.cancels,
-                   ENGINES if any(item.ins is not None and asynchronous(item.ins) for item in items) else 0)
+                   ENGINES if any(item.ins is not None and asynchronous(item.ins) for item in items) else 0,
+                   share.apart([item.ins for item in items if item.ins is not None]))
 
 
 ENGINES = 32        # slots for asynchronous operations of a cluster
