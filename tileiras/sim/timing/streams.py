@@ -12,8 +12,9 @@ from functools import lru_cache
 
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.run.launch import simulate
-from tileiras.sim.timing import path, payloads, sass
+from tileiras.sim.timing import anchors, path, payloads, sass
 from tileiras.sim.timing.cubin import Cubin
+from tileiras.sim.timing.errors import NotTimed
 from tileiras.sim.timing.join import Join, join, rounds
 from tileiras.sim.timing.record import SKIPPED, CtaRecord, Recorder
 from tileiras.sim.timing.stream import (
@@ -64,6 +65,7 @@ def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: 
     Raises NoDisassembler, NotTimed, and a SimulationError where the kernel faults."""
     code = code_of(cubin, kernel)
     file = Cubin(cubin)
+    _check_pair(ptx, file)
     x, y, z = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
     whole = x * y * z
     counts = sampled((x, y, z)) if ctas is None else dict.fromkeys(ctas, whole / max(len(ctas), 1))
@@ -88,6 +90,16 @@ def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: 
     reason = builder.failed()
     return KernelStreams(kernel, code.sm, (x, y, z), launch.cluster, () if reason else tuple(made[c] for c in sorted(made)),
                          builder.joined(), not reason, reason, tuple(builder.notes))
+
+
+def _check_pair(ptx: str, cubin: Cubin) -> None:
+    """Raise NotTimed where the cubin embeds other PTX than the one given (ptxas takes comments and spaces out)."""
+    if not cubin.ptx:
+        return
+    for number, (given, made) in enumerate(zip(ptx.split("\n"), cubin.ptx.split("\n")), 1):
+        one, two = anchors.operation(given), anchors.operation(made)
+        if one and two and one != two:
+            raise NotTimed(f"the cubin was made of other PTX: line {number} has {two} there, {one} here")
 
 
 def _run(ptx: str, kernel: str, grid: tuple[int, int, int], args: Sequence, wanted: list[int], cluster,
