@@ -18,6 +18,7 @@ from tileiras.sim.timing.trace import PtxCode
 
 _BRANCHES = ("bra", "ret", "exit")
 _END = -1
+_ONWARD = 3                     # blocks looked at behind an edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +283,25 @@ def _sense(block: SassBlock, taken: set[int], falls: set[int], code: Code, owner
                 elif places and places <= no:
                     score -= sign * count
     if not score:
-        score = _by_loops(block, by_line[line], machine, ptx, depths)
+        score = _by_targets(block, code, by_line[line], ptx) or _by_loops(block, by_line[line], machine, ptx, depths)
     return Sense(line, score > 0, abs(score)) if score else None
+
+
+def _by_targets(block: SassBlock, code: Code, branches: list[int], ptx: PtxCode) -> int:
+    """Where nothing lies behind the edges alone: what stands right at their ends."""
+    score = 0
+    for p in branches:
+        b = ptx.blocks[p]
+        ends = [set(ptx.blocks[t].lines) if 0 <= t < len(ptx.blocks) else set() for t in (b.taken, b.falls)]
+        for target, sign in ((block.taken, 1), (block.falls, -1)):
+            for _ in range(_ONWARD):
+                if target < 0:
+                    break
+                found = sum((i.ptx_line in ends[0]) - (i.ptx_line in ends[1]) for i in code.blocks[target].instructions)
+                score += sign * found
+                onward = code.blocks[target].successors
+                target = -1 if found or len(onward) != 1 else onward[0]
+    return score
 
 
 def _by_loops(block: SassBlock, branches: list[int], machine: Depths, ptx: PtxCode, depths: Depths) -> int:

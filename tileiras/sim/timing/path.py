@@ -18,7 +18,7 @@ from tileiras.sim.timing.sass import SassBlock
 
 MAX_STATES = 60_000
 WRONG_WAY, CALLED, OPEN, INSTRUCTION = 3.0, 0.5, 0.004, 1e-6
-STEP = 0.5                      # costs within a step count as equal: progress decides
+STEPS = (0.5, 2.0, 8.0)         # costs within a step count as equal: progress decides; wider where a search doesn't end
 NEAR = 64                       # anchors ahead in which an optional one is looked for
 FORGET = 400                    # anchors behind the trace's place after which an open one is given up
 
@@ -96,7 +96,12 @@ class Sequence:
 
 def find(join: Join, blocks: tuple[int, ...], max_states: int = MAX_STATES) -> Path | None:
     """The machine code's way for a trace; None where none was found within the states allowed."""
-    return _Search(join, Sequence(join, blocks)).run(max_states)
+    search = _Search(join, Sequence(join, blocks))
+    for step in STEPS:
+        found = search.run(max_states // len(STEPS), step)
+        if found is not None:
+            return found
+    return None
 
 
 class _Search:
@@ -105,7 +110,8 @@ class _Search:
         self.blocks: list[SassBlock] = join.code.blocks
         self.sizes = [len(b.instructions) for b in self.blocks]
 
-    def run(self, max_states: int) -> Path | None:
+    def run(self, max_states: int, step: float) -> Path | None:
+        """Search with costs counted in steps."""
         count = states = 0
         weights = self.sequence.weights
         start = Node(0, 0, frozenset(), 0.0, (), None, [], False)
@@ -126,7 +132,7 @@ class _Search:
                 count += 1
                 open_ = sum(1 for k in follower.open if weights[k])
                 total = follower.cost + OPEN * open_
-                heapq.heappush(heap, (total // STEP, -follower.at + 0.01 * open_ + total, count, follower))
+                heapq.heappush(heap, (total // step, -follower.at + 0.01 * open_ + total, count, follower))
         return None
 
     def extend(self, node: Node) -> list[Node]:
