@@ -151,6 +151,21 @@ def test_findings_may_be_kept(tmp_path):
     assert test["outcome"] == "passed" and test["findings"][0]["kind"] == "data race"
 
 
+def test_the_report_is_there_before_the_end(tmp_path, monkeypatch):
+    class Options:
+        tile_report, tile_sample, tile_seed, tile_mutate = str(tmp_path / "r.json"), None, 0, False
+
+    class Config:
+        option = Options
+    made = plugin.Plugin(Config())                              # pyright: ignore[reportArgumentType]
+    made.tests["a"] = {"outcome": "passed"}
+    made.pytest_runtest_logfinish()
+    assert not (tmp_path / "r.json").exists()
+    monkeypatch.setattr(plugin, "WRITE_SECONDS", -1.0)
+    made.pytest_runtest_logfinish()
+    assert json.loads((tmp_path / "r.json").read_text())["counts"] == {"passed": 1}
+
+
 @pytest.mark.slow
 def test_reports_of_several_workers_come_together(tmp_path):
     source = HEAD + """

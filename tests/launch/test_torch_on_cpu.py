@@ -147,6 +147,21 @@ def test_products_are_rounded_once():
         assert product.dtype == torch.float16 and product.is_cuda and product.item() == 2064.0
 
 
+def test_products_of_f32_are_tf32s_where_the_program_allows_it():
+    """1 + 2^-11 lies between two tf32 numbers and goes to the even one, 1; 1 + 3 * 2^-11 to 1 + 2^-9."""
+    a = torch.tensor([[1 + 2.0 ** -11, 1 + 3 * 2.0 ** -11]], device="cuda", requires_grad=True)
+    one = torch.eye(2, device="cuda")
+    assert torch.equal(a @ one, a)
+    torch.set_float32_matmul_precision("high")
+    try:
+        out = a @ one
+        out.sum().backward()
+        assert out.tolist() == [[1.0, 1 + 2.0 ** -9]] and a.grad.tolist() == [[1.0, 1.0]]
+        assert torch.equal(a.detach().cpu() @ one.cpu(), a.detach().cpu())
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 def test_gradients_of_norms_are_rounded_once():
     """The bias' gradient is a sum of 512 ones: in bf16 it would stick at 256."""
     x, bias = torch.randn(512, 8, device="cuda").bfloat16(), torch.zeros(8, device="cuda").bfloat16().requires_grad_()

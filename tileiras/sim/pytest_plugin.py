@@ -20,6 +20,7 @@ import random
 import signal
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from types import FrameType
@@ -46,6 +47,7 @@ OUTCOMES = {
 DEFAULT_SECONDS = 60.0
 DEFAULT_INSTRUCTIONS = 20_000_000
 AGAIN_SECONDS = 5.0               # a test that swallows the alarm hears it again
+WRITE_SECONDS = 30.0              # from one report to the next while the suite runs
 LINES_SHOWN = 12
 
 
@@ -127,6 +129,7 @@ class Plugin:
         self.options: Any = config.option
         self.tests: dict[str, dict[str, Any]] = {}
         self.left_out = 0
+        self.written = time.monotonic()
         self.worker = hasattr(config, "workerinput")
 
     @pytest.hookimpl(trylast=True)
@@ -219,7 +222,17 @@ class Plugin:
         if len(places) > LINES_SHOWN:
             write(f"        and {len(places) - LINES_SHOWN} more places")
 
+    def pytest_runtest_logfinish(self) -> None:
+        """Keep the report up to date: a suite that takes hours may be ended from outside."""
+        if time.monotonic() - self.written > WRITE_SECONDS:
+            self.write()
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self.write()
+
+    def write(self) -> None:
+        """Write the report as far as it is."""
+        self.written = time.monotonic()
         path = self.options.tile_report
         if self.worker or not path:
             return

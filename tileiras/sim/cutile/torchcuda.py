@@ -30,6 +30,8 @@ L2_BYTES = 50 << 20
 RESERVED_SHARED = 1 << 10         # of an SM's shared memory, which CUDA takes for each block
 STATIC_SHARED = 48 << 10          # what a block has without asking for more
 MIN_ELAPSED_MS = 1e-3             # programs divide by a time
+TF32_DROPPED = 13                 # bits of an f32's fraction that tf32 hasn't
+TF32_HALF = 1 << (TF32_DROPPED - 1)
 FIRST_PRUNE = 4096                # noted storages before those that are gone are looked for
 
 _mode: Any = None
@@ -122,14 +124,17 @@ def _mode_class(torch: Any) -> type:
     move, to_cuda, to_cpu = Tensor.to, Tensor.cuda, Tensor.cpu
     narrow = (torch.float16, torch.bfloat16)
     functional = torch.nn.functional
+    norms = (functional.layer_norm, functional.group_norm)
     summing = {torch.mm, torch.bmm, torch.addmm, torch.baddbmm, torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.mm,
-               Tensor.bmm, Tensor.addmm, Tensor.baddbmm, functional.linear, functional.layer_norm, functional.group_norm}
+               Tensor.bmm, Tensor.addmm, Tensor.baddbmm, functional.linear, *norms}
 
     def summed(func: Any, args: tuple, kwargs: dict) -> Any:
         """A product of matrices or a norm of f16 and bf16, its gradients too: summed in f64 and rounded once, which is nearer
         to what tensor cores give than the CPU's sums are; a product also to a wider result, which only CUDA's have."""
         given = [a for a in args if isinstance(a, Tensor)]
         wider = kwargs.pop("out_dtype", None)
+        if "out" not in kwargs and func not in norms and given and all(a.dtype == torch.float32 for a in given) and _tf32(torch):
+            return func(*(_rounded_to_tf32(a) if isinstance(a, Tensor) else a for a in args), **kwargs)
         if wider is None and (not given or any(a.dtype not in narrow for a in given) or "out" in kwargs):
             return func(*args, **kwargs)
         kind = wider or given[0].dtype
@@ -170,7 +175,10 @@ def _mode_class(torch: Any) -> type:
             args = tuple(torch.device("cpu") if isinstance(a, torch.device) and a.type == "cuda" else a for a in args)
             kwargs.pop("pin_memory", None)
             inputs = list(self.notes.tensors((args, kwargs)))
-            out = summed(func, args, kwargs) if func in summing else func(*args, **kwargs)
+            if func in summing and (wanted or any(self.notes.has(t) for t in inputs)):
+                out = summed(func, args, kwargs)
+            else:
+                out = func(*args, **kwargs)
             return self.noted(out, inputs, wanted)
 
         def device_of(self, func: Any, kwargs: dict) -> bool | None:
@@ -220,6 +228,21 @@ def _mode_class(torch: Any) -> type:
             return out
 
     return CudaOnCpu
+
+
+def _tf32(torch: Any) -> bool:
+    """Whether the program lets CUDA multiply f32 as tf32."""
+    matmul = torch.backends.cuda.matmul
+    return getattr(matmul, "fp32_precision", None) == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32
+
+
+def _rounded_to_tf32(tensor: Any) -> Any:
+    """f32 with 10 bits of fraction, ties to even; gradients pass as if it were the same."""
+    torch = sys.modules["torch"]
+    bits = tensor.detach().contiguous().view(torch.int32)
+    rounded = ((bits + (TF32_HALF - 1) + ((bits >> TF32_DROPPED) & 1)) & -(1 << TF32_DROPPED)).view(torch.float32)
+    rounded = torch.where(torch.isfinite(tensor.detach()), rounded, tensor.detach())
+    return tensor + (rounded - tensor).detach() if tensor.requires_grad else rounded
 
 
 def _starting_in(mode: Any, start: Callable[[Any], None]) -> Callable[[Any], None]:
