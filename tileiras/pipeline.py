@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -69,16 +69,20 @@ PIPELINE: tuple[Pass, ...] = (
     _conversion("convert-tileas-to-llvm", "llvm"),
 )
 
+def selected(opt_level: int, start_at: str, stop_at: str) -> Iterator[Pass]:
+    """The passes that an optimization level runs between two levels of IR."""
+    for entry in PIPELINE:
+        if entry.min_opt <= opt_level and LEVELS.index(start_at) <= LEVELS.index(entry.takes) and \
+                LEVELS.index(entry.level) <= LEVELS.index(stop_at):
+            yield entry
+
+
 def run(module: Any, context: Any, stop_at: str | None = None, after: Callable[[str, Any], None] | None = None,
         start_at: str = LEVELS[0]) -> Any:
     """Run the pipeline and return the IR. `context`: the `CompileOptions`, which every pass is handed; `start_at`: the level
     of `module`; `stop_at`: the last level wanted. `after(name, ir)` is called after each pass."""
     ir = module
-    for entry in PIPELINE:
-        if entry.min_opt > context.opt_level or LEVELS.index(entry.takes) < LEVELS.index(start_at):
-            continue
-        if stop_at is not None and LEVELS.index(entry.level) > LEVELS.index(stop_at):
-            break
+    for entry in selected(context.opt_level, start_at, stop_at or LEVELS[-1]):
         start = time.perf_counter()
         ir = entry.apply(ir, context)
         context.record(entry.name, time.perf_counter() - start)

@@ -345,6 +345,9 @@ PLACED: list[Row] = [
     ("nv_tileas.load_shared", "%buffer", "", "tensor<16x16xf32>", "the buffer must be 16x16 of 'f32'"),
     ("nv_tileas.load_shared", "%n", "", "tensor<8x16xf32>", "operand #0 ('buffer') must be a buffer"),
     ("nv_tileas.barrier", "%n", "", "", "op expected 0 operands, but found 1"),
+    ("nv_tileas.tiled_load", "%v, %n, %n", f"{segments(1, 2, 0)}, {WEAK}, contiguous = {ints(7)[1:-1]}",
+     f"tensor<16x16xf32>, {TOKEN}", "contiguous 7 must be one of 2 dimensions"),
+    ("nv_tileas.store", "%p8, %f8", f"{STORE}, runs = {ints(1, 1)}", TOKEN, "attribute 'runs' must have 1 positive numbers"),
     ("nv_tileas.dot", "%half, %half, %f", "", "tensor<16x16xf32>", "8x8 times 8x8 does not make 16x16"),
     ("nv_tileas.dot", "%h, %h, %f", f"k_slices = {ints(0)[1:-1]}", "tensor<16x16xf32>", "attribute 'k_slices' must be"),
     ("nv_tileas.splat", "%n", "", "tensor<8xi32, #nv_tileas.layout<shape = [16], reg = [], lane = [[1], [2], [4], [8], [0]], "

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tileiras.driver import main as driver
-from tileiras.errors import CompileError
+from tileiras.errors import CompileError, ConfigError
 
 EM_CUDA = 190
 
@@ -71,6 +71,11 @@ def test_timing_names_every_phase(capsys: pytest.CaptureFixture[str]) -> None:
 def test_printing_after_a_pass(capsys: pytest.CaptureFixture[str]) -> None:
     assert driver.main(["ok.bc", "--gpu-name", "sm_90", "--print-ir-after=read-bytecode", "-o", "o"]) == 0
     assert capsys.readouterr().err.startswith("// *** IR dump after read-bytecode ***\ncuda_tile.module")
+
+
+def test_a_pass_to_print_after_must_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert driver.main(["ok.bc", "--gpu-name", "sm_90", "--print-ir-after=cse,bogus", "-o", "o"]) == ConfigError.exit_code
+    assert "error: unknown pass 'bogus'; known: read-bytecode, convert-cudatile-to-tileaa, " in capsys.readouterr().err
 
 
 def test_output_replaces_a_file_and_keeps_a_device() -> None:

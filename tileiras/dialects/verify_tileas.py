@@ -112,8 +112,25 @@ def _print(op: Any) -> None:
         raise InvalidOp(op, "tiles printed in turn need a buffer as the last argument")
 
 
+def _access(mnemonic: str) -> Rule:
+    """What is known of an access goes with the dimensions of its tile."""
+    def check(op: Any) -> None:
+        TILE_RULES[mnemonic](op)
+        rank = len(shape(op.ptr)) if ACCESSES[mnemonic] == "ptr" else len(op.view.type.tile_shape.data)
+        if op.runs is not None and (len(op.runs.data) != rank or any(n < 1 for n in int_values(op.runs))):
+            raise InvalidOp(op, f"attribute 'runs' must have {rank} positive numbers, but is {list(int_values(op.runs))}")
+        if op.contiguous is not None and op.contiguous.data >= rank:
+            raise InvalidOp(op, f"contiguous {op.contiguous.data} must be one of {rank} dimensions")
+    return check
+
+
+ACCESSES: dict[str, str] = {"load": "ptr", "store": "ptr", "atomic_rmw": "ptr", "atomic_cas": "ptr", "tiled_load": "view",
+                            "tiled_store": "view", "tiled_atomic_rmw": "view"}
+"""What says where an access goes."""
+
 OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": rule for mnemonic, rule in TILE_RULES.items()},
+    **{f"nv_tileas.{mnemonic}": _access(mnemonic) for mnemonic in ACCESSES},
     "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
     "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
     **{f"nv_tileas.{m}": _with_owners(m) for m in ("load", "tiled_load", "atomic_rmw", "atomic_cas", "alloca")},

@@ -24,6 +24,16 @@ SANITIZERS = ("memcheck",)
 ALL_PASSES = "*"
 
 
+def _check_passes(names: tuple[str, ...]) -> None:
+    """Raise ConfigError for a pass that the pipeline doesn't have."""
+    from tileiras.pipeline import PIPELINE
+
+    known = ("read-bytecode", *dict.fromkeys(entry.name for entry in PIPELINE))
+    unknown = next((name for name in names if name not in known and name != ALL_PASSES), None)
+    if unknown is not None:
+        raise ConfigError(f"unknown pass '{unknown}'; known: {', '.join(known)}")
+
+
 @dataclass(eq=False, repr=False)
 class CompileOptions:
     """One compilation's wishes.
@@ -56,6 +66,8 @@ class CompileOptions:
                               "or disable full debug info")
         if self.sanitize is not None and self.sanitize not in SANITIZERS:
             raise ConfigError(f"unknown sanitizer '{self.sanitize}'; known: {', '.join(SANITIZERS)}")
+        if self.print_after:
+            _check_passes(self.print_after)
         if self.emit not in EMIT_KINDS:
             raise ConfigError(f"unknown output kind '{self.emit}'; known: {', '.join(EMIT_KINDS)}")
 

@@ -3,6 +3,7 @@
     tileiras-opt kernel.mlir                                       parse, verify, print
     tileiras-opt kernel.mlir --to=nv_tileas --gpu-name=sm_90       the pipeline down to a level
     tileiras-opt aa.mlir --passes=simplify,dce                     single passes
+    tileiras-opt aa.mlir --pass-pipeline='builtin.module(simplify,dce)' --print-ir-after-change
     tileiras-opt kernel.mlir --canonicalize                        cuda_tile's canonical form
     tileiras-opt --list-pipeline -O3                               the pipeline
     tileiras-opt kernel.mlir --verify-diagnostics --split-input-file
@@ -14,12 +15,13 @@ program; 4 a file that can't be read or written; 5 a pass failed.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tileiras.errors import BytecodeError, CompileError, InputError, UsageError
+from tileiras.errors import BytecodeError, InputError, UsageError
 from tileiras.tools.support import PROGRAM_ERRORS, Arguments, ShowVersion, add_language, read_bytes, report, write_text
 
 _LOWER_LEVEL = re.compile(r'"nv_tilea[as]\.|^ *builtin\.module|"arith\.|"math\.|"scf\.|"llvm\.', re.MULTILINE)
@@ -39,7 +41,16 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("-O", dest="opt_level", type=int, default=3, metavar="N", help="optimization level (default 3)")
     parser.add_argument("--list-pipeline", action="store_true", help="print the passes of this level and target")
     parser.add_argument("--verify-each", action="store_true", help="verify after every pass")
-    for name, text in (("verify-diagnostics", "compare errors with `// expected-error` comments"),
+    parser.add_argument("--pass-pipeline", metavar="TEXT", help="run these passes, as builtin.module(cse,dce)")
+    for when in ("before", "after"):
+        parser.add_argument(f"--print-ir-{when}", metavar="PASS[,PASS...]", help=f"print the IR {when} these passes")
+    parser.add_argument("--crash-reproducer", metavar="FILE", help="where a failing pass leaves what it found, to run again")
+    parser.add_argument("--pass-timing", choices=("tree", "json"), help="say how long reading, passes and writing took")
+    for name, text in (("print-ir-before-all", "print the IR before every pass"),
+                       ("print-ir-after-all", "print the IR after every pass"),
+                       ("print-ir-after-change", "print the IR after passes that change it"),
+                       ("print-ir-after-failure", "print the IR that a failing pass found"),
+                       ("verify-diagnostics", "compare errors with `// expected-error` comments"),
                        ("split-input-file", "treat parts between lines `// -----` as files of their own"),
                        ("mlir-print-debuginfo", "print locations"),
                        ("mlir-print-op-generic", "print MLIR's generic form"),
@@ -110,52 +121,87 @@ def _program(ops: list[Any]) -> Any:
     return ops[0] if len(ops) == 1 and ops[0].name == "cuda_tile.module" else ModuleOp(ops)
 
 
-def run_passes(module: Any, given: argparse.Namespace) -> Any:
+def run_passes(module: Any, given: argparse.Namespace, timing: Any = None) -> Any:
     """The module after the passes asked for. Raises ConfigError, UsageError, CompileError."""
-    from tileiras.dialects.cuda_tile.debug import render_location
-    from tileiras.dialects.cuda_tile.verify_error import InvalidOp
+    from tileiras.tools.pass_runner import Timed, level_of, run_steps
+
+    return run_steps(module, _steps(given, level_of(module)), _watch(given), timing or Timed("total"))
+
+
+def _steps(given: argparse.Namespace, level: str) -> list[Any]:
+    """The passes that a command line asks for, for a module of that level."""
     from tileiras.driver.options import CompileOptions
     from tileiras.machine.targets import find_target
-    from tileiras.pipeline import LEVELS, PIPELINE, run, verify_after
+    from tileiras.pipeline import LEVELS
+    from tileiras.tools.pass_pipeline import WHOLE_PIPELINE, Item, parse_pipeline
 
-    options = CompileOptions(target=find_target(given.gpu_name), opt_level=given.opt_level, verify_each=given.verify_each)
-    passes = {entry.name: entry for entry in PIPELINE}
-    names = [name for name in (given.passes or "").split(",") if name] + ["canonicalize"] * given.canonicalize
-    try:
-        for name in names:
-            if name in CUDA_TILE_PASSES:
-                _check_level(name, LEVELS[0], module)
-                _cuda_tile_pass(name)(module)
-            elif name in passes:
-                _check_level(name, passes[name].takes, module)
-                module = passes[name].apply(module, options)
-            else:
-                known = ", ".join(sorted({*passes, *CUDA_TILE_PASSES}))
-                raise UsageError(f"unknown pass '{name}'; known: {known}")
-            if given.verify_each:
-                verify_after(module, name)
-        if given.to is not None:
-            if given.to not in LEVELS:
-                raise UsageError(f"unknown level '{given.to}'; known: {', '.join(LEVELS)}")
-            return run(module, options, stop_at=given.to, start_at=level_of(module) or LEVELS[0])
-        return module
-    except InvalidOp as error:
-        raise CompileError(error.message, render_location(error.op.location)) from error
+    options = CompileOptions(target=find_target(given.gpu_name), opt_level=given.opt_level)
+    items = [Item(name) for name in (given.passes or "").split(",") if name]
+    items += [Item("canonicalize")] * given.canonicalize
+    if given.pass_pipeline is not None:
+        items += parse_pipeline(given.pass_pipeline)
+    out: list[Any] = []
+    for item in items:
+        if item.name != WHOLE_PIPELINE:
+            out.append(_step(item.name, options))
+            continue
+        wanted = item.options.get("opt-level", str(given.opt_level))
+        if wanted not in ("0", "1", "2", "3"):
+            raise UsageError(f"invalid optimization level: {wanted}")
+        out += _pipeline_steps(out[-1].gives if out else level, LEVELS[-1], dataclasses.replace(options, opt_level=int(wanted)))
+    if given.to is not None:
+        if given.to not in LEVELS:
+            raise UsageError(f"unknown level '{given.to}'; known: {', '.join(LEVELS)}")
+        out += _pipeline_steps(out[-1].gives if out else level, given.to, options)
+    return out
 
 
-def level_of(module: Any) -> str:
-    """The level of a module's IR; "" for one without ops."""
-    if module.name != "builtin.module":
-        return module.name.partition(".")[0]
-    first = module.body.block.first_op if module.body.blocks else None
-    return "" if first is None else first.name.partition(".")[0]
+def _step(name: str, options: Any) -> Any:
+    """A pass by its name. Raises UsageError for an unknown one."""
+    from tileiras.pipeline import LEVELS, PIPELINE
+    from tileiras.tools.pass_runner import Step
+
+    if name in CUDA_TILE_PASSES:
+        def run_in_place(module: Any) -> Any:
+            _cuda_tile_pass(name)(module)
+            return module
+        return Step(name, LEVELS[0], LEVELS[0], run_in_place)
+    found = next((entry for entry in PIPELINE if entry.name == name), None)
+    if found is None:
+        raise UsageError(f"unknown pass '{name}'; known: {', '.join(known_passes())}")
+    return Step(name, found.takes, found.level, lambda module: found.apply(module, options))
 
 
-def _check_level(name: str, takes: str, module: Any) -> None:
-    """Raise UsageError if a pass takes another level than the module's."""
-    level = level_of(module)
-    if level not in ("", takes):
-        raise UsageError(f"pass '{name}' takes {takes}, but the module is {level}")
+def _pipeline_steps(level: str, stop_at: str, options: Any) -> list[Any]:
+    from tileiras.pipeline import LEVELS, selected
+    from tileiras.tools.pass_runner import Step
+
+    def apply(entry: Any) -> Callable[[Any], Any]:
+        return lambda module: entry.apply(module, options)
+    start = level if level in LEVELS else LEVELS[0]
+    return [Step(entry.name, entry.takes, entry.level, apply(entry)) for entry in selected(options.opt_level, start, stop_at)]
+
+
+def known_passes() -> list[str]:
+    """The names of all passes."""
+    from tileiras.pipeline import PIPELINE
+
+    return sorted({*(entry.name for entry in PIPELINE), *CUDA_TILE_PASSES})
+
+
+def _watch(given: argparse.Namespace) -> Any:
+    """What a command line wants to see. Raises UsageError for a pass that doesn't exist."""
+    from tileiras.tools.pass_runner import Watch
+
+    named = {}
+    for option in ("print_ir_before", "print_ir_after"):
+        named[option] = frozenset(name for name in (getattr(given, option) or "").split(",") if name)
+        unknown = sorted(named[option].difference(known_passes()))
+        if unknown:
+            raise UsageError(f"unknown pass '{unknown[0]}'; known: {', '.join(known_passes())}")
+    return Watch(named["print_ir_before"], named["print_ir_after"], given.print_ir_before_all, given.print_ir_after_all,
+                 given.print_ir_after_change, given.print_ir_after_failure, given.verify_each, given.crash_reproducer,
+                 f"--gpu-name={given.gpu_name} -O{given.opt_level}", sys.stderr.write)
 
 
 def _cuda_tile_pass(name: str) -> Callable[[Any], None]:
@@ -191,7 +237,7 @@ def _holds_cuda_tile(module: Any) -> bool:
 def _verify_diagnostics(data: bytes, given: argparse.Namespace, extra_ops: Mapping[str, Any] | None) -> int:
     from tileiras.tools.diagnostics import Settings, say
 
-    then = None if not (given.passes or given.canonicalize) else lambda ops: run_passes(_program(ops), given)
+    then = None if not (given.passes or given.canonicalize or given.pass_pipeline) else lambda ops: run_passes(_program(ops), given)
     return say(data.decode(), given.input, Settings(extra_ops or {}, given.Wunsupported_hints, given.Werr_hints, then))
 
 
@@ -226,6 +272,27 @@ def main(arguments: list[str] | None = None, extra_ops: Mapping[str, Any] | None
         return _run(given, extra_ops)
 
 
+def _one(data: bytes, given: argparse.Namespace, extra_ops: Mapping[str, Any] | None) -> str:
+    """What one module is afterwards, as text."""
+    from tileiras.tools.pass_runner import Timed
+
+    whole = Timed("all")
+    timing = Timed("total")
+    try:
+        with whole.part("total") as timing:
+            with timing.part("read"):
+                module = read_ir(data, given.input, extra_ops)
+            if given.Wunsupported_hints:
+                _say_hints(module, given)
+            with timing.part("passes") as passes:
+                module = run_passes(module, given, passes)
+            with timing.part("write"):
+                return module_text(module, given)
+    finally:
+        if given.pass_timing:
+            sys.stderr.write(timing.report(given.pass_timing))
+
+
 def _run(given: argparse.Namespace, extra_ops: Mapping[str, Any] | None) -> int:
     code = 0
     try:
@@ -238,10 +305,7 @@ def _run(given: argparse.Namespace, extra_ops: Mapping[str, Any] | None) -> int:
         out = []
         for part in _parts(data, given.split_input_file):
             try:
-                module = read_ir(part, given.input, extra_ops)
-                if given.Wunsupported_hints:
-                    _say_hints(module, given)
-                out.append(module_text(run_passes(module, given), given))
+                out.append(_one(part, given, extra_ops))
             except PROGRAM_ERRORS as error:
                 code = report(error)
         if out or not code:

@@ -1,0 +1,121 @@
+"""Driving passes by `tileiras-opt`: pipelines as text, IR before and after passes, reproducers, timing."""
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from typing import Any
+
+import pytest
+
+from tileiras.errors import CompileError, UsageError
+from tileiras.tools.pass_pipeline import parse_pipeline, pipeline_text
+from tileiras.tools.tileiras_opt import main
+from tileiras.transforms import dce
+
+PROGRAM = '''"nv_tileaa.func"() <{sym_name = "k"}> ({
+^bb0(%n: i32, %p: !nv_tileaa.ptr<i32>):
+  %unused = "arith.addi"(%n, %n) : (i32, i32) -> i32
+  %t = "nv_tileaa.store"(%p, %n) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>, mem_semantic = "weak"}>
+     : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.mem_token
+  "nv_tileaa.return"() : () -> ()
+}) : () -> ()
+'''
+
+
+@pytest.fixture
+def opt(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs the tool on PROGRAM: (exit code, what it wrote, what it said)."""
+    source, out = tmp_path / "in.mlir", tmp_path / "out.mlir"
+    source.write_text(PROGRAM)
+
+    def run(*options: str) -> tuple[int, str, str]:
+        out.unlink(missing_ok=True)
+        code = main([str(source), "-o", str(out), *options])
+        return code, out.read_text() if out.exists() else "", capsys.readouterr().err
+    return run
+
+
+@pytest.mark.parametrize(("text", "passes"), [
+    ("builtin.module()", []), ("builtin.module(cse)", ["cse"]), (" any( cse , dce ) ", ["cse", "dce"]),
+    ("builtin.module(cse,nv_tileaa.func(dce,simplify)),any(cse)", ["cse", "dce", "simplify", "cse"]),
+    ("builtin.module(tileir{opt-level=2},dce)", ["tileir{opt-level=2}", "dce"]),
+])
+def test_pipelines_are_read(text: str, passes: list[str]) -> None:
+    items = parse_pipeline(text)
+    assert list(map(str, items)) == passes
+    assert parse_pipeline(pipeline_text(items)) == items
+
+
+@pytest.mark.parametrize(("text", "column", "message"), [
+    ("", 1, "expected a name"), ("cse", 1, "expected one of builtin.module"), ("builtin.module", 15, "expected '('"),
+    ("builtin.module(cse", 19, "expected ')'"), ("builtin.module(cse) dce", 21, "expected the end"),
+    ("builtin.module(,cse)", 16, "expected a pass"), ("builtin.module(cse{fast=1})", 20, "pass 'cse' has no option 'fast'"),
+    ("builtin.module(tileir{opt-level})", 32, "expected '='"), ("builtin.module(cse;dce)", 19, "expected ')'"),
+    ("any(" * 40, 72, "nested too deeply"),
+])
+def test_malformed_pipelines_are_refused_at_their_column(text: str, column: int, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_pipeline(text)
+    assert refused.value.message.startswith(f"pass pipeline, column {column}: ") and message in refused.value.message
+
+
+def test_a_pipeline_runs_its_passes(opt: Any) -> None:
+    assert opt("--pass-pipeline=builtin.module(dce)") == opt("--passes=dce")
+    code, text, _ = opt("--pass-pipeline=builtin.module(dce)")
+    assert code == 0 and "arith.addi" not in text and "nv_tileaa.store" in text
+
+
+def test_the_whole_pipeline_goes_on_from_the_module_s_level(opt: Any) -> None:
+    assert opt("--pass-pipeline=builtin.module(tileir{opt-level=0})") == opt("--to=llvm", "-O0")
+    assert '"llvm.func"' in opt("--pass-pipeline=builtin.module(dce,tileir)")[1]
+
+
+@pytest.mark.parametrize("options", [("--passes=bogus",), ("--pass-pipeline=builtin.module(bogus)",), ("--print-ir-after=bogus",),
+                                     ("--print-ir-before=dce,bogus",)])
+def test_unknown_passes_are_refused(options: tuple[str, ...], opt: Any) -> None:
+    code, text, said = opt(*options)
+    assert (code, text) == (UsageError.exit_code, "") and said.startswith("error: unknown pass 'bogus'; known: ")
+
+
+def test_a_pass_of_another_level_is_refused(opt: Any) -> None:
+    code, _, said = opt("--passes=order-memory")
+    assert code == UsageError.exit_code and "pass 'order-memory' takes nv_tileas, but the module is nv_tileaa" in said
+
+
+def dumps(said: str) -> list[str]:
+    return re.findall(r"// \*\*\* IR dump (.*) \*\*\*", said)
+
+
+def test_ir_is_printed_around_passes(opt: Any) -> None:
+    passes = "--passes=cse,dce,simplify"
+    assert dumps(opt(passes, "--print-ir-before=dce", "--print-ir-after=cse,dce")[2]) == ["after cse", "before dce", "after dce"]
+    assert dumps(opt(passes, "--print-ir-before-all")[2]) == ["before cse", "before dce", "before simplify"]
+    assert dumps(opt(passes, "--print-ir-after-all")[2]) == ["after cse", "after dce", "after simplify"]
+    assert dumps(opt(passes, "--print-ir-after-change")[2]) == ["after dce"]
+
+
+def test_what_a_failing_pass_found_can_be_run_again(opt: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(module: Any, context: Any) -> None:
+        raise KeyError("lost")
+    reproducer = tmp_path / "again.mlir"
+    with monkeypatch.context() as patch:
+        patch.setattr(dce, "run", broken)
+        code, text, said = opt("--passes=cse,dce,simplify", "--print-ir-after-failure", f"--crash-reproducer={reproducer}", "-O1")
+    assert (code, text) == (CompileError.exit_code, "")
+    assert dumps(said) == ["before failure of dce"] and "error: internal error: pass 'dce': KeyError: 'lost'" in said
+    first = reproducer.read_text().splitlines()[0]
+    assert first == f"// tileiras-opt {reproducer} --pass-pipeline='builtin.module(dce,simplify)' --gpu-name=sm_90 -O1"
+    assert main([str(reproducer), "-o", str(tmp_path / "o"), "--pass-pipeline=builtin.module(dce,simplify)"]) == 0
+    assert "arith.addi" not in (tmp_path / "o").read_text()
+
+
+def test_timing_is_a_tree_of_parts(opt: Any) -> None:
+    found = json.loads(opt("--passes=cse,dce", "--verify-each", "--pass-timing=json")[2])
+    assert [part["name"] for part in found["parts"]] == ["read", "passes", "write"]
+    passes = found["parts"][1]["parts"]
+    assert [part["name"] for part in passes] == ["cse", "dce"] and all(p["parts"][0]["name"] == "verify" for p in passes)
+    assert sum(part["seconds"] for part in found["parts"]) <= found["seconds"]
+    tree = opt("--passes=cse,dce", "--pass-timing=tree")[2].splitlines()
+    assert [line.split("%")[1] for line in tree] == ["  total", "    read", "    passes", "      cse", "      dce", "    write"]
