@@ -145,15 +145,34 @@ def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:
     llvm = lower(bytecode, options)
     if options.emit == "llvm":
         return CompiledModule(llvm=llvm, gpu_name=name, _bytecode=bytecode, _options=options)
+    try:
+        return _compiled(bytecode, llvm, options)
+    except CompileError as error:
+        error.loc = error.loc or _place_of_kernel(error.kernel, bytecode, options)
+        raise
+
+
+def _place_of_kernel(kernel: str | None, bytecode: bytes, options: CompileOptions) -> str | None:
+    """Where a kernel stands in the user's source. Only a failure asks: the program is read again."""
+    if kernel is None:
+        return None
+    from tileiras.dialects.location_text import location_text
+
+    module = read_module(bytecode, options)
+    return next((location_text(op) for op in module.body.block.ops
+                 if (name := op.properties.get("sym_name")) is not None and name.data == kernel), None)
+
+
+def _compiled(bytecode: bytes, llvm: str, options: CompileOptions) -> CompiledModule:
     from tileiras.codegen.compile import compile_llvm, compile_llvm_to_ptx
 
     if options.emit == "ptx":
         ptx = compile_llvm_to_ptx(llvm, options.target, options.opt_level, verify=options.verify_each,
                                   timing=options.record)
         from tileiras.codegen.resources import entries_of_ptx
-        return CompiledModule(ptx=ptx, llvm=llvm, entries=tuple(entries_of_ptx(ptx)), gpu_name=name,
+        return CompiledModule(ptx=ptx, llvm=llvm, entries=tuple(entries_of_ptx(ptx)), gpu_name=options.target.name,
                               _bytecode=bytecode, _options=options)
     result = compile_llvm(llvm, options.target, options.opt_level, lineinfo=options.lineinfo,
                           device_debug=options.device_debug, sanitize=options.sanitize,
                           verify=options.verify_each, ptxas_flags=options.ptxas_flags, timing=options.record)
-    return CompiledModule(result.cubin, result.ptx, llvm, result.entries, name, result.warnings, bytecode, options)
+    return CompiledModule(result.cubin, result.ptx, llvm, result.entries, options.target.name, result.warnings, bytecode, options)

@@ -47,6 +47,10 @@ class InputError(TileirasError):
 
 
 class CompileError(TileirasError):
-    """A valid program that couldn't be compiled."""
+    """A valid program that couldn't be compiled. `kernel` names the kernel at fault where the place isn't known yet."""
 
     exit_code = 5
+
+    def __init__(self, message: str, loc: str | None = None, kernel: str | None = None) -> None:
+        super().__init__(message, loc)
+        self.kernel = kernel

@@ -133,3 +133,29 @@ def test_without_cuda_variables_and_with_an_empty_path() -> None:
     done = subprocess.run([sys.executable, "-m", "tileiras.driver.main", "ok.bc", "--gpu-name", "sm_90", "-o", "o"],
                           capture_output=True, text=True, timeout=60, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+IN_LOCALE_C = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+PRINTS = 'cuda_tile.module @m { entry @größe(%n: tile<i32>) { %t = print_tko "größe %d", %n : tile<i32> -> token return } }'
+
+
+def test_texts_that_are_not_ascii_in_locale_c() -> None:
+    """File names, what a kernel prints, and messages are bytes, whatever the locale can show."""
+    from tileiras.bytecode.writer import write
+    from tileiras.dialects.cuda_tile.asm_parse import parse_module
+
+    root = pathlib.Path(__file__).resolve().parents[2]
+    pathlib.Path("größe.bc").write_bytes(write(parse_module(PRINTS.replace("@größe", "@k"))))
+
+    def inside(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run([sys.executable, "-m", "tileiras.driver.main", "--gpu-name", "sm_90", *arguments],
+                              capture_output=True, timeout=60, env={**os.environ, **IN_LOCALE_C, "PYTHONPATH": str(root)})
+        return done.returncode, done.stderr.decode() + done.stdout.decode()
+
+    assert inside("größe.bc", "-o", "größe.o") == (0, "") and pathlib.Path("größe.o").exists()
+    assert inside("größt.bc") == (4, "error: unable to read input file 'größt.bc': No such file or directory\n")
+    code, text = inside("größe.bc", "--emit=ptx")
+    assert code == 0 and "195, 182, 195, 159" in text  # the bytes of the letters o umlaut and sharp s
+    pathlib.Path("bad.bc").write_bytes(write(parse_module(PRINTS)))
+    code, text = inside("bad.bc")
+    assert code == 5 and "größe" in text and "internal error" not in text

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tileiras.codegen import client, gate
 from tileiras.codegen.location_table import StandIns, complete, read_table, restore_names, without_text
+from tileiras.codegen.places import kernel_named, place_in_ptx
 from tileiras.codegen.ptx_fixup import PTX_VERSION, empty_ptx, fix_ptx
 from tileiras.codegen.resources import Entry, entries_of_ptx, static_shared_bytes, with_resources
 from tileiras.errors import CompileError
@@ -40,9 +41,13 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
     if "define " not in llvm_ir:
         return empty_ptx(target.ptx), llvm_ir, []
     gate.check(llvm_ir, target)
-    ptx, optimized, phases = client.emit_ptx(
-        llvm_ir, cpu=target.llvm_cpu, features=target.llvm_features, opt_level=opt_level, cc=target.cc,
-        verify=verify, keep_llvm=keep_llvm)
+    try:
+        ptx, optimized, phases = client.emit_ptx(
+            llvm_ir, cpu=target.llvm_cpu, features=target.llvm_features, opt_level=opt_level, cc=target.cc,
+            verify=verify, keep_llvm=keep_llvm)
+    except CompileError as error:
+        error.kernel = kernel_named(error.message, llvm_ir)
+        raise
     if timing is not None:
         for phase, seconds in phases.items():
             timing(phase, seconds)
@@ -52,7 +57,7 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
     for entry in entries_of_ptx(ptx):
         if entry.param_bytes > MAX_PARAMETER_BYTES:
             raise CompileError(f"Formal parameter space overflowed ({entry.param_bytes} bytes required, max "
-                               f"{MAX_PARAMETER_BYTES} bytes allowed) in function {entry.name}")
+                               f"{MAX_PARAMETER_BYTES} bytes allowed) in function {entry.name}", kernel=entry.name)
     return ptx, optimized, stand_ins
 
 
@@ -79,10 +84,15 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
                             sanitize=sanitize, extended_smem=extended, extra=ptxas_flags)
     start = time.perf_counter()
     try:
-        assembled = ptxas.assemble(ptx, flags)
-    except ptxas.TooOldError:
-        ptx = without_text(ptx, PTX_VERSION)
-        assembled = ptxas.assemble(ptx, flags)
+        try:
+            assembled = ptxas.assemble(ptx, flags)
+        except ptxas.TooOldError:
+            ptx = without_text(ptx, PTX_VERSION)
+            assembled = ptxas.assemble(ptx, flags)
+    except CompileError as error:
+        error.loc, error.kernel = place_in_ptx(error.message, ptx)
+        error.kernel = error.kernel or kernel_named(error.message, llvm_ir)
+        raise
     if timing is not None:
         timing("ptxas", time.perf_counter() - start)
     entries = with_resources(entries_of_ptx(ptx), assembled.report)

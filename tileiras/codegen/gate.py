@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tileiras.codegen.places import kernels_of_llvm
 from tileiras.errors import CompileError
 from tileiras.machine.intrinsics import features_of
 from tileiras.machine.targets import TARGETS, Target
@@ -103,4 +104,5 @@ def check(llvm_ir: str, target: Target) -> None:
     """Raise CompileError naming the op and the target if LLVM would not survive `llvm_ir`."""
     reasons = problems(llvm_ir, target)
     if reasons:
-        raise CompileError(f"not available on {target.name}: " + "; ".join(reasons))
+        at_fault = next((name for name, text in kernels_of_llvm(llvm_ir).items() if problems(text, target)), None)
+        raise CompileError(f"not available on {target.name}: " + "; ".join(reasons), kernel=at_fault)

@@ -297,10 +297,15 @@ def _report_internal(error: Exception) -> None:
 def _say(text: str) -> None:
     if sys.stderr is None:
         return
+    text = text if text.endswith("\n") else f"{text}\n"
+    raw = getattr(sys.stderr, "buffer", None)
     try:
-        sys.stderr.write(text if text.endswith("\n") else f"{text}\n")
-    except UnicodeEncodeError:
-        sys.stderr.write(text.encode("ascii", "backslashreplace").decode() + "\n")
+        if text.isascii() or raw is None:
+            sys.stderr.write(text)
+        else:  # names and texts as the bytes that they came as, whatever the locale can show
+            sys.stderr.flush()
+            raw.write(text.encode(errors="surrogateescape"))
+            raw.flush()
     except (OSError, ValueError):
         pass  # nobody listens
 
