@@ -11,7 +11,7 @@ from tileiras.layout.cute.f2 import from_shared
 from tileiras.layout.descriptors import address_field, boxes, byte_offset, instruction_descriptor, matrix_descriptor
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import ldmatrix_plan
-from tileiras.layout.shared import SWIZZLES, CanonicalTile, canonical
+from tileiras.layout.shared import SWIZZLES, CanonicalTile, SharedLayout, canonical, canonical_of
 from tileiras.sim.copy.box import places
 from tileiras.sim.matrix.descriptors import chunk_addresses, decode
 from tileiras.sim.tcgen05.descriptor import decode_instruction
@@ -184,3 +184,10 @@ def test_products_that_a_kind_does_not_have() -> None:
         instruction_descriptor("f16", 128, 128, "e4m3", "e4m3", "f32")
     with pytest.raises(ValueError, match="takes scales"):
         instruction_descriptor("mxf4", 128, 128, "e2m1", "e2m1", "f32")
+
+
+@pytest.mark.parametrize("tile", [t for t in TILES if t.shape == (64, 64)], ids=name)
+def test_canonical_forms_are_recognized(tile: CanonicalTile) -> None:
+    found = canonical_of(tile.layout, tile.bits)
+    assert found is not None and found.layout == tile.layout
+    assert canonical_of(SharedLayout(tile.shape, tile.layout.bases[::-1]), tile.bits) is None or tile.swizzle == 0

@@ -2,7 +2,8 @@
 
 One op a LLVM instruction, typed by xDSL's builtin integer, float and vector types, `!llvm.ptr<addrspace>` and
 `!llvm.struct`. Constants are ops (`llvm.mlir.constant`, raw bits), deduplicated by the builder and printed inline by
-codegen/llvm_text.py. Address spaces: 0 generic, 1 global, 3 shared, 4 constant, 5 local.
+codegen/llvm_text.py. Address spaces: 0 generic, 1 global, 3 shared, 4 constant, 5 local,
+6 tensor memory, 7 shared memory of the cluster.
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
 
-GENERIC, GLOBAL, SHARED, CONST, LOCAL = 0, 1, 3, 4, 5
+GENERIC, GLOBAL, SHARED, CONST, LOCAL, TENSOR, CLUSTER = 0, 1, 3, 4, 5, 6, 7
 
 
 @irdl_attr_definition

@@ -27,6 +27,7 @@ RULES: dict[str, str] = {
     "arith": "tileiras.dialects.verify_arith", "math": "tileiras.dialects.verify_arith",
     "scf": "tileiras.dialects.verify_arith", "nv_tileaa": "tileiras.dialects.verify_tileaa",
     "nv_tileas": "tileiras.dialects.verify_tileas", "llvm": "tileiras.dialects.verify_llvm",
+    **dict.fromkeys(("cute", "cute_nvgpu", "cutlass"), "tileiras.dialects.verify_cute"),
 }
 """By dialect, the module whose `OP_RULES` (by op name) say what declarations can't."""
 

@@ -16,7 +16,7 @@ from tileiras.dialects.verify import Rule, shape_of
 
 WIDTHS: dict[str, int] = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 POINTER_BITS = 64
-SPACES = (llvm.GENERIC, llvm.GLOBAL, llvm.SHARED, llvm.CONST, llvm.LOCAL)
+SPACES = (llvm.GENERIC, llvm.GLOBAL, llvm.SHARED, llvm.CONST, llvm.LOCAL, llvm.TENSOR, llvm.CLUSTER)
 INTEGER_FLAGS: dict[str, tuple[str, ...]] = {
     "add": ("nsw", "nuw"), "sub": ("nsw", "nuw"), "mul": ("nsw", "nuw"), "shl": ("nsw", "nuw"), "udiv": ("exact",),
     "sdiv": ("exact",), "lshr": ("exact",), "ashr": ("exact",), "or": ("disjoint",),

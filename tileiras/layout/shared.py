@@ -345,3 +345,15 @@ def canonical(shape: tuple[int, ...], bits: int, major: int, swizzle: int | None
     if row < (swizzle or CHUNK_BYTES):
         raise ValueError(f"{shape[major]} elements of {bits} bits don't fill the {swizzle or CHUNK_BYTES} bytes of a panel's row")
     return CanonicalTile(tuple(shape), bits, major, swizzle)
+
+
+@lru_cache(maxsize=1024)
+def canonical_of(shared: SharedLayout, bits: int) -> CanonicalTile | None:
+    """The canonical form that a buffer's layout is, None if it is none."""
+    for major, extent in enumerate(shared.shape):
+        for swizzle in reversed(SWIZZLES):
+            if extent * bits // 8 >= (swizzle or CHUNK_BYTES):
+                tile = canonical(shared.shape, bits, major, swizzle)
+                if tile.layout == shared:
+                    return tile
+    return None

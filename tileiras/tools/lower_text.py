@@ -116,8 +116,8 @@ def _context() -> Context:
 
 def _registries() -> Iterator[Any]:
     """(ops, types and attributes) of every level below cuda_tile."""
-    from tileiras.dialects import arith, llvm, nv_tileaa, nv_tileas, nvvm
+    from tileiras.dialects import arith, cute, cute_nvgpu, cutlass, llvm, nv_tileaa, nv_tileas, nvvm
 
     yield (*arith.ARITH_OPS, *arith.MATH_OPS, *arith.SCF_OPS), ()
-    for dialect in (nv_tileaa, nv_tileas, llvm, nvvm):
+    for dialect in (nv_tileaa, nv_tileas, llvm, cute, cute_nvgpu, cutlass, nvvm):
         yield dialect.OPS.values(), (*getattr(dialect, "TYPES", ()), *getattr(dialect, "ATTRS", ()))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Union
 
-from tileiras.layout.cute.algebra import Layout, recast_layout
+from tileiras.layout.cute.algebra import Layout, parse_layout, recast_layout
 from tileiras.layout.cute.tuples import LayoutError
 from tileiras.layout.linear import log2
 
@@ -90,3 +90,19 @@ class ComposedLayout:
 
 
 AnyLayout = Union[Layout, ComposedLayout]
+
+
+def parse_any(source: str) -> AnyLayout:
+    """A layout as it prints, with or without a swizzle: `S<3,4,3> o 0 o (8,64):(64,1)`. Raises LayoutError."""
+    parts = [p.strip() for p in source.split(" o ")]
+    if len(parts) == 1:
+        return parse_layout(source)
+    numbers = parts[0][2:-1].split(",") if parts[0].startswith("S<") and parts[0].endswith(">") else []
+    if len(parts) != 3 or len(numbers) != 3 or not all(_is_number(n) for n in (*numbers, parts[1])):
+        raise LayoutError(f"failed to parse layout descriptor: '{source[:80]}' is no swizzle, offset and layout")
+    return ComposedLayout(Swizzle(*map(int, numbers)), int(parts[1]), parse_layout(parts[2]))
+
+
+def _is_number(text: str) -> bool:
+    digits = text.strip().removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 10
