@@ -122,10 +122,11 @@ class Order:
 
     @staticmethod
     def rows_of(lanes: np.ndarray) -> np.ndarray:
-        """The warps of some threads."""
-        if len(lanes) == 1:
-            return lanes >> 5
-        return np.unique(lanes >> 5)
+        """The warps of some threads, which are given in ascending order."""
+        rows = lanes >> 5
+        if len(rows) < 2:
+            return rows
+        return rows[np.concatenate([[True], rows[1:] != rows[:-1]])]
 
     def _what(self, rows: np.ndarray, now: int, fenced: bool = False) -> np.ndarray:
         known = self.know[:, rows]

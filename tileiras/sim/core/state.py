@@ -84,6 +84,10 @@ class Batch:
             self.visits = np.zeros((ctas, self.order.agents), np.int32)     # last use of a CTA's shared memory by others
         self.clock = 0
 
+    def forget(self) -> None:
+        """The batch is over: drop everything, since its parts refer to it and no collector runs meanwhile."""
+        self.__dict__.clear()
+
     # ---- masks
     def set_mask(self, mask: np.ndarray | None) -> None:
         """Make `mask` (or all living threads, for None) the active threads."""

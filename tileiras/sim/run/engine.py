@@ -80,6 +80,8 @@ class Engine:
         if st.tensor is not None:
             st.tensor.at_exit()
         st.launch.progress.blocks += st.ctas
+        if st.launch.observer is None:
+            st.forget()
 
     def merge(self, block: int, mask: np.ndarray) -> None:
         """Make threads ready to run `block`."""

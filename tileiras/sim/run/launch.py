@@ -447,9 +447,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
         error.locate(kernel=entry.name)
         raise error
     report = Report(entry.name)
-    with np.errstate(all="ignore"):
-        with collection_paused():
-            program = build(module, entry, launch)
+    with np.errstate(all="ignore"), collection_paused():
+        program = build(module, entry, launch)
         if observer is not None:
             observer.built(program)
         report.shared_bytes, report.local_bytes = program.shared_size, program.local_size
