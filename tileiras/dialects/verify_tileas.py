@@ -91,14 +91,9 @@ def _owners(op: Any) -> None:
             raise InvalidOp(op, f"only owners have its result, but '{use.operation.name}' uses it")
 
 
-def _with_owners(mnemonic: str) -> Rule:
-    rule = TILE_RULES.get(mnemonic)
-
-    def check(op: Any) -> None:
-        if rule is not None:
-            rule(op)
-        _owners(op)
-    return check
+def _alloca(op: Any) -> None:
+    TILE_RULES["alloca"](op)
+    _owners(op)
 
 
 def _print(op: Any) -> None:
@@ -121,6 +116,7 @@ def _access(mnemonic: str) -> Rule:
             raise InvalidOp(op, f"attribute 'runs' must have {rank} positive numbers, but is {list(int_values(op.runs))}")
         if op.contiguous is not None and op.contiguous.data >= rank:
             raise InvalidOp(op, f"contiguous {op.contiguous.data} must be one of {rank} dimensions")
+        _owners(op)
     return check
 
 
@@ -132,6 +128,5 @@ OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": rule for mnemonic, rule in TILE_RULES.items()},
     **{f"nv_tileas.{mnemonic}": _access(mnemonic) for mnemonic in ACCESSES},
     "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
-    "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
-    **{f"nv_tileas.{m}": _with_owners(m) for m in ("load", "tiled_load", "atomic_rmw", "atomic_cas", "alloca")},
+    "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print, "nv_tileas.alloca": _alloca,
 }
