@@ -6,6 +6,9 @@ import pytest
 
 from tests.kernels import runner
 from tileiras import interp
+from tileiras.compiler import lower
+from tileiras.driver.options import CompileOptions
+from tileiras.machine.targets import find_target
 from tileiras.sim import simulate
 
 # case -> the instruction, None where the product is widened
@@ -52,3 +55,13 @@ def test_scale_factors_may_be_negative(name: str, opt: int) -> None:
     got, want = (launch.values[4].astype(np.float64) for launch in (ours, theirs))
     assert np.allclose(got, want, rtol=1e-4, atol=1e-3)
     assert not np.allclose(want, plain, rtol=1e-2, atol=1e-1)
+
+
+def test_the_remark_names_the_instruction() -> None:
+    options = CompileOptions(target=find_target("sm_120"), remarks=[])
+    lower(runner.export_case("mxfp8_e4m3_batched"), options)
+    said = [r for r in options.remarks or () if r.name.endswith("TensorCoreMMA")]
+    assert len(said) == 1
+    assert dict(said[0].notes) == {
+        "Instruction": "Tensor-core SM120", "Shape": "[16, 8, 32]",
+        "Atom": "mma.block.scale.m16n8k32.row.col.mxf8f6f4.scale.1x.f32.e4m3.e4m3.f32.ue8m0"}

@@ -54,6 +54,9 @@ def run(module: Operation, context: Any) -> None:
                 atom = block_scaled_atom(op, context.target)
                 if atom is None:
                     raise CompileError("no instruction of the target computes this block-scaled product", location_text(op))
+                if context.remarks is not None:
+                    from tileiras.transforms.layout_remarks import report_dot
+                    report_dot(func, op, atom, 1, context.target, context.remarks)
                 op.properties["atom"] = StringAttr(atom.intrinsic)
                 op.properties["k_slices"] = IntAttr(1)
 

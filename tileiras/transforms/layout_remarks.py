@@ -221,8 +221,9 @@ class Dots(Base):
                      "MMA operation failed to optimize to use Tensor Cores, it is using FMA instructions instead",
                      {"Instruction": "FMA", "Shape": "[1, 1, 1]"}, [self.no_atom(types, lhs, acc)])
         else:
+            since = "SM120" if op.name.endswith("scaled") else "SM75" if target.cc < 80 else "SM80"
             self.say(op, PASSED, TENSOR_CORE, "TensorCoreMMA", "MMA operation successfully optimized to use Tensor Cores",
-                     {"Instruction": f"Tensor-core {'SM75' if target.cc < 80 else 'SM80'}",
+                     {"Instruction": f"Tensor-core {since}",
                       "Shape": str([atom.m, atom.n, atom.k]), "Atom": atom.intrinsic})
             if atom.widen:
                 self.say(op, MISSED, TENSOR_CORE, "TensorCoreWidened", f"Operands of type {types[0]} are widened to f16",
