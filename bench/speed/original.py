@@ -7,7 +7,6 @@ import tempfile
 from typing import Any
 
 from tests.sim import reference
-from tileiras.sim.run.launch import choose_entry, parse_cached
 from tileiras.sim.timing.cubin import Cubin
 
 TIMEOUT = 180
@@ -40,12 +39,10 @@ def compile_original(bytecode: bytes, sm: str) -> tuple[str, bytes]:
     return Cubin(cubin).ptx, cubin
 
 
-def arguments(ptx: str, flat: list[Any]) -> list[Any]:
-    """All launch arguments: the kernel's own, then tensor maps, and null for buffers of the older drivers."""
-    entry = choose_entry(parse_cached(ptx), None)
-    if len(entry.params) == len(flat):
-        return flat
+def arguments(ptx: str, cubin: bytes, sm: str, flat: list[Any]) -> list[Any]:
+    """All launch arguments: the kernel's own, then tensor maps as the cubin's own host code makes them, and null for buffers of
+    older drivers."""
     try:
-        return reference.arguments(ptx, flat)
-    except Exception as error:
-        raise NoOriginal(f"its tensor maps: {type(error).__name__}: {error}") from error
+        return reference.arguments_of(ptx, cubin, sm, flat)
+    except (AssertionError, RuntimeError, KeyError) as error:
+        raise NoOriginal(f"its host code: {type(error).__name__}: {error}") from error

@@ -25,7 +25,7 @@ VERSION = "13.4"
 def model_key() -> str:
     """Changes with the timing model and its tables."""
     digest = hashlib.sha256()
-    for folder in ("machine", "sim"):
+    for folder in ("machine", "sim/timing"):
         for path in sorted((ROOT / "tileiras" / folder).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -65,7 +65,7 @@ def predicted(kernel: Kernel, machine: Machine, who: str) -> dict[str, Any]:
     case, bounds = case_of(kernel)
     flat = launch(case, bounds)
     try:
-        arguments = flat if who == "ours" else original.arguments(ptx, flat)
+        arguments = flat if who == "ours" else original.arguments(ptx, cubin, sm, flat)
         record: dict[str, Any] = predict(ptx, cubin, case.name, case.grid, arguments, machine.name).record()
     except (tileiras.errors.TileirasError, tileiras.sim.SimulationError, original.NoOriginal, LookupError) as error:
         record = {"failed": f"{type(error).__name__}: {str(error).splitlines()[0]}"}

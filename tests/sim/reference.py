@@ -143,13 +143,17 @@ def offsets(entry: ptx.Function, sm: str) -> dict[str, int]:
 
 def arguments(name: str, sm: str, flat: list) -> list:
     """All launch arguments of a case: its own, then the tensor maps, and null for buffers of the older drivers."""
-    text = original_ptx(name, sm)
+    return arguments_of(original_ptx(name, sm), original_cubin(name, sm), sm, flat)
+
+
+def arguments_of(text: str, cubin: bytes, sm: str, flat: list) -> list:
+    """The same of any kernel that the original compiled."""
     entry = choose_entry(parse_cached(text), None)
     places = offsets(entry, sm)
     hidden = HIDDEN_MAP.findall(text)
     if not hidden:
         return [*flat, *[None] * (len(entry.params) - len(flat))]
-    code = HostCode(original_cubin(name, sm))
+    code = HostCode(cubin)
     pointers = [i for i, value in enumerate(flat) if isinstance(value, np.ndarray | PointerTable)]
     parameters = bytearray([JUNK]) * places[""]
     for i, (p, value) in enumerate(zip(entry.params, flat)):

@@ -18,6 +18,11 @@ FMA, ALU, FP16, XU, FP64, UNIFORM, LSU, TENSOR, CONTROL = range(9)
 PIPE_NAMES = ("FMA", "ALU", "FP16", "XU", "FP64", "uniform", "LSU", "tensor", "control")
 
 
+REQUEST_SHARED, REQUEST_GLOBAL = 1.6, 2.0
+"""Cycles of an SM's load-store unit that an access takes however little it moves. QR: LDS of 32 bits reach 50 to 68 % of what LDS
+of 128 bits do; HU: one request to global memory in two cycles."""
+
+
 @dataclass(frozen=True)
 class Generation:
     """Ports and intervals of an SM. `fma_ports`, `alu_ports`: two halves, where an FFMA or a compare fits either."""

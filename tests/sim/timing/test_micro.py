@@ -120,7 +120,14 @@ def test_latencies_of_dependent_chains(sm):
 @pytest.mark.parametrize("ways", [1, 2, 4, 8, 16, 32])
 def test_bank_conflicts_take_a_pass_each(machine, scale, ways):
     load = step("LDS", SharedAccess(ways, 128), write=0)
-    assert kit.rate(machine, [load], 16) == pytest.approx(16 * ways * scale, rel=0.05)
+    # One of 32 bits without conflicts takes the unit for longer than its one pass: 50 to 68 % of the port's bytes are reached.
+    assert kit.rate(machine, [load], 16) == pytest.approx(16 * max(ways * scale, 1.6), rel=0.05)
+
+
+@pytest.mark.parametrize("machine", ["A6000", "H100"])
+def test_the_load_store_unit_takes_a_request_to_global_memory_in_two_cycles(machine):
+    load = step("LDG.E", GlobalAccess((0, 1, 2, 3), 128), write=0)
+    assert kit.rate(machine, [load], 16) == pytest.approx(16 * 2, rel=0.05)
 
 
 @pytest.mark.parametrize("machine", ["A100", "H100", "B200"])
@@ -260,14 +267,14 @@ def test_one_small_wgmma_with_commit_and_wait_takes_about_60_cycles():
 
 
 def test_wgmma_leaves_other_accesses_what_its_operands_do_not_take_of_the_port():
-    """m64n256k16 from shared memory takes 80 of 128 cycles; an LDS each of sixteen warps gets the other 48 of 128."""
+    """m64n256k16 from shared memory takes 80 of 128 cycles; four warps' LDS get the other 48 of 128."""
     product = step("HGMMA.64x256x16.F32", Mma("wgmma", (64, 256, 16), 16), operands=("gsb0",))
-    load = step("LDS", SharedAccess(1, 128), write=0)
-    found = kit.replay("H100", [kit.cta([[product] * 400] * 4 + [[load] * 4000] * 4)])
+    load = step("LDS.64", SharedAccess(2, 256), write=0)
+    found = kit.replay("H100", [kit.cta([[product] * 400] * 4 + [[load] * 2000] * 4)])
     alone = kit.replay("H100", [kit.cta([[product] * 400] * 4)]).cycles
-    assert 4 * 4000 / 1.0 == pytest.approx(alone * 48 / 128, rel=0.25)      # both streams take about as long
+    assert 4 * 4000 < alone * 48 / 128                                      # so much finds room beside the products
     assert found.cycles == pytest.approx(alone, rel=0.05)
-    longer = kit.replay("H100", [kit.cta([[product] * 400] * 4 + [[load] * 8000] * 4)]).cycles
+    longer = kit.replay("H100", [kit.cta([[product] * 400] * 4 + [[load] * 4000] * 4)]).cycles
     expected = alone + (32000 - alone * 48 / 128)
     assert longer == pytest.approx(expected, rel=0.05)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tileiras.machine.latencies import QUEUE_PORT, Latencies
 from tileiras.machine.machines import Machine
-from tileiras.machine.units import generation
+from tileiras.machine.units import REQUEST_GLOBAL, REQUEST_SHARED, generation
 from tileiras.sim.timing.stream import SECTOR_BYTES
 
 LINE_SECTORS = 4
@@ -90,6 +90,13 @@ class SmMemory:
 
     # ---- shared memory
 
+    def shared(self, at: float, passes: float) -> float:
+        """When an access to shared memory has gone through the port. A small one takes the unit for longer than its data need."""
+        least = REQUEST_SHARED / self.port_scale
+        if passes >= least:
+            return self.port(at, passes)
+        return self.port(at, least) - (least - passes) * self.port_scale
+
     def port(self, at: float, passes: float) -> float:
         """When an access of this many 128-byte passes has gone through the port. Operands of wgmma and tcgen05 go first."""
         passes *= self.port_scale
@@ -114,8 +121,9 @@ class SmMemory:
     def load(self, at: float, sectors: tuple[int, ...], shift: int, cached: bool) -> float:
         """When a load's sectors have arrived."""
         lines = len({s >> 2 for s in sectors})
-        start = self.port(at, max(lines, 1))
-        begin = start - max(lines, 1) * self.port_scale - 1
+        passes = max(lines, REQUEST_GLOBAL / self.port_scale)
+        start = self.port(at, passes)
+        begin = start - passes * self.port_scale - 1
         self.sectors += len(sectors)
         if not sectors:
             return begin + self.latency.l1
@@ -165,8 +173,7 @@ class SmMemory:
 
     def store(self, at: float, sectors: tuple[int, ...], shift: int) -> float:
         """When a store no longer holds its warp's registers; the data goes its way later."""
-        lines = max(len({s >> 2 for s in sectors}), 1)
-        start = self.port(at, lines)
+        start = self.port(at, max(len({s >> 2 for s in sectors}), REQUEST_GLOBAL / self.port_scale))
         self.sectors += len(sectors)
         amount = len(sectors) * SECTOR_BYTES
         end = self.write(start, amount)

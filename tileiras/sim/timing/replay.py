@@ -484,7 +484,7 @@ class Replay:
             far = cta.cluster[payload.cta].sm.memory.port(at + READ_LATENCY, payload.passes)
             end = max(cta.sm.memory.egress.take(at, payload.bytes), far) + self.latency.distributed_shared
         else:
-            end = cta.sm.memory.port(at, payload.passes)
+            end = cta.sm.memory.shared(at, payload.passes)
             end += self.latency.atomic_shared if payload.atomic else self.latency.shared - 1
         resume = self._behind_port(warp, d, at, cta.sm.memory)
         self._hold(warp, d, end, max(at + READ_LATENCY, end - self.latency.shared), Reason.SHARED)
