@@ -53,13 +53,18 @@ def main(argv: list[str] | None = None) -> int:
                                  side.predicted(kernel, machine, "original"))
             pairs.append(found)
             print(_line(kernel, found), flush=True)
+            if options.write:
+                _write(pairs, known)
     _summary(pairs)
-    if options.write:
-        order = {m.name: i for i, m in enumerate(machines)}
-        pairs.sort(key=lambda p: order[p.machine])
-        RESULTS.write_text(json.dumps([_record(p) for p in pairs], indent=1) + "\n")
-        PAGE.write_text(page(pairs, known))
     return 0
+
+
+def _write(pairs: list[compare.Pair], known: dict[str, Kernel]) -> None:
+    """After every pair: a run that is cut off leaves what it has."""
+    machines = list(dict.fromkeys(p.machine for p in pairs))
+    ordered = sorted(pairs, key=lambda p: machines.index(p.machine))
+    RESULTS.write_text(json.dumps([_record(p) for p in ordered], indent=1) + "\n")
+    PAGE.write_text(page(ordered, known))
 
 
 def _line(kernel: Kernel, p: compare.Pair) -> str:

@@ -31,7 +31,7 @@ from tileiras.sim.timing.replay import ReplayDeadlock, ReplayLimit
 from tileiras.sim.timing.streams import streams_of
 
 N, DEPTH = 4096, 1024
-"""Products of N x N x N, of which an inner extent of DEPTH is run: rounds of the inner loop are alike, and rates are what counts."""
+"""Products of N x N x N, of which an inner extent of DEPTH is run: rounds of the inner loop are alike, and rates count."""
 TIMEOUT = 240
 NOT_NEEDED = ("cublas_v2.h",)
 """Headers that the sources include for what stands beside their kernels."""
