@@ -132,7 +132,6 @@ def test_planted_bank_conflicts_slow_a_kernel_by_their_passes():
 
 
 @NEEDED
-<<<<<<< HEAD
 def test_loads_of_an_unrolled_loop_overlap():
     unrolled = shared_kernel(4).replace('.pragma "nounroll";\n', "")
     found, kept = (predict(p, assemble(p), "shared", (132,), [np.zeros(128, np.uint32)], "H100")
@@ -154,7 +153,9 @@ def test_code_of_other_ptx_is_refused():
     other = shared_kernel(4).replace("bar.sync 0;", "bar.sync 0;\nbar.sync 0;")
     with pytest.raises(NotTimed, match="other PTX: line 16"):
         predict(other, assemble(shared_kernel(4)), "shared", (132,), [np.zeros(128, np.uint32)], "H100")
-=======
+
+
+@NEEDED
 def test_a_kernel_that_cannot_be_joined_gets_a_lower_bound_marked_as_such(monkeypatch):
     ptx = shared_kernel(4)
     arguments = ptx, assemble(ptx), "shared", (132,), [np.zeros(128, np.uint32)], "H100"
@@ -166,7 +167,6 @@ def test_a_kernel_that_cannot_be_joined_gets_a_lower_bound_marked_as_such(monkey
     assert estimate.is_estimate and not joined.is_estimate
     assert estimate.reason == "no way was found" and "no way was found" in estimate.text()
     assert 0 < estimate.cycles < joined.cycles
->>>>>>> e02bc94 (Timing: a request takes the load-store unit for two cycles (shared memory: 1.6) however little it moves; the original's tensor maps by its own host code)
 
 
 @NEEDED
