@@ -13,7 +13,7 @@ import pytest
 from tests.driver.test_main import empty_module
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-_PATIENCE = 30.0
+_PATIENCE = 60.0
 SLOW_PTXAS = """#!/bin/sh
 echo $$ > "$PIDS"
 touch "$TMPDIR/of-its-own"
@@ -28,8 +28,21 @@ def running(pid: int) -> bool:
         return False
 
 
+AT_THE_START = """
+import os, signal, subprocess
+begin = subprocess.Popen.__init__
+def killed_meanwhile(self, *arguments, **options):
+    begin(self, *arguments, **options)
+    while not os.path.exists(os.environ["PIDS"]) or not open(os.environ["PIDS"]).read().strip():
+        pass
+    os.kill(os.getpid(), {number})
+subprocess.Popen.__init__ = killed_meanwhile
+"""
+
+
+@pytest.mark.parametrize("at_the_start", [False, True], ids=["while it runs", "while it is started"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_nothing_is_left_behind(number: signal.Signals, tmp_path: pathlib.Path) -> None:
+def test_nothing_is_left_behind(number: signal.Signals, at_the_start: bool, tmp_path: pathlib.Path) -> None:
     (tmp_path / "ok.bc").write_bytes(empty_module(1))
     temporary, pids = tmp_path / "tmp", tmp_path / "pids"
     temporary.mkdir()
@@ -37,16 +50,19 @@ def test_nothing_is_left_behind(number: signal.Signals, tmp_path: pathlib.Path) 
     ptxas.write_text(SLOW_PTXAS)
     ptxas.chmod(0o755)
     start = (f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tileiras.codegen import toolchain; "
-             f"toolchain.find_tool = lambda name: {str(ptxas)!r}; from tileiras.driver.main import command; command()")
+             f"toolchain.find_tool = lambda name: {str(ptxas)!r}; from tileiras.driver.main import command\n"
+             f"{AT_THE_START.format(number=int(number)) if at_the_start else ''}\n"
+             "command()")
     process = subprocess.Popen([sys.executable, "-c", start, "ok.bc", "--gpu-name", "sm_90", "-o", "o"], cwd=tmp_path,
                                env={**os.environ, "TMPDIR": str(temporary), "PIDS": str(pids)})
     deadline = time.monotonic() + _PATIENCE
     while not (pids.exists() and pids.read_text().strip()):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.02)
-    assert os.listdir(temporary)
     child = int(pids.read_text())
-    process.send_signal(number)
+    if not at_the_start:
+        assert os.listdir(temporary)
+        process.send_signal(number)
     code = process.wait(_PATIENCE)
     assert code == (130 if number == signal.SIGINT else -number)
     while running(child):

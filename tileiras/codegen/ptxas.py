@@ -63,12 +63,11 @@ def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT) -> As
         cubin_path = os.path.join(folder, _CUBIN_NAME)
         command = [ptxas, *flags, "-o", cubin_path, os.path.join(folder, _PTX_NAME)]
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False,
-                                  env={**os.environ, "TMPDIR": folder})
-            report = done.stderr.decode(errors="replace")
-            if done.returncode != 0:
+            code, out, err = _run(command, {**os.environ, "TMPDIR": folder}, timeout)
+            report = err.decode(errors="replace")
+            if code != 0:
                 refusal = TooOldError if f"version {TEXT_VERSION}" in report else CompileError
-                raise refusal(_explain(done.returncode, report + done.stdout.decode(errors="replace"), folder))
+                raise refusal(_explain(code, report + out.decode(errors="replace"), folder))
             cubin = b""
             if os.path.exists(cubin_path):
                 with open(cubin_path, "rb") as file:
@@ -81,6 +80,31 @@ def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT) -> As
         raise CompileError(f"ptxas wrote no cubin\n{report}")
     warnings = tuple(line for line in report.splitlines() if "warning" in line and _NO_DEBUG_SECTIONS not in line)
     return Assembled(cubin, report, warnings)
+
+
+def _run(command: list[str], environment: dict[str, str], timeout: float) -> tuple[int, bytes, bytes]:
+    """Exit code, standard output and standard error of a command, which doesn't outlive an exception here.
+
+    `subprocess.run` leaves a child behind whose start a signal's exception interrupts: signals wait until it is known.
+    """
+    import signal
+    import subprocess
+
+    waiting = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=environment)
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return process.returncode, out, err
 
 
 _PTX_NAME, _CUBIN_NAME = "tile.ptx", "tile.cubin"
