@@ -93,6 +93,11 @@ def test_programs_that_the_program_starts(tmp_path):
     assert run(tmp_path, CHILDREN).stdout == " True\n"
 
 
+def test_programs_that_it_starts_have_cupy_too(tmp_path):
+    source = CHILDREN.replace("print('child', run())", "import cupy; print('child', cupy.ones(3).sum())")
+    assert run(tmp_path, source, "--children", "--cupy").stdout == "child 3.0\n False\n"
+
+
 def test_cupys_arrays_are_numpys():
     cupy: Any = cupyarrays.module()
     a: Any = cupy.array([[1, 2], [3, 4]])

@@ -11,9 +11,12 @@ from tileiras.sim.cutile.imports import After
 
 def start() -> None:
     """In a child: put the stand-in in place once cuTile or PyTorch is imported."""
-    gpu_name = os.environ.get(VARIABLE)
+    gpu_name, _, more = os.environ.get(VARIABLE, "").partition(" ")
     if gpu_name:
         After({"torch": lambda: _with_torch(gpu_name), "cuda.tile": lambda: _install(gpu_name)})
+    if more == "cupy":
+        from tileiras.sim.cutile.cupyarrays import Finder
+        Finder()
 
 
 def _install(gpu_name: str) -> None:

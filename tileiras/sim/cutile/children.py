@@ -14,8 +14,8 @@ STARTUP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
 PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
-def install(patches: Patches, gpu_name: str) -> None:
+def install(patches: Patches, gpu_name: str, cupy: bool) -> None:
     """Set the environment so that Python programs started from now on get the stand-in for `gpu_name`."""
-    patches.environment(VARIABLE, gpu_name)
+    patches.environment(VARIABLE, f"{gpu_name} cupy" if cupy else gpu_name)
     paths = [STARTUP, PACKAGES, os.environ.get("PYTHONPATH", "")]
     patches.environment("PYTHONPATH", os.pathsep.join(p for p in paths if p))

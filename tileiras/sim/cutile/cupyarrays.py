@@ -5,8 +5,11 @@ kernel. CuPy's own kernels, memory pools and compilers aren't there.
 """
 from __future__ import annotations
 
+import importlib.abc
 import importlib.util
+import sys
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -108,10 +111,29 @@ def module() -> _Cupy:
     return made
 
 
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the stand-in where nothing else finds CuPy: it stands last in sys.meta_path."""
+
+    def __init__(self) -> None:
+        self.module = module()
+        self.module.__path__ = []                               # type: ignore[attr-defined]
+        sys.meta_path.append(self)
+
+    def remove(self) -> None:
+        sys.meta_path.remove(self)
+        for name in [n for n, m in sys.modules.items() if m is self.module or m is self.module.cuda]:
+            del sys.modules[name]
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None) -> Any:
+        return importlib.util.spec_from_loader(fullname, self) if fullname in ("cupy", "cupy.cuda") else None
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        return self.module if spec.name == "cupy" else self.module.cuda
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """It is whole already."""
+
+
 def install(patches: Patches) -> None:
     """Let `import cupy` find the stand-in, where CuPy isn't installed."""
-    if importlib.util.find_spec("cupy") is not None:
-        return
-    made = module()
-    patches.module("cupy", made)
-    patches.module("cupy.cuda", made.cuda)                      # type: ignore[attr-defined]
+    patches.at_end(Finder().remove)

@@ -43,12 +43,6 @@ class Patches:
         self._environment.append((name, os.environ.get(name)))
         os.environ[name] = value
 
-    def module(self, name: str, module: Any) -> None:
-        """Make `import name` find a module."""
-        old = sys.modules.get(name, _MISSING)
-        self._attributes.append((sys.modules, name, old))
-        sys.modules[name] = module
-
     def at_end(self, call: Callable[[], None]) -> None:
         """Call something when the patches are undone."""
         self._at_end.append(call)
@@ -61,12 +55,7 @@ class Patches:
             _rebind(new, old)
         while self._attributes:
             owner, name, old = self._attributes.pop()
-            if owner is sys.modules:
-                if old is _MISSING:
-                    sys.modules.pop(name, None)
-                else:
-                    sys.modules[name] = old
-            elif old is _MISSING:
+            if old is _MISSING:
                 delattr(owner, name)
             else:
                 setattr(owner, name, old)

@@ -186,7 +186,7 @@ def install(gpu_name: str | None = None, *, torch: bool = True, cupy: bool = Fal
         cupyarrays.install(_patches)
     if children:
         from tileiras.sim.cutile import children as processes
-        processes.install(_patches, name)
+        processes.install(_patches, name, cupy)
 
 
 def _constraints(kernel: Any, args: tuple, convention: Any, /) -> list[Any]:
