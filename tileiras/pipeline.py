@@ -54,7 +54,6 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("choose-atoms", "nv_tileas", 0),
     _transform("assign-load-store-layouts", "nv_tileas", 0),
     _transform("stage-operands", "nv_tileas", 0),
-    _transform("legalize-layouts", "nv_tileas", 0),
     _transform("hoist-conversions", "nv_tileas", 1),
     _transform("split-reductions", "nv_tileas", 0),
     _transform("share-results", "nv_tileas", 0),

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tests.conversion.legalize import legalize
 from tests.conversion.machine import Machine
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import Builder
@@ -101,9 +102,11 @@ class Keep(TileOp):
 
 def behind(func: Operation, target: Any) -> None:
     """The passes that stand between placed tiles and their lowering, as the pipeline has them."""
+    for op in list(func.walk()):
+        legalize(op)
     module = ModuleOp([func])
     names = [entry.name for entry in PIPELINE]
-    for entry in PIPELINE[names.index("legalize-layouts"):names.index("convert-tileas-to-llvm")]:
+    for entry in PIPELINE[names.index("hoist-conversions"):names.index("convert-tileas-to-llvm")]:
         entry.apply(module, CompileOptions(target))
     func.detach()
 

@@ -1,14 +1,9 @@
-"""`legalize-layouts`: an op that can't do with its tensors' layouts gets a `convert_layout` before or behind it.
+"""Ops whose tensors have layouts that they can't do with, mended by conversions: tests draw layouts freely, passes don't.
 
     %y = permute [1, 0] %x : #a -> #b           %t = permute [1, 0] %x : #a -> #a permuted
                                           ->    %y = convert_layout %t : #b
-
-What an op can do with is in `analysis/layout_rules.py`. Behind this pass no lowering moves an element between threads but
-where the IR says so.
 """
 from __future__ import annotations
-
-from typing import Any
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, OpResult, SSAValue
@@ -20,14 +15,6 @@ from tileiras.layout.linear import LinearLayout
 
 MOST_STEPS = 64
 """Conversions that one op may need: a few for each of its tensors."""
-
-
-def run(module: Operation, context: Any = None) -> None:
-    """Insert the conversions, in place."""
-    for func in module.regions[0].block.ops:
-        if func.name == "nv_tileas.func":
-            for op in list(func.walk()):
-                legalize(op)
 
 
 def legalize(op: Operation) -> None:

@@ -1,0 +1,33 @@
+// Buffers that live at once lie beside each other; one that begins when another has ended takes its place, and must wait for
+// those who still read there.
+// RUN: tileiras-opt %s --passes=allocate-buffers,order-memory | filecheck %s
+
+// CHECK: shared_bytes = #builtin.int<1024>
+// CHECK: [[A:%[0-9a-z]+]] = "nv_tileas.alloc_tensor"() <{offset = #builtin.int<0>}>
+// CHECK-NEXT: [[B:%[0-9a-z]+]] = "nv_tileas.alloc_tensor"() <{offset = #builtin.int<512>}>
+// CHECK-NEXT: "nv_tileas.store_shared"(%x, [[A]])
+// CHECK-NEXT: "nv_tileas.store_shared"(%x, [[B]])
+// CHECK-NEXT: "nv_tileas.barrier"()
+// CHECK-NEXT: "nv_tileas.load_shared"([[A]])
+// CHECK-NEXT: "nv_tileas.load_shared"([[B]])
+// CHECK-NEXT: [[C:%[0-9a-z]+]] = "nv_tileas.alloc_tensor"() <{offset = #builtin.int<0>}>
+// CHECK-NEXT: "nv_tileas.barrier"()
+// CHECK-NEXT: "nv_tileas.store_shared"(%x, [[C]])
+// CHECK-NEXT: "nv_tileas.barrier"()
+// CHECK-NEXT: "nv_tileas.load_shared"([[C]])
+"builtin.module"() ({
+  "nv_tileas.func"() <{sym_name = "f", num_warps = #builtin.int<4>}> ({
+  ^bb0(%p: f32):
+    %x = "nv_tileas.splat"(%p) : (f32) -> tensor<128xf32, #nv_tileas.layout<shape = [128], reg = [], lane = [[1], [2], [4], [8], [16]], warp = [[32], [64]]>>
+    %a = "nv_tileas.alloc_tensor"() : () -> !nv_tileas.buffer<f32, #nv_tileas.shared<shape = [128], offset = [1, 2, 4, 8, 16, 32, 64]>>
+    %b = "nv_tileas.alloc_tensor"() : () -> !nv_tileas.buffer<f32, #nv_tileas.shared<shape = [128], offset = [1, 2, 4, 8, 16, 32, 64]>>
+    "nv_tileas.store_shared"(%x, %a) : (tensor<128xf32, #nv_tileas.layout<shape = [128], reg = [], lane = [[1], [2], [4], [8], [16]], warp = [[32], [64]]>>, !nv_tileas.buffer<f32, #nv_tileas.shared<shape = [128], offset = [1, 2, 4, 8, 16, 32, 64]>>) -> ()
+    "nv_tileas.store_shared"(%x, %b) : (tensor<128xf32, #nv_tileas.layout<shape = [128], reg = [], lane = [[1], [2], [4], [8], [16]], warp = [[32], [64]]>>, !nv_tileas.buffer<f32, #nv_tileas.shared<shape = [128], offset = [1, 2, 4, 8, 16, 32, 64]>>) -> ()
+    %u = "nv_tileas.load_shared"(%a) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!nv_tileas.buffer<f32, #nv_tileas.shared<shape = [128], offset = [1, 2, 4, 8, 16, 32, 64]>>) -> tensor<128xf32, #nv_tileas.layout<shape = [128], reg = [], lane = [[4], [8], [16], [32], [64]], warp = [[1], [2]]>>
+    %v = "nv_tileas.load_shared"(%b) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!nv_tileas.buffer<f32, #nv_tileas.shared<shape = [128], offset = [1, 2, 4, 8, 16, 32, 64]>>) -> tensor<128xf32, #nv_tileas.layout<shape = [128], reg = [], lane = [[4], [8], [16], [32], [64]], warp = [[1], [2]]>>
+    %c = "nv_tileas.alloc_tensor"() : () -> !nv_tileas.buffer<f32, #nv_tileas.shared<shape = [128], offset = [1, 2, 4, 8, 16, 32, 64]>>
+    "nv_tileas.store_shared"(%x, %c) : (tensor<128xf32, #nv_tileas.layout<shape = [128], reg = [], lane = [[1], [2], [4], [8], [16]], warp = [[32], [64]]>>, !nv_tileas.buffer<f32, #nv_tileas.shared<shape = [128], offset = [1, 2, 4, 8, 16, 32, 64]>>) -> ()
+    %w = "nv_tileas.load_shared"(%c) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!nv_tileas.buffer<f32, #nv_tileas.shared<shape = [128], offset = [1, 2, 4, 8, 16, 32, 64]>>) -> tensor<128xf32, #nv_tileas.layout<shape = [128], reg = [], lane = [[4], [8], [16], [32], [64]], warp = [[1], [2]]>>
+    "nv_tileas.return"() : () -> ()
+  }) : () -> ()
+}) : () -> ()
