@@ -402,24 +402,19 @@ class Builder:
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def call(self, callee: str, result: Attribute, args: Sequence[SSAValue], *, fastmath: str = "",
-             convergent: bool = False) -> SSAValue:
-        """Call an intrinsic or a libdevice function; a VOID result is not to be used."""
+    def call(self, callee: str, result: Attribute, args: Sequence[SSAValue], *, fastmath: str = "") -> SSAValue:
+        """Call one of LLVM's own intrinsics or a libdevice function; a VOID result is not to be used."""
         props: dict[str, Attribute] = {"callee": string(callee)}
         if fastmath:
             props["fastmath"] = string(fastmath)
-        if convergent:
-            props["convergent"] = _UNIT
         return self._one(llvm.Call, list(args), result, props)
 
     def asm(self, text: str, constraints: str, results: Sequence[Attribute], args: Sequence[SSAValue], *,
-            sideeffect: bool = True, convergent: bool = False) -> list[SSAValue]:
-        """Inline PTX. Several results come back taken out of their struct."""
+            sideeffect: bool = True) -> list[SSAValue]:
+        """Inline PTX of several instructions (one alone is a row of nvvm). Several results come back taken out of their struct."""
         props: dict[str, Attribute] = {"asm": string(text), "constraints": string(constraints)}
         if sideeffect:
             props["sideeffect"] = _UNIT
-        if convergent:
-            props["convergent"] = _UNIT
         t = llvm.VOID if not results else results[0] if len(results) == 1 else struct(*results)
         out = self._one(llvm.InlineAsm, list(args), t, props)
         if len(results) <= 1:
