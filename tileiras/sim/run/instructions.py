@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from tileiras.sim.copy import asynccopy, bulk, tma
 from tileiras.sim.core.decode import OPERATIONS
@@ -16,6 +17,7 @@ FAMILIES = (integer, floating, bitwise, compare, convert, move, special, packed,
 MOST_WORDS = 5                    # of an operation's registered name
 
 
+@lru_cache(maxsize=4096)
 def decoder_of(parts: tuple[str, ...]) -> Callable | None:
     """The registered decoder of an instruction: the one with the longest name that it starts with."""
     for count in range(min(len(parts), MOST_WORDS), 0, -1):

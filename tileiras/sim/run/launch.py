@@ -381,7 +381,7 @@ def parse_cached(text: str) -> ptx.Module:
 @contextmanager
 def collection_paused() -> Iterator[None]:
     """No cyclic garbage collection meanwhile: making a million small objects would otherwise trigger it again and
-    again."""
+    again. Round a whole function, so that these are gone when it may run."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -404,6 +404,7 @@ def choose_entry(module: ptx.Module, kernel: str | None) -> ptx.Function:
     raise LaunchError(f"no kernel {kernel}; there are: {', '.join(f.name for f in entries) or 'none'}")
 
 
+@collection_paused()
 def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Sequence = (), block=None, *,
              cluster=None, dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
              undefined: str = "propagate", races: bool = True, seed: int = 0,
@@ -447,7 +448,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
         error.locate(kernel=entry.name)
         raise error
     report = Report(entry.name)
-    with np.errstate(all="ignore"), collection_paused():
+    with np.errstate(all="ignore"):
         program = build(module, entry, launch)
         if observer is not None:
             observer.built(program)
