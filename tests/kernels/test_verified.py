@@ -1,6 +1,8 @@
 """The IR of the cross-section's kernels keeps the rules of its level after every pass; `test_suite.py` has sm_80 and sm_90."""
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -29,6 +31,15 @@ def lowered(name: str, gpu: str, level: int) -> Any:
 def test_verifies_after_every_pass(name: str) -> None:
     for level in LEVELS:
         assert lowered(name, "sm_120", level).body.block.first_op is not None
+
+
+def test_a_compile_does_not_pay_for_the_rules() -> None:
+    program = ("import sys; from tileiras.driver.options import CompileOptions; from tileiras.pipeline import run; "
+               "from tileiras.bytecode import read; options = CompileOptions(target='sm_90'); options.validate(); "
+               "run(read(open(sys.argv[1], 'rb').read()), options); "
+               "print(sorted(m for m in sys.modules if m.startswith(('tileiras.dialects.verify', 'tileiras.dialects.kinds'))))")
+    source = str(runner.bytecode_path("vector_add_float32"))
+    assert subprocess.run([sys.executable, "-c", program, source], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_the_pass_that_breaks_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

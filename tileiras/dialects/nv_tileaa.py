@@ -9,8 +9,7 @@ Ops of the tile level that keep their meaning in nv_tileas are declared once, by
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
@@ -131,8 +130,7 @@ class LoopOp(TileOp):
         return self.regions[0].block.args
 
 
-@dataclass(frozen=True)
-class Declaration:
+class Declaration(NamedTuple):
     """An op of both tile levels: what a TileOp declares, and the class that has what both can do."""
 
     operands: str
