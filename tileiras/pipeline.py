@@ -53,6 +53,7 @@ PIPELINE: tuple[Pass, ...] = (
     _conversion("convert-tileaa-to-tileas", "nv_tileas"),
     _transform("choose-atoms", "nv_tileas", 0),
     _transform("assign-load-store-layouts", "nv_tileas", 0),
+    _transform("remove-layout-conversions", "nv_tileas", 1),
     _transform("stage-operands", "nv_tileas", 0),
     _transform("hoist-conversions", "nv_tileas", 1),
     _transform("split-reductions", "nv_tileas", 0),

@@ -45,6 +45,15 @@ def test_arrays_without_promises_move_element_by_element(placed):
     assert all(c.data for op in accesses for c in op.properties["check"].data)
 
 
+@pytest.mark.parametrize(("name", "elements"), [("matmul_float16_float16", 8), ("matmul_bfloat16_bfloat16", 8),
+                                               ("matmul_float16_float32", 2)])
+def test_a_product_of_16_bits_is_stored_16_bytes_at_a_time(placed, name, elements):
+    """An accumulator's fragment has two neighbours, 4 bytes of f16: it changes its layout for the store. Two neighbours of
+    f32 in each of four lanes fill a sector of 32 bytes as they are."""
+    store, = ops(placed(name), "nv_tileas.tiled_store")
+    assert vector(store) == elements
+
+
 def test_elementwise_kernels_convert_no_layout(placed):
     for name in ("vector_add_float32", "saxpy_2d", "softmax_16x256_f16"):
         assert not ops(placed(name), "nv_tileas.convert_layout")
@@ -74,7 +83,7 @@ def test_accesses_that_no_token_joins_need_no_barrier(placed):
 
 def test_a_product_meets_twice_a_step(placed):
     """Behind the stores of both operands, and before the next step's overwrite what was read: nowhere else."""
-    func = placed("matmul_float16_float16")
+    func = placed("matmul_float16_float32")
     [loop] = ops(func, "scf.for")
     inside = [op.name.removeprefix("nv_tileas.") for op in loop.regions[0].block.ops]
     inside = [name for name in inside if name in ("store_shared", "barrier", "dot")]
@@ -84,7 +93,7 @@ def test_a_product_meets_twice_a_step(placed):
 
 
 def test_dot_operands_lie_in_disjoint_buffers(placed):
-    func = placed("matmul_float16_float16")
+    func = placed("matmul_float16_float32")
     buffers = ops(func, "nv_tileas.alloc_tensor")
     assert len(buffers) == 2
     spans = []

@@ -7,7 +7,18 @@ import pytest
 
 from tests.conversion.test_moves import any_layout
 from tileiras.layout.atoms import choose_atom, dot_layouts
-from tileiras.layout.convert import Noop, RegisterPermute, ThroughShared, plan_conversion
+from tileiras.layout.convert import (
+    BARRIER_SLOTS,
+    PASS_SLOTS,
+    SELECT_SLOTS,
+    SHUFFLE_SLOTS,
+    Noop,
+    RegisterPermute,
+    ThroughShared,
+    plan_conversion,
+    shared_slots,
+    shuffle_slots,
+)
 from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LinearLayout, blocked
 from tileiras.layout.shared import access
@@ -52,6 +63,22 @@ def test_the_cheapest_kind_is_taken() -> None:
     assert [a.index(m) for m in plan.mapping] == [renamed.index(r) for r in range(a.num_regs)]
     lanes = LinearLayout(a.shape, (*a.lane[:2], *a.reg[2:]), (*a.reg[:2], *a.lane[2:]), a.warp)
     assert isinstance(plan_conversion(a, lanes, 32), WarpShuffle)
+
+
+def test_few_registers_are_shuffled_and_many_go_through_shared_memory() -> None:
+    """Four lanes exchange their registers: 3 of 4 by a shuffle, and every register through two selects before and two after.
+    Shared memory takes accesses of 16 bytes, four passes each, and two barriers: that pays from some registers on."""
+    for rows, shuffled in ((8, True), (16, True), (256, False)):
+        a = blocked((rows, 64), 4, 4)
+        b = LinearLayout(a.shape, (*a.lane[:2], *a.reg[2:]), (*a.reg[:2], *a.lane[2:]), a.warp)
+        registers = a.num_regs
+        by_shuffles = registers * 3 // 4 * SHUFFLE_SLOTS + registers * 4 * SELECT_SLOTS
+        by_memory = 2 * (registers // 4) * (4 * PASS_SLOTS + 1) + 2 * BARRIER_SLOTS
+        assert (by_shuffles <= by_memory) == shuffled
+        plan = plan_conversion(a, b, 32)
+        assert isinstance(plan, WarpShuffle if shuffled else ThroughShared)
+        cost = shuffle_slots(plan, 32) if isinstance(plan, WarpShuffle) else shared_slots(plan, a, b)
+        assert cost == (by_shuffles if shuffled else by_memory)
 
 
 def test_accumulators_of_one_product_are_the_operand_of_the_next() -> None:

@@ -33,3 +33,9 @@ def contiguous_of(op: Operation) -> int | None:
 def access_width(op: Operation, layout: LinearLayout) -> int:
     """Elements (a power of two) that go in one access of a tile in `layout`."""
     return max((min(run, layout.contiguous(d)) for d, run in enumerate(runs_of(op)) if run > 1), default=1)
+
+
+def is_checked(op: Operation) -> bool:
+    """Whether an access depends on bounds or a mask."""
+    check: Any = op.properties.get("check")
+    return any(int_values(check)) if check is not None else getattr(op, "mask", None) is not None

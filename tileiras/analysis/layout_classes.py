@@ -1,7 +1,8 @@
-"""Which tensor values of a function must share a layout, and what links the groups.
+"""Which tensor values of a function must share a layout, and what leads from one such class to another.
 
 Values joined by `Same` relations (layout_rules.py) form a class: one layout serves all, so nothing moves between them.
-`Link` relations lead from class to class: through them a decided layout suggests others.
+`Link` relations lead from class to class: through them a layout suggests others. With `cut`, a class also ends where a
+change of layout may pay: behind loads and dots, before stores, where a loop begins and ends. Each such place is an `Edge`.
 """
 from __future__ import annotations
 
@@ -12,7 +13,17 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_rules import Link, Relation, Same, is_tensor, relations, shape_of
+from tileiras.dialects import arith
 from tileiras.layout.linear import LinearLayout
+
+CUT_BEHIND = frozenset("nv_tileas." + m for m in ("tiled_load", "load", "atomic_rmw", "atomic_cas", "dot",
+                                                   "dot_scaled", "loop")) | {"scf.for"}
+"""Ops whose results may change their layout before they are used."""
+CUT_BEFORE = frozenset({"scf.yield"} | {"nv_tileas." + m for m in ("break", "continue", "reduce", "scan", "dot", "dot_scaled")})
+"""Ops, besides the element-wise ones, in front of which those results may change it."""
+LOOPS = frozenset({"scf.for", "nv_tileas.loop"})
+STORES = frozenset("nv_tileas." + m for m in ("store", "atomic_rmw", "atomic_cas"))
+"""Ops through pointers whose operands behind the pointers may change their layout first."""
 
 
 @dataclass(eq=False)
@@ -34,31 +45,55 @@ class LayoutClass:
         return node
 
 
-class Classes:
-    """The classes of a function's tensors. `ops` are its ops in program order, `relations` what each of them wants."""
+@dataclass(frozen=True)
+class Edge:
+    """`op` uses `value`, which has its own class's layout, where the layout of `target`'s class is needed."""
+
+    op: Operation
+    value: SSAValue
+    target: SSAValue
+
+
+class Relations:
+    """A function's ops in program order, and what each wants of its tensors' layouts."""
 
     def __init__(self, func: Operation) -> None:
+        self.ops: list[Operation] = list(func.walk())
+        self.of: dict[Operation, list[Relation]] = {}
+        for op in self.ops:
+            found = relations(op)
+            if found:
+                self.of[op] = found
+
+
+class Classes:
+    """The classes of a function's tensors."""
+
+    def __init__(self, found: Relations, cut: bool = False) -> None:
         self.of: dict[SSAValue, LayoutClass] = {}
-        self.ops: list[Operation] = []
-        self.relations: dict[Operation, list[Relation]] = {}
-        for op in func.walk():
-            self.ops.append(op)
+        self.edges: list[Edge] = []
+        for op in found.ops:
             for r in op.results:
                 if is_tensor(r):
                     self.get(r)
-            found = relations(op)
-            if found:
-                self.relations[op] = found
         links: list[Link] = []
-        for found in self.relations.values():
-            for relation in found:
+        for op, wanted in found.of.items():
+            for relation in wanted:
                 if isinstance(relation, Same):
-                    self.join(relation.values)
+                    self._same(op, relation.values, cut)
                 elif isinstance(relation, Link):
                     links.append(relation)
         for link in links:
             for v in (link.source, link.target):
                 self.get(v).links.append(link)
+
+    def _same(self, op: Operation, values: tuple[SSAValue, ...], cut: bool) -> None:
+        reference = values[0]
+        for v in values[1:]:
+            if cut and _may_change(op, v):
+                self.edges.append(Edge(op, v, reference))
+            else:
+                self.join(reference, v)
 
     def get(self, v: SSAValue) -> LayoutClass:
         found = self.of.get(v)
@@ -68,24 +103,25 @@ class Classes:
             found = self.of[v] = LayoutClass(shape, values=[v])
         return found.root()
 
-    def join(self, values: Iterable[SSAValue]) -> None:
-        """Put tensors of one shape into one class."""
-        first, *rest = values
-        for v in rest:
-            a, b = self.get(first), self.get(v)
-            if a is b or a.shape != b.shape:
-                continue
-            if len(a.values) < len(b.values):
-                a, b = b, a
-            b.parent = a
-            a.values += b.values
+    def join(self, first: SSAValue, v: SSAValue) -> None:
+        """Put two tensors of one shape into one class."""
+        a, b = self.get(first), self.get(v)
+        if a is b or a.shape != b.shape:
+            return
+        if len(a.values) < len(b.values):
+            a, b = b, a
+        b.parent = a
+        a.values += b.values
 
     def all(self) -> list[LayoutClass]:
         """Every class once, by its first value."""
         return list(dict.fromkeys(c.root() for c in self.of.values()))
 
-    def layout(self, v: SSAValue) -> LinearLayout | None:
-        return self.get(v).layout
+    def layout(self, v: SSAValue) -> LinearLayout:
+        """The layout decided for a value."""
+        found = self.get(v).layout
+        assert found is not None
+        return found
 
     def spread(self, default: Callable[[tuple[int, ...]], LinearLayout]) -> None:
         """Carry decided layouts over links to classes without one; what no link reaches gets the default for its shape."""
@@ -104,26 +140,38 @@ class Classes:
             queue.append(c)
 
     def _carry(self, c: LayoutClass, queue: deque[LayoutClass]) -> None:
+        assert c.layout is not None
+        for link, other, forward in self.across(c):
+            if other.layout is None:
+                other.layout = suggested(link, c.layout, forward)
+                if other.layout is not None:
+                    queue.append(other)
+
+    def across(self, c: LayoutClass) -> Iterable[tuple[Link, LayoutClass, bool]]:
+        """(link, class at its other end, whether it leads there forward) for each link of a class."""
         for link in c.links:
             a, b = self.get(link.source), self.get(link.target)
-            if a is c and b.layout is None:
-                found = suggested(link, c.layout, forward=True)
-                if found is not None:
-                    b.layout = found
-                    queue.append(b)
-            if b is c and a.layout is None:
-                found = suggested(link, c.layout, forward=False)
-                if found is not None:
-                    a.layout = found
-                    queue.append(a)
+            if a is c:
+                yield link, b, True
+            if b is c:
+                yield link, a, False
 
 
-def suggested(link: Link, layout: LinearLayout | None, forward: bool) -> LinearLayout | None:
+def _may_change(op: Operation, v: SSAValue) -> bool:
+    """Whether `v` may have another layout than its op's other tensors, converted where the op uses it."""
+    owner = v.owner
+    if owner is op:
+        return False
+    if op.name in LOOPS:
+        return any(v is init for init in op.operands)
+    if op.name in STORES:
+        return v is not op.operands[0] and v is not op.mask  # type: ignore[attr-defined]
+    if not isinstance(owner, Operation) or owner.name not in CUT_BEHIND:
+        return False
+    return isinstance(op, arith.Elementwise) or op.name in CUT_BEFORE
+
+
+def suggested(link: Link, layout: LinearLayout, forward: bool) -> LinearLayout | None:
     """The layout that a link proposes for its target (`forward`) or source when the other end has `layout`."""
-    if layout is None:
-        return None
-    if forward:
-        way = link.to or link.hint
-    else:
-        way = link.back or link.hint
+    way = (link.to if forward else link.back) or link.hint
     return None if way is None else way(layout)

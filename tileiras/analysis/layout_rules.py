@@ -279,11 +279,15 @@ def _dot_scaled(op: Operation) -> list[Relation]:
     acc = layout_or_none(op.results[0])
     if acc is None:
         return out
+    return out + [Normal(v, lambda layout, f=fragment: f) for v, fragment in scale_fragments(op, acc.num_warps)]
+
+
+def scale_fragments(op: Operation, num_warps: int) -> list[tuple[SSAValue, LinearLayout]]:
+    """The scales of a block-scaled product, each with the layout that the instruction takes it in."""
     from tileiras.layout.atoms.block_scaled import scale_layouts
     batch, m, n, k = dot_shape(op)
     name: Any = op.properties["atom"]
-    scales = scale_layouts(atom_named(name.data), m, n, k, acc.num_warps, batch)  # type: ignore[arg-type]
-    return out + [Normal(v, lambda layout, f=fragment: f) for v, fragment in zip(op.operands[3:], scales)]
+    return list(zip(op.operands[3:], scale_layouts(atom_named(name.data), m, n, k, num_warps, batch)))  # type: ignore[arg-type]
 
 
 def dot_shape(op: Operation) -> tuple[int, int, int, int]:

@@ -4,13 +4,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tileiras.layout.f2 import annihilator, independent, solve
+from tileiras.layout.f2 import Span, annihilator, independent, intersection, solve
 from tileiras.layout.linear import LinearLayout, log2
-from tileiras.layout.shared import SharedLayout, between
+from tileiras.layout.shared import VECTOR_BYTES, SharedLayout, access, between
 from tileiras.layout.shuffle import WarpShuffle, plan_shuffle
 
-FREE_SHUFFLES = 8
-"""So many shuffles are always cheaper than two barriers."""
+SHUFFLE_SLOTS = 4
+"""Issue slots of a shuffle: an SM makes one warp's a cycle for its four schedulers."""
+PASS_SLOTS = 4
+"""Issue slots of a pass of shared memory, likewise."""
+SELECT_SLOTS = 2
+"""Issue slots of a select or a byte permutation: half the rate of additions (notes of the CUDA guide's throughput table)."""
+BARRIER_SLOTS = 48
+"""What a warp loses at a barrier and waiting for what it then reads, where other blocks of the SM fill part of the wait."""
+WORD_BYTES = 4
+ROUND_BYTES = 16 << 10
+"""What an estimate takes for the scratch of one round: a third of the 48 KiB that every SM has."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +79,60 @@ def plan_conversion(src: LinearLayout, dst: LinearLayout, elem_bits: int, budget
     if mapping is not None:
         return Noop() if mapping == tuple(range(src.num_regs)) else RegisterPermute(mapping)
     shuffle = plan_shuffle(src, dst, elem_bits)
-    if shuffle is not None:
-        words = max(1, elem_bits // 32)
-        needed = max(1, shuffle.num_taken * elem_bits // 32)
-        if shuffle.num_shuffles * words <= max(FREE_SHUFFLES, 2 * needed):
-            return shuffle
-    return through_shared(src, dst, elem_bits, budget)
+    if shuffle is None:
+        return through_shared(src, dst, elem_bits, budget)
+    slots = shuffle_slots(shuffle, elem_bits)
+    if slots <= 2 * BARRIER_SLOTS:
+        return shuffle
+    shared = through_shared(src, dst, elem_bits, budget)
+    return shuffle if slots <= shared_slots(shared, src, dst) else shared
+
+
+def shuffle_slots(plan: WarpShuffle, elem_bits: int) -> float:
+    """Issue slots of one warp's shuffles, of the selects around them and of packing narrow elements."""
+    words = max(1, elem_bits // 32)
+    registers = max((len(step.given) for step in plan.steps), default=1) * len(plan.steps)
+    selects = (len(plan.before) * registers + len(plan.after) * plan.num_taken) * words
+    packs = 2 * len(plan.steps) if elem_bits < 32 else 0
+    return plan.num_shuffles * words * SHUFFLE_SLOTS + (selects + packs) * SELECT_SLOTS
+
+
+def shared_slots(plan: ThroughShared, src: LinearLayout, dst: LinearLayout) -> float:
+    """Issue slots of one warp's trip through shared memory."""
+    slots = 2.0 * BARRIER_SLOTS * plan.num_rounds
+    for side in (src, dst):
+        how = access(side, plan.shared, plan.elem_bytes, plan.rounds)
+        slots += len(how.groups) * (PASS_SLOTS * how.passes(plan.elem_bytes) + 1)
+    return slots
+
+
+def estimate(src: LinearLayout, dst: LinearLayout, elem_bits: int) -> float:
+    """About the issue slots of the plan from `src` to `dst`, without making one that goes through shared memory."""
+    mapping = register_permutation(src, dst)
+    if mapping is not None:
+        moves = elem_bits < 32 and mapping != tuple(range(src.num_regs))
+        return SELECT_SLOTS * max(1, dst.num_regs * elem_bits // 32) if moves else 0
+    elem_bits = max(8, elem_bits)
+    shared = _shared_estimate(src, dst, elem_bits // 8)
+    inside = Span([*src.reg, *src.lane])
+    if all(have ^ want in inside for have, want in zip(src.warp, dst.warp)):
+        shuffle = plan_shuffle(src, dst, elem_bits)
+        if shuffle is not None:
+            return min(shared, shuffle_slots(shuffle, elem_bits))
+    return shared
+
+
+def _shared_estimate(src: LinearLayout, dst: LinearLayout, elem_bytes: int) -> float:
+    """One side by 16-byte accesses, the other by what both hold side by side; no conflicts."""
+    source, target = independent(src.reg), independent(dst.reg)
+    common = min(elem_bytes << len(intersection(source, target)), VECTOR_BYTES)
+    wide, narrow = sorted((elem_bytes << len(source), elem_bytes << len(target)))
+
+    def side(amount: int, width: int) -> float:
+        width = min(width, amount)
+        return amount / width * (PASS_SLOTS * max(1, width // WORD_BYTES) + 1)
+    rounds = -(-src.size * elem_bytes // ROUND_BYTES)
+    return 2 * BARRIER_SLOTS * rounds + side(narrow, common) + side(wide, VECTOR_BYTES)
 
 
 def through_shared(src: LinearLayout, dst: LinearLayout, elem_bits: int, budget: int = 0) -> ThroughShared:

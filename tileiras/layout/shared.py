@@ -102,6 +102,10 @@ class Access:
         """Whether it depends on the thread which accesses belong to a round."""
         return any(self.lane_round) or any(self.warp_round)
 
+    def passes(self, elem_bytes: int) -> int:
+        """Wavefronts of one of a warp's accesses."""
+        return max(1, self.vec * elem_bytes // 4) * (1 + _conflicts(self, elem_bytes))
+
 
 @lru_cache(maxsize=2048)
 def access(layout: LinearLayout, shared: SharedLayout, elem_bytes: int, rounds: tuple[int, ...] = (),
@@ -201,8 +205,7 @@ def between(writer: LinearLayout, reader: LinearLayout, elem_bytes: int, rounds:
 
 def _cost(plan: Access, elem_bytes: int) -> int:
     """Wavefronts of all of a warp's accesses, and one more each for issuing it."""
-    at_once = max(1, plan.vec * elem_bytes // 4)
-    return len(plan.groups) * (at_once * (1 + _conflicts(plan, elem_bytes)) + 1)
+    return len(plan.groups) * (plan.passes(elem_bytes) + 1)
 
 
 def _place(writer: LinearLayout, reader: LinearLayout, elem_bytes: int, inside: list[int],

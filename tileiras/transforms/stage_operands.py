@@ -15,6 +15,7 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.layout_choice import in_registers
 from tileiras.analysis.layout_rules import operand_fragments
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
@@ -46,7 +47,7 @@ def _dot(op: Operation) -> None:
     for part in range(slices):
         given = []
         for x, fragment, k_dim in operands:
-            if slices == 1 and fragment is not None and in_registers(x, fragment):
+            if slices == 1 and fragment is not None and in_registers(layout_of(x), fragment):
                 given.append(_as_fragment(x, fragment, op))
             else:
                 given.append(_buffer(op, x, k_dim, part, slices, fragment))
@@ -87,9 +88,3 @@ def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, frag
     numbers = ArrayAttr([IntAttr(k_dim), IntAttr(part), IntAttr(slices)]) if slices > 1 else None
     _insert(nv_tileas.StoreShared.make([x, alloc.results[0]], [], {"slice": numbers}), op)
     return alloc.results[0]
-
-
-def in_registers(x: SSAValue, fragment: LinearLayout) -> bool:
-    """Whether a value's layout is the fragment's up to a permutation of each thread's own registers."""
-    have = layout_of(x)
-    return have.lane == fragment.lane and have.warp == fragment.warp and sorted(have.reg) == sorted(fragment.reg)

@@ -1,0 +1,397 @@
+"""Which layout each class of a function's tensors gets: candidates from what its values meet, and the cheapest combination.
+
+A variable is a class of values that must share a layout (layout_classes.py), or a tiled store, which may have its tile in
+a layout of its own. Candidates:
+
+    an accumulator          its instruction's fragment, and nothing else
+    a loaded or stored tile coalesced along memory's contiguous dimension
+    a reduced tile          the same with each warp on rows of its own, so that no two warps share a sum
+    whatever is linked      what a neighbour's candidate becomes on the way
+
+and the layout that priorities alone give (`priorities`): the answer costs no more than those.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.analysis import layout_cost
+from tileiras.analysis.access import access_width, contiguous_of, is_checked, runs_of
+from tileiras.analysis.assignment import Problem
+from tileiras.analysis.layout_classes import LOOPS, Classes, LayoutClass, Relations, suggested
+from tileiras.analysis.layout_rules import (
+    accessed,
+    accumulator_layout,
+    dim_of,
+    is_tensor,
+    operand_fragments,
+    scale_fragments,
+    shape_of,
+)
+from tileiras.dialects import arith
+from tileiras.dialects.element import element_bytes
+from tileiras.layout.atoms.names import atom_named
+from tileiras.layout.linear import LinearLayout
+from tileiras.layout.placement import default_layout
+
+MAX_PER_THREAD_BYTES = 32
+"""How many bytes side by side a thread may hold of the widest type of a class: more would scatter a warp's access."""
+MAX_CANDIDATES = 6
+MIN_GAIN = 96
+"""Issue slots that another choice than what priorities give must save: less is within what costs can tell."""
+DOTS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled"})
+POINTER_ACCESSES = frozenset({"nv_tileas.load", "nv_tileas.store", "nv_tileas.atomic_rmw", "nv_tileas.atomic_cas"})
+LEAVES = frozenset({"arith.constant", "nv_tileas.splat", "nv_tileas.make_range"})
+PASSED_ON = frozenset({"nv_tileas.view", "nv_tileas.broadcast", "nv_tileas.permute"})
+SLOTS = {**dict.fromkeys(("divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi", "ceildivui"), 24),
+         **dict.fromkeys(("divf", "remf"), 8), **dict.fromkeys(("sitofp", "uitofp", "fptosi", "fptoui", "convertf"), 4)}
+"""Issue slots of `arith`'s ops that aren't one instruction a register; `math`'s take MATH_SLOTS. Twice as many for 64 bits."""
+MATH_SLOTS = 8
+
+
+@dataclass
+class Choice:
+    """Layouts by class, for the values of `classes`; `stores`: the layout of a tiled store's tile. `cost`, `before`: issue
+    slots a warp of this choice and of what priorities give."""
+
+    classes: Classes
+    stores: dict[Operation, LinearLayout] = field(default_factory=dict)
+    cost: float = 0.0
+    before: float = 0.0
+
+
+def choose(found: Relations, num_warps: int, search: bool) -> Choice:
+    """Layouts for all tensors. `search`: look for a cheaper choice than what priorities give."""
+    plain = Classes(found)
+    if not plain.of:
+        return Choice(plain)
+    priorities(found, plain, num_warps)
+    if not search:
+        return Choice(plain)
+    return _Search(found, plain, num_warps).run() or Choice(plain)
+
+
+# --- priorities --------------------------------------------------------------------------------------------------------
+
+def priorities(found: Relations, classes: Classes, num_warps: int) -> None:
+    """Decide in this order: accumulators of dots; tiles that are loaded or stored; what shape ops and reductions imply from
+    a decided neighbour; the default for the rest."""
+    accesses: dict[LayoutClass, list[tuple[Operation, SSAValue]]] = {}
+    for op in found.ops:
+        if op.name in DOTS:
+            c = classes.get(op.results[0])
+            if c.layout is None:
+                c.layout = accumulator_layout(op, num_warps)
+        elif "runs" in op.properties:
+            tile = tile_of(op)
+            if is_tensor(tile):
+                accesses.setdefault(classes.get(tile), []).append((op, tile))
+    for c, group in accesses.items():
+        if c.layout is None:
+            c.layout = coalesced(c.shape, group, num_warps)
+    classes.spread(lambda shape: default_layout(shape, num_warps))
+
+
+def tile_of(op: Operation) -> SSAValue:
+    """The tensor whose layout decides an access: the tile of a view's, the pointers of the others."""
+    return op.operands[0] if op.name in POINTER_ACCESSES else accessed(op)
+
+
+def coalesced(shape: tuple[int, ...], group: list[tuple[Operation, SSAValue]], num_warps: int) -> LinearLayout:
+    """The blocked layout for a class with these accesses: the first access that has a contiguous dimension leads."""
+    dim = next((d for op, _ in group if (d := contiguous_of(op)) is not None), None)
+    if dim is None:
+        return default_layout(shape, num_warps, 1)
+    widest = max(moved_bytes(tile) for _, tile in group)
+    per_thread = max(runs_of(op)[dim] for op, _ in group if contiguous_of(op) == dim)
+    per_thread = min(per_thread, max(1, MAX_PER_THREAD_BYTES // widest))
+    order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
+    return default_layout(shape, num_warps, per_thread, order, _rows_beside(group, dim))
+
+
+def moved_bytes(tile: SSAValue) -> int:
+    """Bytes of an element that an access of this tile (or through this tile of pointers) moves."""
+    element: Any = tile.type.element_type  # type: ignore[attr-defined]
+    return element_bytes(getattr(element, "pointee", element))
+
+
+def _rows_beside(group: list[tuple[Operation, SSAValue]], dim: int) -> int:
+    """Rows that a thread should load side by side: 4 of a dot's operand of bytes whose rows don't run along k, so that
+    the thread holds whole words of four neighbours in k, as fragments have them; else 1."""
+    for _, tile in group:
+        for use in tile.uses:
+            if moved_bytes(tile) == 1 and use.operation.name in DOTS and use.index < 2:
+                rank = len(shape_of(tile) or ())
+                if dim != (rank - 1 if use.index == 0 else rank - 2):
+                    return 4
+    return 1
+
+
+# --- the search --------------------------------------------------------------------------------------------------------
+
+class _Search:
+    """Variables are numbered: classes that matter, then tiled stores."""
+
+    def __init__(self, found: Relations, plain: Classes, num_warps: int) -> None:
+        self.found, self.plain, self.num_warps = found, plain, num_warps
+        self.classes = Classes(found, cut=True)
+        self.weights: dict[Block, float] = {}
+        self.numbers: dict[LayoutClass | Operation, int] = {}
+        self.candidates: list[list[LinearLayout]] = []
+        for c in self.classes.all():
+            if not all(is_leaf(v) for v in c.values):
+                self.add(c, plain.layout(c.values[0]))
+        self.stores = [op for op in found.ops if op.name == "nv_tileas.tiled_store" and is_tensor(op.operands[0])]
+        for op in self.stores:
+            self.add(op, plain.layout(op.operands[0]))
+        self.fixed: set[int] = set()
+
+    def add(self, key: LayoutClass | Operation, start: LinearLayout) -> None:
+        self.numbers[key] = len(self.candidates)
+        self.candidates.append([start])
+
+    def number(self, v: SSAValue) -> int | None:
+        """The variable of a value, None for what is made in whatever layout is wanted."""
+        return self.numbers.get(self.classes.get(v))
+
+    def offer(self, variable: int | None, layout: LinearLayout | None) -> bool:
+        """One more candidate, if there is room and it is new."""
+        if variable is None or layout is None or variable in self.fixed:
+            return False
+        if 0 in layout.reg:
+            layout = layout.compact_regs()
+        own = self.candidates[variable]
+        if layout in own or len(own) >= MAX_CANDIDATES:
+            return False
+        own.append(layout)
+        return True
+
+    def run(self) -> Choice | None:
+        """The cheapest choice found; None where priorities are as good."""
+        self.anchors()
+        self.exchange()
+        if all(len(own) == 1 for own in self.candidates):
+            return None
+        problem = Problem([len(own) for own in self.candidates])
+        self.unary(problem)
+        self.edges(problem)
+        start = [0] * len(self.candidates)
+        chosen = problem.solve(start)
+        before, cost = problem.cost(start), problem.cost(chosen)
+        if cost > before - MIN_GAIN:
+            return None
+        for key, n in self.numbers.items():
+            if isinstance(key, LayoutClass):
+                key.layout = self.candidates[n][chosen[n]]
+        stores = {op: self.candidates[n][chosen[n]] for op in self.stores if (n := self.numbers[op]) is not None}
+        self.classes.spread(lambda shape: default_layout(shape, self.num_warps))
+        return Choice(self.classes, stores, cost, before)
+
+    # --- candidates -------------------------------------------------------------------------------------------------
+
+    def anchors(self) -> None:
+        """What dots, accesses and reductions want."""
+        for op in self.found.ops:
+            if op.name in DOTS:
+                n = self.number(op.results[0])
+                if n is not None and n not in self.fixed:
+                    self.candidates[n] = [accumulator_layout(op, self.num_warps)]
+                    self.fixed.add(n)
+                for n, _, wanted in self.scales(op):
+                    self.offer(n, wanted)
+        for op in self.found.ops:
+            if "runs" in op.properties and is_tensor(tile := tile_of(op)):
+                n = self.numbers[op] if op in self.numbers else self.number(tile)
+                self.offer(n, coalesced(shape_of(tile) or (), [(op, tile)], self.num_warps))
+        for op in self.found.ops:
+            if op.name in ("nv_tileas.reduce", "nv_tileas.scan") and is_tensor(op.operands[0]):
+                n = self.number(op.operands[0])
+                if n is not None:
+                    for layout in self.candidates[n][:2]:
+                        self.offer(n, own_rows(layout, dim_of(op)))
+
+    def exchange(self) -> None:
+        """What neighbours want: over edges as it is, over links as they carry it."""
+        for _ in range(2):
+            for edge in self.classes.edges:
+                self.swap(self.number(edge.value), self.number(edge.target))
+            for op in self.stores:
+                self.swap(self.number(op.operands[0]), self.numbers[op])
+            for c, n in list(self.numbers.items()):
+                if isinstance(c, LayoutClass):
+                    for link, other, forward in self.classes.across(c):
+                        m = self.numbers.get(other)
+                        if m is not None and m not in self.fixed:
+                            for layout in tuple(self.candidates[n]):
+                                self.offer(m, suggested(link, layout, forward))
+
+    def swap(self, a: int | None, b: int | None) -> None:
+        if a is None or b is None or a == b:
+            return
+        for layout in tuple(self.candidates[a]):
+            self.offer(b, layout)
+        for layout in tuple(self.candidates[b]):
+            self.offer(a, layout)
+
+    # --- costs ------------------------------------------------------------------------------------------------------
+
+    def weight(self, op: Operation) -> float:
+        """How often an op runs, as far as its loops tell."""
+        block = op.parent
+        if block is None:
+            return 1.0
+        known = self.weights.get(block)
+        if known is None:
+            parent = block.parent_op()
+            known = 1.0
+            if parent is not None:
+                known = self.weight(parent) * (layout_cost.LOOP_WEIGHT if parent.name in LOOPS else 1)
+            self.weights[block] = known
+        return known
+
+    def unary(self, problem: Problem) -> None:
+        work: dict[int, float] = {}
+        for op in self.found.ops:
+            if isinstance(op, arith.Elementwise):
+                if is_tensor(op.results[0]) and (n := self.number(op.results[0])) is not None:
+                    work[n] = work.get(n, 0.0) + self.weight(op) * slots_of(op)
+            elif "runs" in op.properties:
+                self.access(problem, op)
+            elif op.name in ("nv_tileas.reduce", "nv_tileas.scan"):
+                self.collective(problem, op)
+            elif op.name in DOTS:
+                self.dot(problem, op)
+        for n, slots in work.items():
+            problem.alone(n, [slots * layout.num_regs for layout in self.candidates[n]])
+
+    def access(self, problem: Problem, op: Operation) -> None:
+        tile = tile_of(op)
+        if not is_tensor(tile):
+            return
+        n = self.numbers[op] if op in self.numbers else self.number(tile)
+        if n is None or len(self.candidates[n]) == 1:
+            return
+        size, contiguous, writes = moved_bytes(tile), contiguous_of(op), not op.name.endswith("load")
+        weight, checked = self.weight(op), is_checked(op)
+        problem.alone(n, [weight * layout_cost.global_access(layout, access_width(op, layout), contiguous, size, writes, checked)
+                          for layout in self.candidates[n]])
+
+    def collective(self, problem: Problem, op: Operation) -> None:
+        if not is_tensor(op.operands[0]):
+            return
+        n = self.number(op.operands[0])
+        if n is not None and len(self.candidates[n]) > 1:
+            cost = layout_cost.reduction if op.name.endswith(".reduce") else layout_cost.scan
+            bits, dim, weight = element_bits(op.operands[0]), dim_of(op), self.weight(op)
+            problem.alone(n, [weight * cost(layout, dim, bits, len(op.operands)) for layout in self.candidates[n]])
+
+    def dot(self, problem: Problem, op: Operation) -> None:
+        fragments = operand_fragments(op, self.num_warps)
+        name: Any = op.properties.get("atom")
+        atom_k = atom_named(name.data).k if name is not None else 0
+        whole: Any = op.properties["k_slices"]
+        for i, fragment in enumerate(fragments):
+            v = op.operands[i]
+            n = self.number(v)
+            if n is None or len(self.candidates[n]) == 1:
+                continue
+            rank, weight = len(shape_of(v) or ()), self.weight(op)
+            problem.alone(n, [weight * (0 if whole.data == 1 and fragment is not None and in_registers(layout, fragment) else
+                                        layout_cost.staging(layout, fragment, rank - 1 - i, element_bits(v) // 8, atom_k))
+                              for layout in self.candidates[n]])
+
+        for n, v, wanted in self.scales(op):
+            if len(self.candidates[n]) > 1:
+                problem.alone(n, [self.weight(op) * layout_cost.conversion(layout, wanted, element_bits(v))
+                                  for layout in self.candidates[n]])
+
+    def scales(self, op: Operation) -> list[tuple[int, SSAValue, LinearLayout]]:
+        """What a block-scaled product wants of its scales' layouts: (variable, value, layout)."""
+        if op.name != "nv_tileas.dot_scaled":
+            return []
+        return [(n, v, layout) for v, layout in scale_fragments(op, self.num_warps) if (n := self.number(v)) is not None]
+
+    def edges(self, problem: Problem) -> None:
+        """Conversions between classes."""
+        seen: set[tuple[SSAValue, int]] = set()
+        pairs = [(edge.op, edge.value, self.number(edge.target)) for edge in self.classes.edges]
+        pairs += [(op, op.operands[0], self.numbers[op]) for op in self.stores]
+        for op, value, target in pairs:
+            source = self.number(value)
+            if source is None or target is None or source == target or (value, target) in seen:
+                continue
+            seen.add((value, target))
+            self.pair(problem, source, target, self.weight(op), element_bits(value), lambda a: a, lambda b: b)
+        done: set[int] = set()
+        for c, n in self.numbers.items():
+            for link, other, forward in self.classes.across(c) if isinstance(c, LayoutClass) else ():
+                m = self.numbers.get(other)
+                if m is None or id(link) in done or not forward:
+                    continue
+                done.add(id(link))
+                owner = link.target.owner
+                weight = self.weight(owner) if isinstance(owner, Operation) else 1.0
+                bits = element_bits(link.source)
+                if link.to is not None:
+                    self.pair(problem, n, m, weight, bits, link.to, lambda b: b)
+                elif link.back is not None:
+                    self.pair(problem, n, m, weight, bits, lambda a: a, link.back)
+
+    def pair(self, problem: Problem, a: int, b: int, weight: float, bits: int, left: Any, right: Any) -> None:
+        first, second = ([way(layout) for layout in self.candidates[n]] for n, way in ((a, left), (b, right)))
+        if len(first) == len(second) == 1:
+            return
+        problem.together(a, b, [[0.0 if x is None or y is None else weight * layout_cost.conversion(x, y, bits)
+                                 for y in second] for x in first])
+
+
+def element_bits(v: SSAValue) -> int:
+    """Bits of a tensor's element in a register."""
+    assert isinstance(v.type, TensorType)
+    return 8 * element_bytes(v.type.element_type)
+
+
+def slots_of(op: Operation) -> int:
+    """About the issue slots of an element-wise op on one register of a warp."""
+    dialect, _, name = op.name.partition(".")
+    slots = MATH_SLOTS if dialect == "math" else SLOTS.get(name, 1)
+    return 2 * slots if is_tensor(op.results[0]) and element_bits(op.results[0]) > 32 else slots
+
+
+def is_leaf(v: SSAValue) -> bool:
+    """Whether a tensor costs nothing to make in any layout."""
+    owner = v.owner
+    if not isinstance(owner, Operation):
+        return False
+    if owner.name in PASSED_ON:
+        return not is_tensor(owner.operands[0]) or is_leaf(owner.operands[0])
+    return owner.name in LEAVES
+
+
+def in_registers(have: LinearLayout, fragment: LinearLayout) -> bool:
+    """Whether a layout is the fragment's up to a permutation of each thread's own registers."""
+    return have.lane == fragment.lane and have.warp == fragment.warp and sorted(have.reg) == sorted(fragment.reg)
+
+
+def own_rows(layout: LinearLayout, dim: int) -> LinearLayout | None:
+    """The layout with the warps' bits that step along `dim` exchanged for registers' bits that don't, so that no two warps
+    hold parts of one row; None if there are none to exchange."""
+    from tileiras.layout.linear import dim_bits
+    low, bits = dim_bits(layout.shape)[dim]
+    along = (1 << bits) - 1 << low
+    reg, warp = list(layout.reg), list(layout.warp)
+    free = [i for i, b in enumerate(reg) if b and not b & along]
+    changed = False
+    for j, b in enumerate(warp):
+        if b & along and free:
+            i = free.pop()
+            reg[i], warp[j] = b, reg[i]
+            changed = True
+    if not changed:
+        return None
+    taken = [b for b in reg if b & along]
+    others = iter(sorted(taken))
+    return LinearLayout(layout.shape, tuple(next(others) if b & along else b for b in reg), layout.lane, tuple(warp))

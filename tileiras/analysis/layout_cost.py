@@ -1,0 +1,116 @@
+"""What layouts cost, in issue slots of one warp: accesses to global memory, conversions, reductions, staging of operands.
+
+A slot is one instruction of one warp on one of an SM's four schedulers. What the four share is dearer: shared memory and
+shuffles take one warp's instruction a cycle (four slots) a pass, a sector of global memory what its bytes take of the SM's
+share of bandwidth. The figures rank layouts; they predict no time.
+"""
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS, SHUFFLE_SLOTS, estimate
+from tileiras.layout.f2 import Span
+from tileiras.layout.linear import LinearLayout, dim_bits, log2
+from tileiras.layout.operands import ldmatrix_plan, operand_buffer
+from tileiras.layout.reduction import steps_of as reduction_steps
+from tileiras.layout.scanning import Exchange
+from tileiras.layout.scanning import steps_of as scan_steps
+from tileiras.layout.shared import Access, access
+
+SECTOR_BYTES = 32
+LINE_BYTES = 128
+FETCH_SLOTS = 6
+"""A sector that a warp touches, once: 32 bytes at some 14 bytes a cycle and SM (H100: 3.35 TB/s over 132 SMs at 1.76 GHz) are
+two cycles and more of four schedulers, where it isn't in a cache."""
+LINE_SLOTS = 2
+"""A line of the L1 cache that an access touches."""
+ACCESS_SLOTS = 10
+"""An access's own instruction and its address."""
+CHECK_SLOTS = 5
+"""Comparisons with bounds, the predicate, and what stands where it is false."""
+LOOP_WEIGHT = 8
+"""How often a loop's body runs, as far as is known."""
+
+
+@lru_cache(maxsize=4096)
+def conversion(src: LinearLayout, dst: LinearLayout, elem_bits: int) -> float:
+    """Slots of a change of layout."""
+    return 0 if src == dst else estimate(src, dst, elem_bits)
+
+
+@lru_cache(maxsize=4096)
+def global_access(layout: LinearLayout, width: int, contiguous: int | None, elem_bytes: int, writes: bool,
+                  checked: bool) -> float:
+    """Slots of reading or writing a tile once by accesses of `width` elements along dimension `contiguous`. What several
+    threads hold is read by each of them and written by one."""
+    registers = 1 << len(Span(layout.reg))
+    accesses = max(1, registers // width)
+    lines = 1 << _distinct(layout, layout.lane, contiguous, LINE_BYTES // elem_bytes)
+    sectors = 1 << _distinct(layout, (*layout.reg, *layout.lane), contiguous, SECTOR_BYTES // elem_bytes)
+    each = ACCESS_SLOTS + LINE_SLOTS * lines + (CHECK_SLOTS if checked else 0)
+    cost = accesses * each + FETCH_SLOTS * sectors
+    if writes:
+        own = len(Span(layout.bases)) - len(Span((*layout.reg, *layout.lane)))
+        cost /= 1 << len(layout.warp) - own
+    return cost
+
+
+def _distinct(layout: LinearLayout, bases: tuple[int, ...], contiguous: int | None, together: int) -> int:
+    """log2 of how many groups of `together` neighbours along dimension `contiguous` the bases lead to."""
+    inside = 0
+    if contiguous is not None:
+        low, bits = dim_bits(layout.shape)[contiguous]
+        inside = (1 << min(bits, log2(together))) - 1 << low
+    return len(Span(b & ~inside for b in bases))
+
+
+@lru_cache(maxsize=2048)
+def reduction(layout: LinearLayout, dim: int, elem_bits: int, operands: int = 1) -> float:
+    """Slots of a reduction along `dim`: steps in registers, shuffles, an exchange between warps."""
+    steps = reduction_steps(layout, dim)
+    words = max(1, elem_bits // 32)
+    kept = 1 << len(steps.kept)
+    cost = conversion(layout, steps.layout, elem_bits) + (kept << len(steps.regs)) - kept
+    cost += len(steps.lanes) * kept * (SHUFFLE_SLOTS * words + 1)
+    if steps.warps:
+        parts = kept << len(steps.warps)
+        cost += 2 * BARRIER_SLOTS + (kept + parts) * (PASS_SLOTS + 1) * words + parts
+    return operands * cost
+
+
+@lru_cache(maxsize=2048)
+def scan(layout: LinearLayout, dim: int, elem_bits: int, operands: int = 1) -> float:
+    """Slots of a scan along `dim`, and of the conversions to and from a layout that it can walk."""
+    steps = scan_steps(layout, dim)
+    words = max(1, elem_bits // 32)
+    totals = registers = 1 << len(steps.layout.reg)
+    cost = 2 * conversion(layout, steps.layout, elem_bits) + registers
+    for step in steps.walk:
+        if step == "reg":
+            totals //= 2
+            cost += registers // 2
+        elif isinstance(step, Exchange):
+            parts = totals << len(step.warps)
+            cost += 2 * BARRIER_SLOTS + (totals + parts) * (PASS_SLOTS + 1) * words + parts
+        else:
+            cost += totals * (SHUFFLE_SLOTS * words + 3)
+    return operands * cost
+
+
+@lru_cache(maxsize=1024)
+def staging(writer: LinearLayout, fragment: LinearLayout | None, k_dim: int, elem_bytes: int, atom_k: int) -> float:
+    """Slots of a dot's operand on its way through shared memory: the tile's stores, the fragment's loads."""
+    shared = operand_buffer(writer.shape, elem_bytes, k_dim, writer, fragment, atom_k)
+    cost = shared_access(access(writer, shared, elem_bytes), elem_bytes)
+    if fragment is None:
+        return cost
+    plan = ldmatrix_plan(fragment, shared, elem_bytes)
+    if plan is None:
+        return cost + shared_access(access(fragment, shared, elem_bytes), elem_bytes)
+    words = (1 << len(fragment.reg)) * elem_bytes // 4
+    return cost + words * PASS_SLOTS + words / 4
+
+
+def shared_access(plan: Access, elem_bytes: int) -> float:
+    """Slots of one side's accesses to shared memory."""
+    return len(plan.groups) * (PASS_SLOTS * plan.passes(elem_bytes) + 1)
