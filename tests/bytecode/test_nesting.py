@@ -77,6 +77,15 @@ def test_every_stage_of_a_deep_program_prints() -> None:
     assert module.ir("nv_tileaa").count("scf.if") == module.ir("nv_tileas").count("scf.if") == 200
 
 
+def test_tools_print_a_deep_program(tmp_path: pathlib.Path) -> None:
+    from tileiras.tools import tileirdisasm
+    from tileiras.tools.tileiras_translate import to_text
+
+    (tmp_path / "deep.bc").write_bytes(nested(200))
+    assert tileirdisasm.main([str(tmp_path / "deep.bc"), "-o", str(tmp_path / "text")]) == 0
+    assert (tmp_path / "text").read_text().count("if %") == to_text(nested(200)).count("if %") == 200
+
+
 @pytest.mark.parametrize("n, stored", [(1, 1), (2, 0)])
 def test_a_deep_program_computes_what_a_flat_one_does(n: int, stored: int) -> None:
     """Two hundred times the same condition, n == 1: the store of 1 happens or not."""

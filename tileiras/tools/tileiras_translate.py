@@ -46,10 +46,14 @@ def to_text(bytecode: bytes, locations: bool = False) -> str:
     from tileiras.bytecode import read
     from tileiras.dialects.cuda_tile.asm_print import print_module
     from tileiras.dialects.cuda_tile.verify import verify_program
+    from tileiras.nesting import with_room
 
-    module = read(bytecode)
-    verify_program(module)
-    return print_module(module, locations)
+    def text() -> str:
+        module = read(bytecode)
+        verify_program(module)
+        return print_module(module, locations)
+
+    return with_room(text, len(bytecode))
 
 
 def to_bytecode(text: str, file_name: str = "-", version: Any = None,

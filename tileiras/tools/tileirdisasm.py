@@ -57,7 +57,9 @@ def main(arguments: list[str] | None = None) -> int:
             check_magic(bytecode)
         except TileirasError as error:
             return report(error)
-        write_text(given.output_file, disassemble(bytecode, given.locations))
+        from tileiras.nesting import with_room
+
+        write_text(given.output_file, with_room(lambda: disassemble(bytecode, given.locations), len(bytecode)))
     except BytecodeError as error:
         report(error)
         print("error: failed to read provided Tile IR bytecode", file=sys.stderr)
