@@ -217,7 +217,8 @@ def _doubt(ptx: PtxCode, found: list[list[Anchor]], lines: dict[int, float], sen
             if len(places[anchor.line]) != 1:
                 continue
             there = before[next(iter(places[anchor.line]))]
-            if not known[at] <= there:
+            if not known[at] <= there and (lines[anchor.line] == REPRESENTATIVE or
+                                           ptx.operations[anchor.line].startswith("ld")):
                 lines[anchor.line] = 0.0
             if lines[anchor.line] == REPRESENTATIVE and len(there - known[at]) > unknown[at]:
                 mine[i] = Anchor(anchor.line, 0.0)

@@ -13,11 +13,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tileiras.sim.timing.join import Anchor, Join
+from tileiras.sim.timing.join import REPRESENTATIVE, Anchor, Join
 from tileiras.sim.timing.sass import SassBlock
 
 MAX_STATES = 60_000
-WRONG_WAY, CALLED, OPEN, INSTRUCTION = 3.0, 0.5, 0.004, 1e-6
+CALLED, WITHOUT, OPEN, INSTRUCTION = 0.5, 0.02, 0.004, 1e-6
 STEPS = (0.5, 2.0, 8.0)         # costs within a step count as equal: progress decides; wider where a search doesn't end
 NEAR = 64                       # anchors ahead in which an optional one is looked for
 FORGET = 400                    # anchors behind the trace's place after which an open one is given up
@@ -29,6 +29,7 @@ class Visit:
     block: int
     used: tuple[int, ...]
     guess: bool = False         # entered by a guess
+    without: bool = False       # with its guards false
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +58,7 @@ class Node:
     parent: Node | None
     way: list[Visit]
     guess: bool                 # whether the way here was a guess
+    without: bool | None = None     # whether what the block does under guards is left out; None: to be tried
 
 
 class Sequence:
@@ -109,6 +111,9 @@ class _Search:
         self.join, self.sequence = join, sequence
         self.blocks: list[SassBlock] = join.code.blocks
         self.sizes = [len(b.instructions) for b in self.blocks]
+        # Blocks in which ptxas turned a branch into guards: whether they hold is to be found out.
+        self.converted = [any(not a.extra and a.line not in join.ptx.guarded and join.lines.get(a.line) != REPRESENTATIVE
+                              for a in mine) for mine in join.anchors]
 
     def run(self, max_states: int, step: float) -> Path | None:
         """Search with costs counted in steps."""
@@ -121,7 +126,7 @@ class _Search:
             _, _, _, node = heapq.heappop(heap)
             if node.block < 0:
                 return self.result(node, states)
-            key = (node.block, node.at, node.open, node.stack)
+            key = (node.block, node.at, node.open, node.stack, node.without)
             if key in seen:
                 continue
             seen.add(key)
@@ -143,6 +148,10 @@ class _Search:
         guess = node.guess
         loops: set[tuple] = set()
         while True:
+            if self.converted[block] and (way or node.without is None):
+                return [Node(block, at, opened, cost, stack, node, way, guess, False),
+                        Node(block, at, opened, cost + WITHOUT, stack, node, way, guess, True)]
+            without = bool(node.without) and not way
             place = self.blocks[block]
             low = at
             sense = join.senses.get(block)
@@ -150,13 +159,16 @@ class _Search:
             used = []
             mine = join.anchors[block]
             for i, anchor in enumerate(mine):
+                if without and not anchor.extra and anchor.line not in join.ptx.guarded:
+                    used.append(-1)
+                    continue
                 at, opened, extra, k = self.use(anchor, at, opened, mine[:i])
                 used.append(k)
                 cost += extra
             cost += INSTRUCTION * self.sizes[block]
             if sense is not None:
                 at, opened, outcome = self.decide(sense.line, at, opened)
-            way.append(Visit(block, tuple(used), guess))
+            way.append(Visit(block, tuple(used), guess, without))
             guess = False
             if at > low:
                 loops.clear()
@@ -292,8 +304,13 @@ class _Search:
         residual -= CALLED * sum(1 for v in visits if (b := self.blocks[v.block].branch) is not None and b.kind == "call"
                                  and self.blocks[v.block].taken >= 0) if residual > 0 else 0.0
         searched = self.unsure(visits)
+        residual -= self.left_out(visits)
         return Path(visits, self.sequence.places, max(0.0, round(residual, 6)), len(self.sequence), searched, count, states,
                     self.unexplained(visits))
+
+    def left_out(self, visits: list[Visit]) -> float:
+        """What guards cost that were taken to be false: no anchor's fault."""
+        return WITHOUT * sum(v.without for v in visits)
 
     def unexplained(self, visits: list[Visit]) -> list[int]:
         """Lines of the trace's anchors that nothing stands for, and, negated, of the machine code's that stand for none."""
