@@ -48,6 +48,10 @@ def test_capability():
     from cuda.tile._cext import get_compute_capability
     assert get_compute_capability() == (12, 0)
 
+def test_refusal_is_expected():
+    with pytest.raises(TypeError):
+        ct.launch(0, (1,), double, (1, 2))
+
 def test_wrong():
     x, y = arrays()
     ct.launch(0, (1,), double, (x, y, 64))
@@ -103,7 +107,8 @@ def test_every_test_ends_as_what_it_is(whole):
     done, report = whole
     assert outcomes(report) == {
         "test_double[64]": "passed", "test_double[192]": "passed", "test_double[320]": "passed",     # 3 of 5, spread
-        "test_capability": "no kernel", "test_wrong": "failed", "test_race": "finding", "test_arguments": "failed",
+        "test_capability": "no kernel", "test_refusal_is_expected": "no kernel",
+        "test_wrong": "failed", "test_race": "finding", "test_arguments": "failed",
         "test_slow": "over budget", "test_many_instructions": "over budget", "test_skipped": "skipped"}
     assert done.returncode == 1 and report["gpu"] == "sm_120" and report["left_out"] == 2
 
@@ -123,7 +128,7 @@ def test_the_report_says_what_happened(whole):
 def test_the_summary_counts_them(whole):
     out = whole[0].stdout
     assert "simulated for sm_120" in out and "left out by --tile-sample 3" in out
-    for count, outcome in ((3, "passed"), (1, "no kernel"), (2, "failed"), (1, "finding"), (2, "over budget"), (1, "skipped")):
+    for count, outcome in ((3, "passed"), (2, "no kernel"), (2, "failed"), (1, "finding"), (2, "over budget"), (1, "skipped")):
         assert re.search(rf"^ +{count}  {outcome} ", out, re.M), outcome
     assert "data race at" in out
 

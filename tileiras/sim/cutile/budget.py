@@ -40,14 +40,13 @@ class Ledger:
 
     @contextmanager
     def launch(self, kernel: str) -> Iterator[None]:
-        """One launch: counted, timed, and its end by the instruction budget told apart from other faults."""
-        self.launches += 1
-        if kernel not in self.kernels:
-            self.kernels.append(kernel)
+        """One launch: counted if a kernel ran, timed, and its end by the instruction budget told apart from other faults."""
         start = time.monotonic()
         try:
             yield
+            self._ran(kernel)
         except BudgetExceeded as error:
+            self._ran(kernel)
             self.found(error)
             if self.instructions is not None:
                 raise OverBudget(str(error)) from error
@@ -55,10 +54,16 @@ class Ledger:
         except LaunchError:                     # the program's mistake before anything ran
             raise
         except SimulationError as error:
+            self._ran(kernel)
             self.found(error)
             raise
         finally:
             self.seconds += time.monotonic() - start
+
+    def _ran(self, kernel: str) -> None:
+        self.launches += 1
+        if kernel not in self.kernels:
+            self.kernels.append(kernel)
 
     def found(self, error: SimulationError) -> None:
         """Note a finding or fault, once for each place."""
