@@ -255,3 +255,19 @@ def test_a_masked_load_keeps_what_it_is_given() -> None:
     for register, value in zip(load.groups(), (7, 9)):
         assert re.search(rf"mov\.b32\s+{re.escape(register)}, {value};", ptx)
     assert re.search(r"@%p\d+ st\.global\.b16", ptx)
+
+
+def test_a_weak_load_only_reads() -> None:
+    """One that nobody wants goes, two of the same place between which nothing is written are one; an ordered one stays."""
+    kernel = Kernel()
+    b = kernel.b
+    on = kernel.value("i1")
+    b.nvvm("ld.global.b32.if", [kernel.memory, on, b.i32(1)])
+    b.nvvm("ld.relaxed.gpu.global.b32", [kernel.memory])
+    first, second = (b.nvvm("ld.global.b16.if", [kernel.memory, on, b.bits(2, I16)])[0] for _ in range(2))
+    kernel.keep(b.cast("zext", b.add(first, second), I32))
+    b.ret()
+    ptx = kernel.ptx(find_target("sm_80"))
+    assert not re.search(r"@%p\d+ ld\.global\.b32", ptx)
+    assert "ld.relaxed.gpu.global.b32" in ptx
+    assert len(re.findall(r"@%p\d+ ld\.global\.b16", ptx)) == 1

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.llvm_words import ASM_ESCAPES, type_text
 from tileiras.dialects import llvm
-from tileiras.dialects.nvvm import Instruction
+from tileiras.dialects.nvvm import READ, Instruction
 
 if TYPE_CHECKING:
     from tileiras.codegen.llvm_text import Printer
@@ -121,12 +121,15 @@ def _assembly(p: Printer, op: Operation, row: Instruction) -> None:
     if row.keeps:
         first = len(results)
         constraints[-first:] = [str(n) for n in range(first)]
-    if row.effects:
+    only_reads = row.effects == READ and not row.volatile
+    if row.effects and not only_reads:
         constraints.append("~{memory}")
     result = _returned([type_text(t) for t in results])
-    sideeffect = "sideeffect " if row.effects or row.volatile else ""
+    sideeffect = "sideeffect " if (row.effects or row.volatile) and not only_reads else ""
+    # what only reads may go if nobody wants it, and may not be moved over a write
+    promises = " memory(read) willreturn nounwind" if only_reads else " nounwind"
     call = (f"call {result} asm {sideeffect}\"{row.asm.translate(ASM_ESCAPES)}\", \"{','.join(constraints)}\""
-            f"({', '.join(arguments)}){' convergent' if row.convergent else ''} nounwind")
+            f"({', '.join(arguments)}){' convergent' if row.convergent else ''}{promises}")
     whole = [(v, _elements(v.type)) for v in op.results]
     _take_apart(p, call, result, names := [p.value(v) if types == [v.type] else _fresh(p) for v, types in whole for _ in types])
     at = 0

@@ -373,7 +373,7 @@ def _access(match: re.Match[str]) -> Instruction | None:
         operands, results = (address,), (word,) * count
         if masked:
             asm, operands = f"@${first + 1} {asm}", (address, "i1", *results)
-        return Instruction(match[0], operands, results, asm=asm, effects=ALL, keeps=bool(masked))
+        return Instruction(match[0], operands, results, asm=asm, effects=ALL if order else READ, keeps=bool(masked))
     asm = f"st{order}{space}{vector}.b{bits} [$0], {values};"
     operands = (address, *(word,) * count)
     if masked:
