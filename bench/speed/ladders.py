@@ -1,7 +1,6 @@
 """Published ladders: kernels whose speed was measured at each step of their optimization, predicted from the same source.
 
     python -m bench.speed.ladders sgemm /path/to/SGEMM_CUDA
-    python -m bench.speed.ladders sm80 /path/to/learn-cuda
 
 Sources come from a checkout and aren't kept; nvcc makes PTX of them, ptxas the cubin. What is shown is the published figure, the
 predicted one, whether the steps stand in the published order, and the mean error.
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.speed.page import table as markdown
 from bench.speed.side import ROOT
 from tileiras.codegen import ptxas, toolchain
 from tileiras.machine.machines import Machine, machine_of
@@ -36,6 +36,8 @@ TIMEOUT = 240
 NOT_NEEDED = ("cublas_v2.h",)
 """Headers that the sources include for what stands beside their kernels."""
 OUT = ROOT / "bench" / "results" / "ladders.json"
+PAGE = ROOT / "docs" / "timing.md"
+HEADING = "## Published ladders, predicted\n"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class Ladder:
     arch: str
     steps: tuple[Step, ...]
     kind: str
-    """How the kernel is launched: "sgemm" (M, N, K, alpha, A, B, beta, C) or "gemm" (A, B, C, M, N, K)."""
+    """How the kernel is launched: "sgemm" (M, N, K, alpha, A, B, beta, C)."""
+    about: str
 
 
 _S = "src/kernels/"
@@ -80,7 +83,7 @@ LADDERS = {
         Step("autotuned", _S + "9_kernel_autotuned.cuh", "sgemmAutotuned<128, 128, 16, 8, 8>", (32, 32, 1), (256, 1, 1), 19.721),
         Step("warp tiles", _S + "10_kernel_warptiling.cuh", "sgemmWarptiling<128, 128, 16, 64, 64, 4, 8, 4, 128>", (32, 32, 1),
              (128, 1, 1), 21.779),
-    ), "sgemm"),
+    ), "sgemm", "github.com/siboehm/SGEMM_CUDA, f32, A6000"),
 }
 
 
@@ -95,11 +98,11 @@ def build(ladder: Ladder, step: Step, checkout: pathlib.Path) -> tuple[str, byte
         raise NotBuilt("nvcc isn't installed")
     with tempfile.TemporaryDirectory() as folder:
         source, out = pathlib.Path(folder) / "step.cu", pathlib.Path(folder) / "step.ptx"
-        template = "template " if "<" in step.call else ""
-        parameters = {"sgemm": "(int, int, int, float, {c}float *, {c}float *, float, float *)"}[ladder.kind]
-        text = (checkout / step.source).read_text()
-        constant = "const " if "const float *A" in text else ""
-        instance = f"{template}__global__ void {step.call}{parameters.format(c=constant)};\n" if template else ""
+        signature = (checkout / step.source).read_text().split(f" {step.call.split('<')[0]}(")[-1].split("{")[0]
+        constant = "const " if "const float" in signature else ""
+        pointers = f"{constant}float *, {constant}float *"
+        instance = f"template __global__ void {step.call}(int, int, int, float, {pointers}, float, float *);\n"
+        instance = instance if "<" in step.call else ""
         source.write_text(f'#include "{(checkout / step.source).resolve()}"\n{instance}')
         for header in NOT_NEEDED:
             (pathlib.Path(folder) / header).touch()
@@ -157,6 +160,18 @@ def summary(rows: list[dict[str, Any]]) -> str:
     return f"{len(good)} of {len(rows)} steps predicted, {right} of {len(good) - 1} in the published order, mean error {error:.0%}"
 
 
+def section(rows: list[dict[str, Any]]) -> str:
+    """The end of docs/timing.md."""
+    out = []
+    for name in dict.fromkeys(r["ladder"] for r in rows):
+        mine = [r for r in rows if r["ladder"] == name]
+        out += ["", f"**{LADDERS[name].about}** ({N} x {N} x {N}): {summary(mine)}.", ""]
+        table = [[r["step"], f"{r['published']:.2f}", f"{r['tflops']:.2f}", f"{r['tflops'] / r['published'] - 1:+.0%}", r["bound"]]
+                 if "tflops" in r else [r["step"], f"{r['published']:.2f}", "", "", r["failed"][:90]] for r in mine]
+        out.append(markdown(["step", "published TFLOP/s", "predicted", "error", "bound"], table))
+    return "\n".join(out) + "\n"
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.speed.ladders", description="published ladders, predicted")
     parser.add_argument("ladder", choices=sorted(LADDERS))
@@ -167,6 +182,8 @@ def main(argv: list[str] | None = None) -> int:
     kept = json.loads(OUT.read_text()) if OUT.exists() else []
     kept = [r for r in kept if r["ladder"] != options.ladder] + rows
     OUT.write_text(json.dumps(kept, indent=1) + "\n")
+    text = PAGE.read_text().split(HEADING)[0]
+    PAGE.write_text(text + HEADING + section(kept))
     return 0
 
 

@@ -33,7 +33,8 @@ def micro(seconds: float) -> str:
 
 
 def page(pairs: list[Pair], kernels: dict[str, Kernel]) -> str:
-    out = [INTRODUCTION]
+    run = len({p.kernel for p in pairs})
+    out = [INTRODUCTION, f"This run has {run} of the list's {len(kernels)} kernels; a run begins none after its minutes are over.", ""]
     machines = list(dict.fromkeys(p.machine for p in pairs))
     rows: list[list[Any]] = []
     for machine in machines:
