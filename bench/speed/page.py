@@ -34,7 +34,7 @@ def micro(seconds: float) -> str:
 
 def page(pairs: list[Pair], kernels: dict[str, Kernel]) -> str:
     run = len({p.kernel for p in pairs})
-    out = [INTRODUCTION, f"This run has {run} of the list's {len(kernels)} kernels; a run begins none after its minutes are over.", ""]
+    out = [INTRODUCTION, f"This run has {run} of the list's {len(kernels)} kernels; none begins after its minutes are over.", ""]
     machines = list(dict.fromkeys(p.machine for p in pairs))
     rows: list[list[Any]] = []
     for machine in machines:
