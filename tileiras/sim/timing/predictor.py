@@ -80,6 +80,8 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
     engine = Replay(machine, shared, held.ctas, held.ctas * first.shared_bytes, timeline=timeline)
     replayed = engine.run(islice(_cycle(order), length))
     steady, cycles = _extrapolate(replayed, for_sm, length, held.ctas)
+    # CTAs end before their last stores have left: no unit can do more than its rate, whatever the ends of a few rounds say.
+    cycles = max(cycles, _busiest(replayed) * for_sm / length)
     prediction = Prediction(
         found.kernel, machine.name, found.grid, cycles, cycles / machine.sustained_clock, LAUNCH_SECONDS, {}, "", False,
         occupancy=held, waves=launched / (groups * held.ctas), residual=found.joined.residual,
@@ -140,6 +142,11 @@ def _extrapolate(replayed: Replayed, for_sm: int, length: int, resident: int) ->
     else:
         steady = ends[-1] / len(ends)
     return steady, replayed.cycles + (for_sm - length) * steady
+
+
+def _busiest(r: Replayed) -> float:
+    """Cycles that the busiest of the SM's shared units works."""
+    return max(r.dram_busy, r.l2_busy, r.ingress_busy, r.port_busy, r.tensor_busy)
 
 
 def _shares(r: Replayed) -> dict[str, float]:
