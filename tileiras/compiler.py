@@ -146,10 +146,30 @@ def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:
     if options.emit == "llvm":
         return CompiledModule(llvm=llvm, gpu_name=name, _bytecode=bytecode, _options=options)
     try:
-        return _compiled(bytecode, llvm, options)
+        module = _compiled(bytecode, llvm, options)
+        return _with_fewer_spills(module, bytecode, options) if _spills(module) and options.opt_level else module
     except CompileError as error:
         error.loc = error.loc or _place_of_kernel(error.kernel, bytecode, options)
         raise
+
+
+def _spills(module: CompiledModule) -> int:
+    """Bytes that a module's kernels store to and load from local memory for want of registers."""
+    return sum(entry.spill_stores + entry.spill_loads for entry in module.entries)
+
+
+def _with_fewer_spills(module: CompiledModule, bytecode: bytes, options: CompileOptions) -> CompiledModule:
+    """The module, or the same with layouts by priority if that spills less: costs count issue slots, and only ptxas knows
+    what fits the registers. Compiled once more only where there are spills."""
+    from dataclasses import replace
+
+    other = replace(options, search_layouts=False, print_sink=None, remarks=None if options.remarks is None else [])
+    plain = _compiled(bytecode, lower(bytecode, other), other)
+    if _spills(plain) >= _spills(module):
+        return module
+    if options.remarks is not None:
+        options.remarks[:] = other.remarks or []
+    return plain
 
 
 def _place_of_kernel(kernel: str | None, bytecode: bytes, options: CompileOptions) -> str | None:

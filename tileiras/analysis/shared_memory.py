@@ -46,6 +46,19 @@ def buffer_bytes(t: Any) -> int:
 
 def plan_shared_memory(func: Operation) -> SharedPlan:
     """Offsets for all buffers of a function."""
+    return _placed(_pieces(func)[0])
+
+
+def idle_bytes(func: Operation, ops: list[Operation]) -> dict[Operation, int]:
+    """For each op, how much shared memory the function has anyway: all that it needs, if nothing lives there while the op runs,
+    else 0."""
+    pieces, number = _pieces(func)
+    size = _placed(pieces).size
+    return {op: 0 if any(p.start <= number[op] <= p.end for p in pieces) else size for op in ops}
+
+
+def _pieces(func: Operation) -> tuple[list[_Piece], dict[Operation, int]]:
+    """What needs a place, and the numbers of all ops."""
     number: dict[Operation, int] = {}
     last_inside: dict[Operation, int] = {}
     _number(func, number, last_inside)
@@ -58,6 +71,10 @@ def plan_shared_memory(func: Operation) -> SharedPlan:
             pieces.append(_Piece(op, number[op], end, size, alignment=alignment))
         elif op.name == "nv_tileas.alloca" and "global" not in op.properties:
             pieces.append(_alloca(op, last_inside[func]))
+    return pieces, number
+
+
+def _placed(pieces: list[_Piece]) -> SharedPlan:
     pieces.sort(key=lambda p: (p.start, -p.size))
     alive: list[_Piece] = []
     total = 0

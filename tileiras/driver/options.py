@@ -40,7 +40,8 @@ class CompileOptions:
 
     `print_after` names passes to print the module after (`("*",)`: all) and `print_sink` is what prints. `timing`,
     where there is one, collects (pass or phase, seconds); `remarks`, where there is one, what passes have to tell.
-    `ptxas_flags` are options that ptxas gets besides its own.
+    `ptxas_flags` are options that ptxas gets besides its own. `search_layouts`: layouts may be chosen by cost; without, and
+    at -O0, priorities decide.
     """
 
     target: Target
@@ -55,6 +56,7 @@ class CompileOptions:
     print_sink: Callable[[str], None] | None = None
     remarks: list[Remark] | None = None
     ptxas_flags: tuple[str, ...] = ()
+    search_layouts: bool = True
 
     def validate(self) -> None:
         """Raise ConfigError for a combination that doesn't exist, in the documented order."""

@@ -34,7 +34,7 @@ def _function(func: Operation, context: Any) -> None:
     num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
     clone_leaves(func)
     found = Relations(func)
-    choice = choose(found, num_warps, context.opt_level > 0)
+    choice = choose(found, num_warps, context.opt_level > 0 and context.search_layouts)
     for v in choice.classes.of:
         v._type = with_layout(v.type, choice.classes.layout(v))  # type: ignore[arg-type]
     _Mending(found, choice).run()

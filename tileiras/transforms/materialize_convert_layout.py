@@ -13,20 +13,16 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.analysis.shared_memory import idle_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.cuda_tile.debug import source_position
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of
 from tileiras.layout.convert import Plan, ThroughShared, plan_conversion
-from tileiras.layout.linear import LinearLayout
 
 SCRATCH_SHARE = 3
-"""A conversion may use this part (one n-th) of the block's shared memory; larger tiles go in several rounds."""
-
-
-def plan_for(src: LinearLayout, dst: LinearLayout, element: Any, target: Any) -> Plan:
-    """The plan for elements of an nv_tileas type, within the scratch that the target grants."""
-    return plan_conversion(src, dst, 8 * element_bytes(element), target.max_static_smem // SCRATCH_SHARE)
+"""A conversion may use this part (one n-th) of the block's shared memory; larger tiles go in several rounds. Where no other
+buffer lives (an epilogue behind the products), it may use all that the function has anyway."""
 
 
 def run(module: Operation, context: Any) -> None:
@@ -34,27 +30,34 @@ def run(module: Operation, context: Any) -> None:
     for func in module.regions[0].block.ops:
         if func.name != "nv_tileas.func":
             continue
-        blocks = dict.fromkeys(op.parent for op in func.walk() if isinstance(op, nv_tileas.ConvertLayout))
-        for block in blocks:
-            assert block is not None
-            _block(func, block, context)
+        converts = [op for op in func.walk() if isinstance(op, nv_tileas.ConvertLayout)]
+        if converts:
+            granted = _granted(func, converts, context.target.max_static_smem)
+            for block in dict.fromkeys(op.parent for op in converts):
+                assert block is not None
+                _block(func, block, granted, context)
 
 
-def _block(func: Operation, block: Block, context: Any) -> None:
-    target = context.target
+def _granted(func: Operation, converts: list[Operation], available: int) -> dict[Operation, int]:
+    """Bytes of shared memory that each conversion may use."""
+    return {op: max(available // SCRATCH_SHARE, min(idle, available)) for op, idle in idle_bytes(func, converts).items()}
+
+
+def _block(func: Operation, block: Block, granted: dict[Operation, int], context: Any) -> None:
     beside: list[tuple[Operation, ThroughShared]] = []
     for op in list(block.ops):
         plan: Plan | None = None
         if isinstance(op, nv_tileas.ConvertLayout):
             source, result = op.operands[0], op.results[0]
-            plan = plan_for(layout_of(source), layout_of(result), source.type.element_type, target)  # type: ignore[attr-defined]
+            plan = plan_conversion(layout_of(source), layout_of(result), 8 * element_bytes(source.type.element_type),  # type: ignore[attr-defined]
+                                   granted[op])
         if not isinstance(plan, ThroughShared):
             _convert(beside)
             beside = []
             continue
         if context.remarks is not None:
             _remark(func, op, plan, context.remarks)
-        together = sum(p.bytes for _, p in beside) + plan.bytes <= target.max_static_smem // SCRATCH_SHARE
+        together = sum(p.bytes for _, p in beside) + plan.bytes <= granted[op]
         if plan.num_rounds > 1 or not together or any(op.operands[0] is b.results[0] for b, _ in beside):
             _convert(beside)
             beside = []
