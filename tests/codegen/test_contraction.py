@@ -60,7 +60,9 @@ def test_an_fma_is_one(t: str) -> None:
 @pytest.mark.skipif(reference.original() is None, reason="the original isn't installed")
 def test_nor_does_the_original_contract(tmp_path) -> None:
     (tmp_path / "k.tileirbc").write_bytes(program("f32", TWO.format(t="f32", sum="addf %m, %c")))
-    subprocess.run([reference.original(), tmp_path / "k.tileirbc", "-o", tmp_path / "k.cubin", "--gpu-name", "sm_90", "--lineinfo"],
+    command = reference.original()
+    assert command is not None
+    subprocess.run([command, tmp_path / "k.tileirbc", "-o", tmp_path / "k.cubin", "--gpu-name", "sm_90", "--lineinfo"],
                    check=True, capture_output=True)
     [facts] = cubin.inspect((tmp_path / "k.cubin").read_bytes()).values()
     ops = {name.split(".")[0] for name in facts.opcodes}

@@ -258,7 +258,8 @@ def test_a_masked_load_keeps_what_it_is_given() -> None:
 
 
 def test_a_weak_load_only_reads() -> None:
-    """One that nobody wants goes, two of the same place between which nothing is written are one; an ordered one stays."""
+    """One that nobody wants goes, two of the same place between which nothing is written are one; what is written between
+    keeps them apart, and an ordered one stays."""
     kernel = Kernel()
     b = kernel.b
     on = kernel.value("i1")
@@ -266,8 +267,13 @@ def test_a_weak_load_only_reads() -> None:
     b.nvvm("ld.relaxed.gpu.global.b32", [kernel.memory])
     first, second = (b.nvvm("ld.global.b16.if", [kernel.memory, on, b.bits(2, I16)])[0] for _ in range(2))
     kernel.keep(b.cast("zext", b.add(first, second), I32))
+    before, _, after = (b.nvvm("ld.global.b64.if", [kernel.memory, on, b.i64(3)])[0], b.nvvm("st.global.b64.if", [
+        kernel.memory, b.i64(4), on]), b.nvvm("ld.global.b64.if", [kernel.memory, on, b.i64(3)])[0])
+    kernel.keep(b.add(before, after))
     b.ret()
     ptx = kernel.ptx(find_target("sm_80"))
+    order = re.findall(r"@%p\d+ ((?:ld|st)\.global\.b64)", ptx)
+    assert order == ["ld.global.b64", "st.global.b64", "ld.global.b64"]
     assert not re.search(r"@%p\d+ ld\.global\.b32", ptx)
     assert "ld.relaxed.gpu.global.b32" in ptx
     assert len(re.findall(r"@%p\d+ ld\.global\.b16", ptx)) == 1

@@ -122,7 +122,7 @@ def _assembly(p: Printer, op: Operation, row: Instruction) -> None:
         first = len(results)
         constraints[-first:] = [str(n) for n in range(first)]
     only_reads = row.effects == READ and not row.volatile
-    if row.effects and not only_reads:
+    if row.effects:     # without it, NVPTX's alias analysis takes an assembly that has no side effect to touch no memory
         constraints.append("~{memory}")
     result = _returned([type_text(t) for t in results])
     sideeffect = "sideeffect " if (row.effects or row.volatile) and not only_reads else ""

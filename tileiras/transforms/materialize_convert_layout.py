@@ -30,7 +30,7 @@ def run(module: Operation, context: Any) -> None:
     for func in module.regions[0].block.ops:
         if func.name != "nv_tileas.func":
             continue
-        converts = [op for op in func.walk() if isinstance(op, nv_tileas.ConvertLayout)]
+        converts: list[Operation] = [op for op in func.walk() if isinstance(op, nv_tileas.ConvertLayout)]
         if converts:
             granted = _granted(func, converts, context.target.max_static_smem)
             for block in dict.fromkeys(op.parent for op in converts):
