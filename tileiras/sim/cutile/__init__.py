@@ -26,18 +26,5 @@ from tileiras.sim.cutile.errors import ArgumentOverflowError, ArgumentTypeError,
 from tileiras.sim.cutile.specialize import Exported, export
 from tileiras.sim.cutile.standin import DEFAULT_GPU, install, reports, uninstall
 
-__all__ = [
-    "DEFAULT_GPU",
-    "ArgumentOverflowError",
-    "ArgumentTypeError",
-    "ArgumentValueError",
-    "Exported",
-    "Flattened",
-    "Held",
-    "as_array",
-    "export",
-    "flatten",
-    "install",
-    "reports",
-    "uninstall",
-]
+__all__ = ["DEFAULT_GPU", "ArgumentOverflowError", "ArgumentTypeError", "ArgumentValueError", "Exported", "Flattened", "Held",
+           "as_array", "export", "flatten", "install", "reports", "uninstall"]
