@@ -1,7 +1,11 @@
 """Assertions, programmatic dependent launch, and the fence between aliases.
 
-An assertion that fails in any element calls the driver's `__assertfail(message, file, line, function, char size)` in
-the threads that hold it; the source location is the op's, where the bytecode has one.
+An assertion prints a line for each element that fails, by `vprintf`, and stops the grid:
+
+    k.py:12: tile block: [0, 1, 0], position: [3, 5]: the message
+
+The source location is the op's, where the bytecode has one. What is said, and that the threads wait a little before they
+trap, so that others can say it too, is as in the original.
 """
 from __future__ import annotations
 
@@ -10,10 +14,25 @@ from functools import reduce
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.conversion.tileas_to_llvm.builder import I32, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.dialects import llvm
 from tileiras.dialects.cuda_tile.debug import source_position
 from tileiras.dialects.llvm import ptr
+from tileiras.layout.linear import dim_bits
+
+WORD_BYTES = 4
+WAIT = """{
+ .reg .pred early;
+ .reg .b64 now, end;
+ mov.u64 now, %globaltimer;
+ add.s64 end, now, 500000;
+BUSY:
+ mov.u64 now, %globaltimer;
+ setp.lt.s64 early, now, end;
+ @early bra BUSY;
+ }"""
+"""Half a millisecond (the timer counts nanoseconds). Names are local to the braces."""
 
 
 def string_pointer(low: Lowering, text: str) -> SSAValue:
@@ -34,18 +53,60 @@ def lower_assert(low: Lowering, op: Operation) -> None:
     fail, go_on = b.new_block(), b.new_block()
     b.cond_br(holds, go_on, fail)
     b.at(fail)
-    message = op.properties["message"].data  # type: ignore[attr-defined]
-    file, line = source_line(op)
-    b.call("__assertfail", llvm.VOID, [string_pointer(low, message), string_pointer(low, file), b.i32(line),
-                                       string_pointer(low, low.kernel), b.i64(1)])
+    low.enter()
+    if low.is_tensor(condition):
+        _say_elements(low, op, condition)
+    else:
+        _say_where(low, op, low.first_thread(), [])
+    b.asm(WAIT, "~{memory}", [], [])
+    b.nvvm("trap")
+    low.leave()
     b.br(go_on)
     b.at(go_on)
 
 
+def _say_elements(low: Lowering, op: Operation, condition: SSAValue) -> None:
+    """A line for each element that fails, in the thread that owns it: a loop over the registers, which wait in local memory."""
+    b = low.b
+    layout = low.layout(condition)
+    owned = set(low.owned_regs(layout))
+    words = b.local_words(layout.num_regs)
+    for r, x in enumerate(low.regs(condition)):
+        b.store(b.cast("zext", x, I32) if r in owned else b.i32(1), b.gep(words, WORD_BYTES * r), WORD_BYTES)
+    owner = low.owner_predicate(layout)
+    head, out = b.new_block([I32]), b.new_block()
+    b.br(head, [b.i32(0)])
+    b.at(head)
+    i = head.args[0]
+    fails = b.icmp("eq", b.load(I32, b.gep(words, b.cast("zext", b.mul(i, b.i32(WORD_BYTES)), I64)), WORD_BYTES), b.i32(0))
+    flat = b.xor(low.flat_index(layout), low.linear(i, layout.reg))
+    position = [b.and_(b.lshr(flat, at), b.i32((1 << bits) - 1)) for at, bits in dim_bits(layout.shape)]
+    _say_where(low, op, fails if owner is None else b.and_(fails, owner), position)
+    following = b.add(i, b.i32(1))
+    b.cond_br(b.icmp("ult", following, b.i32(layout.num_regs)), head, out, [following])
+    b.at(out)
+
+
+def _say_where(low: Lowering, op: Operation, condition: SSAValue, position: list[SSAValue]) -> None:
+    """The line of one element, where the condition holds."""
+    b = low.b
+    say, on = b.new_block(), b.new_block()
+    b.cond_br(condition, say, on)
+    b.at(say)
+    block = [b.nvvm(f"read.ptx.sreg.{low.target.tile_block_sreg}.{axis}")[0] for axis in "xyz"]
+    message = op.properties["message"].data.replace("%", "%%")  # type: ignore[attr-defined]
+    file, line = source_line(op)
+    places = ", ".join(["%d"] * len(position))
+    text = f"{file.replace('%', '%%')}:{line}: tile block: [%d, %d, %d], position: [{places}]: {message}\n"
+    b.call("vprintf", I32, [string_pointer(low, text), *block, *position])
+    b.br(on)
+    b.at(on)
+
+
 def source_line(op: Operation) -> tuple[str, int]:
-    """(file, line) of an op, ("unknown", 0) where the bytecode gives none."""
+    """(file, line) of an op, ("(unknown)", 0) where the bytecode gives none."""
     position = source_position(op.location)
-    return ("unknown", 0) if position is None else position[:2]
+    return ("(unknown)", 0) if position is None else position[:2]
 
 
 @lowers("nv_tileas.gdc_wait")

@@ -69,6 +69,10 @@ _KNOWN = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "laneid",
           "lanemask_gt", "lanemask_ge")
 
 
+TIMER_STEP_NS = 1024
+"""What `%globaltimer` goes on by each time it is read: nanoseconds, at the resolution that GPUs have by default."""
+
+
 @special_registers
 def special_register(name: str, decoder) -> tuple[Callable, int]:
     """A getter (unsigned, one element a thread or one for all) and the width in bits."""
@@ -80,10 +84,11 @@ def special_register(name: str, decoder) -> tuple[Callable, int]:
         wide = base in ("clock64", "globaltimer")
         dtype = np.uint64 if wide else np.uint32
         high = base.endswith("_hi")
+        step = TIMER_STEP_NS if base.startswith("globaltimer") else 1
 
         def tick(st):
             st.clock += 1
-            return np.array([0 if high else st.clock & 0xFFFFFFFF], dtype)
+            return np.array([0 if high else st.clock * step & 0xFFFFFFFF], dtype)
         return tick, 64 if wide else 32
     if base == "is_explicit_cluster":
         flag = np.array([decoder.launch.explicit_cluster])
