@@ -219,7 +219,7 @@ def test_an_older_ptxas_gets_no_text(monkeypatch: pytest.MonkeyPatch, tmp_path: 
                                      kernel_bytecode: Callable[..., bytes]) -> None:
     """PTX 9.4 came with CUDA 13.4; before, the cubin goes without the program's text."""
     fake = tmp_path / "ptxas"
-    fake.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ncat > "$2.ptx"\n'
+    fake.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ncat "$3" > "$2.ptx"\n'
                     'if grep -q "^.version 9.4" "$2.ptx"; then\n'
                     '  echo "ptxas -, line 5; fatal   : Unsupported .version 9.4; current version is \'9.2\'" >&2; exit 255\nfi\n'
                     'mv "$2.ptx" "$2"\n')

@@ -54,7 +54,8 @@ def test_nothing_is_left_behind(number: signal.Signals, at_the_start: bool, tmp_
              f"{AT_THE_START.format(number=int(number)) if at_the_start else ''}\n"
              "command()")
     process = subprocess.Popen([sys.executable, "-c", start, "ok.bc", "--gpu-name", "sm_90", "-o", "o"], cwd=tmp_path,
-                               env={**os.environ, "TMPDIR": str(temporary), "PIDS": str(pids)})
+                               env={**os.environ, "TMPDIR": str(temporary), "PIDS": str(pids)},
+                               preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))    # as a shell's child has it
     deadline = time.monotonic() + _PATIENCE
     while not (pids.exists() and pids.read_text().strip()):
         assert time.monotonic() < deadline and process.poll() is None

@@ -165,8 +165,12 @@ def _write_stdout(data: bytes) -> None:
     if sys.stdout is None:
         return
     sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None:      # a caller in this process took standard output for its text
+        sys.stdout.write(data.decode(errors="replace"))
+        return
+    stream.write(data)
+    stream.flush()
 
 
 def _descriptor(path: str) -> int | None:
