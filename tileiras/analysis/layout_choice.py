@@ -23,6 +23,7 @@ from tileiras.analysis.access import access_width, contiguous_of, is_checked, ru
 from tileiras.analysis.assignment import Problem
 from tileiras.analysis.layout_classes import LOOPS, Classes, LayoutClass, Relations, suggested
 from tileiras.analysis.layout_rules import (
+    DOTS,
     accessed,
     accumulator_layout,
     dim_of,
@@ -42,7 +43,6 @@ MAX_PER_THREAD_BYTES = 32
 MAX_CANDIDATES = 6
 MIN_GAIN = 96
 """Issue slots that another choice than what priorities give must save: less is within what costs can tell."""
-DOTS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled"})
 POINTER_ACCESSES = frozenset({"nv_tileas.load", "nv_tileas.store", "nv_tileas.atomic_rmw", "nv_tileas.atomic_cas"})
 LEAVES = frozenset({"arith.constant", "nv_tileas.splat", "nv_tileas.make_range"})
 PASSED_ON = frozenset({"nv_tileas.view", "nv_tileas.broadcast", "nv_tileas.permute"})

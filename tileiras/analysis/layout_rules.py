@@ -29,6 +29,8 @@ from tileiras.layout.linear import LinearLayout
 from tileiras.layout.placement import fma_layout
 from tileiras.layout.shape_rules import bytes_of, cat_layout, elements_of, extract_layout, without_bit
 
+DOTS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled"})
+
 Map = Callable[[LinearLayout], "LinearLayout | None"]
 
 

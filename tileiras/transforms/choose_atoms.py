@@ -20,10 +20,8 @@ from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
 from tileiras.layout.atoms import MmaAtom, choose_atom
-from tileiras.transforms.decompose_dot_scaled import block_scaled_atom
+from tileiras.transforms.decompose_dot_scaled import SHARED_RESERVE, block_scaled_atom
 
-SHARED_RESERVE = 1024
-"""Bytes of a block's shared memory left to scratch of other ops when a dot's buffers are sized."""
 MAX_CHAIN = 256
 """Values looked at, at most, to find whether one dot feeds another."""
 

@@ -12,6 +12,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerType, TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.layout_rules import dim_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of
@@ -47,9 +48,8 @@ def _bytes(count: int) -> BufferType:
 
 
 def _scan(op: Operation, target: Any) -> None:
-    dim: Any = op.properties["dim"]
     sources = list(op.operands)
-    steps = steps_of(layout_of(sources[0]), dim.value.data)
+    steps = steps_of(layout_of(sources[0]), dim_of(op))
     budget = target.max_static_smem // EXCHANGE_SHARE
     needed = [through_shared(step.parts, step.gathered, 8 * element_bytes(v.type.element_type), budget).bytes  # type: ignore[attr-defined]
               for v in sources for step in steps.walk if isinstance(step, Exchange)]

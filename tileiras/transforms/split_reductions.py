@@ -11,6 +11,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.layout_rules import dim_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import LayoutAttr, layout_of
 from tileiras.layout.linear import LinearLayout
@@ -26,8 +27,7 @@ def run(module: Operation, context: Any = None) -> None:
 
 
 def _split(op: Operation) -> None:
-    dim: Any = op.properties["dim"]
-    steps = steps_of(layout_of(op.operands[0]), dim.value.data)
+    steps = steps_of(layout_of(op.operands[0]), dim_of(op))
     block = op.parent
     if not steps.warps or block is None:
         return

@@ -16,15 +16,13 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_choice import in_registers
-from tileiras.analysis.layout_rules import operand_fragments
+from tileiras.analysis.layout_rules import DOTS, operand_fragments
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of, with_layout
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import operand_buffer
-
-DOTS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled"})
 
 
 def run(module: Operation, context: Any) -> None:

@@ -298,9 +298,3 @@ def bits_of(t: Attribute) -> int:
     """Bits of a register element."""
     from tileiras.conversion.tileas_to_llvm.builder import width_of
     return width_of(storage_type(t))
-
-
-def dim_of(op: Operation) -> int:
-    """The dimension that a reduce, scan or cat works along."""
-    attr: Any = op.properties["dim"]
-    return attr.value.data if hasattr(attr, "value") else attr.data

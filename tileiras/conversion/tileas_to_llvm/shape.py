@@ -10,9 +10,10 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.layout_rules import dim_of, unit_bits
 from tileiras.analysis.slices import part_layout, static_number
 from tileiras.conversion.tileas_to_llvm.builder import element_type, width_of
-from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, dim_of, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.registers import gather, rename
 from tileiras.conversion.tileas_to_llvm.shared.convert_layout import emit_plan
 from tileiras.dialects.element import element_bytes
@@ -133,15 +134,6 @@ def cat(low: Lowering, op: Operation) -> None:
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
 
-def _unit_bits(v: SSAValue) -> int:
-    """Bits of an element as the language counts them: 4 for f4 and i4, which registers hold one a byte."""
-    from xdsl.dialects.builtin import Float4E2M1FNType
-    t = v.type.element_type  # type: ignore[attr-defined]
-    if isinstance(t, Float4E2M1FNType) or (isinstance(t, IntegerType) and t.width.data == 4):
-        return 4
-    return bits_of(t)
-
-
 @lowers("nv_tileas.pack", "nv_tileas.unpack")
 def reinterpret(low: Lowering, op: Operation) -> None:
     """Elements as bytes, and back: with a thread holding an element's bytes in consecutive registers, a bitcast.
@@ -151,7 +143,7 @@ def reinterpret(low: Lowering, op: Operation) -> None:
     source, result = op.operands[0], op.results[0]
     v = low.vec(source)
     t = storage_type(low.element(result))
-    nibbles = 4 in (_unit_bits(source), _unit_bits(result))
+    nibbles = 4 in (unit_bits(source.type), unit_bits(result.type))  # type: ignore[arg-type]
     n = v.type.get_shape()[0]  # type: ignore[attr-defined]
     if not nibbles:
         v = b.cast("bitcast", v, vec(n * width_of(element_type(v.type)) // width_of(t), t))

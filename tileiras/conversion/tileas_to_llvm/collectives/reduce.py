@@ -14,9 +14,10 @@ from dataclasses import replace
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.layout_rules import dim_of
 from tileiras.conversion.tileas_to_llvm.builder import I32, width_of
 from tileiras.conversion.tileas_to_llvm.collectives.body import Body
-from tileiras.conversion.tileas_to_llvm.lowering import Lowering, dim_of, lowers
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.conversion.tileas_to_llvm.registers import FULL_MASK, from_plain, gather, shuffle_lanes, to_plain
 from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LANE_BITS

@@ -20,10 +20,11 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.layout_rules import dim_of
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.conversion.tileas_to_llvm.builder import width_of
 from tileiras.conversion.tileas_to_llvm.collectives.body import Body
-from tileiras.conversion.tileas_to_llvm.lowering import Lowering, dim_of, lowers
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, plain_type, shuffle_lanes, to_plain
 from tileiras.conversion.tileas_to_llvm.shared import accesses
 from tileiras.dialects.nv_tileas import scratch_of
