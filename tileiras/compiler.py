@@ -160,11 +160,17 @@ def _spills(module: CompiledModule) -> int:
 
 def _with_fewer_spills(module: CompiledModule, bytecode: bytes, options: CompileOptions) -> CompiledModule:
     """The module, or the same with layouts by priority if that spills less: costs count issue slots, and only ptxas knows
-    what fits the registers. Compiled once more only where there are spills."""
+    what fits the registers. Compiled once more only where there are spills; if that fails, the module stands."""
     from dataclasses import replace
 
-    other = replace(options, search_layouts=False, print_sink=None, remarks=None if options.remarks is None else [])
-    plain = _compiled(bytecode, lower(bytecode, other), other)
+    other = replace(options, search_layouts=False, print_sink=None, timing=None if options.timing is None else [],
+                    remarks=None if options.remarks is None else [])
+    try:
+        plain = _compiled(bytecode, lower(bytecode, other), other)
+    except CompileError:
+        return module
+    if options.timing is not None:
+        options.timing += other.timing or []
     if _spills(plain) >= _spills(module):
         return module
     if options.remarks is not None:
