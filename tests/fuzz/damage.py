@@ -20,7 +20,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,14 +57,9 @@ class Answers:
     count: int = 0
 
 
-def answer(data: bytes, folder: pathlib.Path, gpu: str, level: int, extra: Sequence[str] = (),
-           seconds: int = SECONDS) -> tuple[int, str]:
-    """(exit code, what is wrong with the answer) of one file."""
-    from tileiras.driver.main import main
-    source, out = folder / "damaged.tileirbc", folder / "out.cubin"
-    source.write_bytes(data)
-    out.unlink(missing_ok=True)
-    said, code = io.StringIO(), -1
+def bounded(command: Callable[[], int], seconds: int) -> tuple[int, str, str]:
+    """Run a command in this process: (exit code, what it said on standard error, what is wrong with how it ended)."""
+    said = io.StringIO()
 
     def expired(*_: object) -> None:
         raise TooSlow
@@ -72,20 +67,31 @@ def answer(data: bytes, folder: pathlib.Path, gpu: str, level: int, extra: Seque
     before = signal.signal(signal.SIGALRM, expired)
     signal.alarm(seconds)
     try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")):
-            code = main([str(source), "-o", str(out), f"--gpu-name={gpu}", f"-O{level}", *extra])
+        with contextlib.redirect_stderr(said):
+            code = command()
     except TooSlow:
-        return -1, f"more than {seconds} s"
+        return -1, said.getvalue(), f"more than {seconds} s"
     except SystemExit as exit_:
-        return -1, f"leaves by SystemExit({exit_.code})"
+        return -1, said.getvalue(), f"leaves by SystemExit({exit_.code})"
     except Exception as error:
-        return -1, f"{type(error).__name__}: {error}"
+        return -1, said.getvalue(), f"{type(error).__name__}: {error}"
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-    text = said.getvalue()
-    if code not in DOCUMENTED:
-        return code, f"exit {code}"
+    return code, said.getvalue(), "" if code in DOCUMENTED else f"exit {code}"
+
+
+def answer(data: bytes, folder: pathlib.Path, gpu: str, level: int, extra: Sequence[str] = (),
+           seconds: int = SECONDS) -> tuple[int, str]:
+    """(exit code, what is wrong with the answer) of one file."""
+    from tileiras.driver.main import main
+    source, out = folder / "damaged.tileirbc", folder / "out.cubin"
+    source.write_bytes(data)
+    out.unlink(missing_ok=True)
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")):
+        code, text, wrong = bounded(lambda: main([str(source), "-o", str(out), f"--gpu-name={gpu}", f"-O{level}", *extra]), seconds)
+    if wrong:
+        return code, wrong
     for sign in ("internal error", "Traceback", "out of memory", "nested too deeply"):
         if sign in text:
             return code, text.strip().splitlines()[0][:300]

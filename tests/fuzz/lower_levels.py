@@ -12,11 +12,9 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import io
 import pathlib
 import random
 import re
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -26,7 +24,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, StringAttr, U
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from tests.fuzz.damage import DOCUMENTED, Answers, TooSlow
+from tests.fuzz.damage import Answers, bounded
 from tests.fuzz.generate import Limits, generate
 from tileiras.dialects.module_text import module_text
 from tileiras.driver.options import CompileOptions
@@ -194,28 +192,10 @@ def answer(text: str, folder: pathlib.Path, options: Sequence[str], seconds: int
     from tileiras.tools import tileiras_opt
     source, out = folder / "damaged.mlir", folder / "out.mlir"
     source.write_text(text)
-    said, code = io.StringIO(), -1
-
-    def expired(*_: object) -> None:
-        raise TooSlow
-
-    before = signal.signal(signal.SIGALRM, expired)
-    signal.alarm(seconds)
-    try:
-        with contextlib.redirect_stderr(said):
-            code = tileiras_opt.main([str(source), "-o", str(out), *options])
-    except TooSlow:
-        return -1, f"more than {seconds} s"
-    except SystemExit as exit_:
-        return -1, f"leaves by SystemExit({exit_.code})"
-    except Exception as error:
-        return -1, f"{type(error).__name__}: {error}"
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-    first = (said.getvalue().strip().splitlines() or [""])[0]
-    if code not in DOCUMENTED:
-        return code, f"exit {code}"
+    code, said, wrong = bounded(lambda: tileiras_opt.main([str(source), "-o", str(out), *options]), seconds)
+    if wrong:
+        return code, wrong
+    first = (said.strip().splitlines() or [""])[0]
     if code and "error: " not in first:
         return code, f"exit {code} without a diagnostic"
     if code not in (0, UsageError.exit_code) and not first.startswith("loc("):
