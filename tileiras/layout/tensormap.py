@@ -46,6 +46,8 @@ PROMOTIONS = (0, 64, 128, 256)
 MODES = ("tile", "im2col", "im2col::w")
 CORNER_BITS = {3: 16, 4: 8, 5: 5}
 VERSION = 1
+WORD, DOUBLE = (1 << 32) - 1, (1 << 64) - 1
+ADDRESS_BITS = (1 << 57) - (1 << 4)  # of an address what a map keeps
 LARGE = 1 << 17                     # bytes that a tensor spans from which bit 21 of word 2 is set
 
 
@@ -126,7 +128,7 @@ class TensorMap:
         for s in self.sizes:
             yield 1 <= s <= 1 << 32, f"size {s} of a dimension isn't from 1 to 2**32"
         for s in self.strides:
-            yield s % align == 0 and 0 < s < 1 << 40, f"stride {s} isn't a multiple of {align} below 2**40"
+            yield s % align == 0 and 0 <= s < 1 << 40, f"stride {s} isn't a multiple of {align} below 2**40"
         for s in self.steps:
             yield 1 <= s <= 8, f"element stride {s} isn't from 1 to 8"
         yield len(self.steps) in (0, rank), f"{len(self.steps)} element strides for {rank} dimensions"
@@ -160,25 +162,32 @@ class TensorMap:
             yield self.swizzle in (0, 128) and self.atomicity != "32B+8B flip", f"{self.element} with this swizzle"
 
     def span(self) -> int:
-        """Bytes from the tensor's first element to its last one's end, as bit 21 counts them."""
-        return (self.sizes[0] * self.bits >> 3) + sum((n - 1) * s for n, s in zip(self.sizes[1:], self.strides))
+        """Bytes from the tensor's first element to its last one's end, as bit 21 counts them: in 64 bits, which wrap."""
+        first = (self.sizes[0] * self.bits & DOUBLE) >> 3
+        return first + sum((n - 1) * s for n, s in zip(self.sizes[1:], self.strides)) & DOUBLE
 
     def encode(self) -> bytes:
         """The 128 bytes. Raises TensorMapError for values that the encoder doesn't allow."""
         self.check()
-        words = [0] * 32
+        return self.unchecked()
+
+    def unchecked(self) -> bytes:
+        """The 128 bytes for any values, as code of a launch makes them: of each only the bits that its field has. A size of
+        0 reads as 2**32."""
+        words = [0] * (BYTES // 4)
         _, code, tf32 = ELEMENTS[self.element]
         swizzle = SWIZZLES[self.swizzle]
-        words[0], words[1] = self.address & 0xFFFFFFFF, self.address >> 32
+        address = self.address & ADDRESS_BITS
+        words[0], words[1] = address & WORD, address >> 32
         words[2] = (int(self.mode != "tile") | VERSION << 1 | (self.rank - 1) << 4 | code << 7 | INTERLEAVES[self.interleave] << 11
                     | (swizzle & 3) << 13 | int(self.nan_fill) << 15 | tf32 << 16
                     | PROMOTIONS.index(self.promotion) << 17 | ATOMICITIES.index(self.atomicity) << 19
                     | (self.span() >= LARGE) << 21 | (swizzle >> 2) << 22)
         for i, stride in enumerate(self.strides):
-            words[3 + i] = stride >> 4 & 0xFFFFFFFF
-            words[7] |= (stride >> 36) << 4 * i
+            words[3 + i] = stride >> 4 & WORD
+            words[7] |= (stride >> 36 & 15) << 4 * i
         for i, size in enumerate(self.sizes):
-            words[8 + i] = size - 1
+            words[8 + i] = size - 1 & WORD
         for i, step in enumerate(self.steps or (1,) * self.rank):
             words[13] |= (step - 1) << 3 * i
         if self.mode == "tile":
@@ -191,7 +200,7 @@ class TensorMap:
             for i, (low, high) in enumerate(zip(self.lower, self.upper)):
                 words[14] |= (low & (1 << bits) - 1) << bits * i | (high & (1 << bits) - 1) << 16 + bits * i
             words[15] = self.pixels - 1 | (self.mode == "im2col::w") << 31
-        return struct.pack("<32I", *words)
+        return struct.pack(f"<{len(words)}I", *words)
 
 
 def tiled(address: int, element: str, sizes: Sequence[int], box: Sequence[int], strides: Sequence[int] | None = None,
