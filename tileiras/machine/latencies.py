@@ -15,6 +15,8 @@ class Latencies:
     l1: int
     l2: int
     dram: int
+    loaded: int
+    """Until a load's bytes are there on a machine where all SMs load, from L2 mostly."""
     xu: int
     shuffle: int
     special_register: int
@@ -54,6 +56,7 @@ _ROWS: dict[str, tuple[str, dict[int, int]]] = {
     "l2": ("RRZE, LUO, JM, CC; mean of near and far halves",
            {75: 236, 80: 290, 86: 235, 89: 274, 90: 280, 100: 345, 103: 345, 120: 354}),
     "dram": ("RRZE, JM, CC; 100: SA", {75: 480, 80: 510, 86: 535, 89: 585, 90: 600, 100: 825, 103: 825, 120: 780}),
+    "loaded": ("estimated: between an idle L2 and DRAM under load (SA: 900 and more on 100)", {75: 600, 90: 800, 100: 1000}),
     "xu": ("HU, SD: 18 to 24", {75: 20, 120: 22}),
     "shuffle": ("QR, SD: 23 to 26", {75: 24}),
     "special_register": ("HU: 20 to 50", {75: 30}),

@@ -1,0 +1,70 @@
+"""Depths of load rings: by the formula worked out by hand, by hints, by shared memory, by other blocks on the SM."""
+from __future__ import annotations
+
+import pytest
+
+from tileiras.machine.targets import find_target
+from tileiras.schedule.depth import HANDOVER, MOST_STAGES, Depth, RingFacts, ring_depth, shared_budget
+
+H100, A100, RTX5090, T4 = (find_target(f"sm_{n}") for n in (90, 80, 120, 75))
+
+
+def test_a_wgmma_product_of_128x128x64_has_five_stages() -> None:
+    # 32 KiB at 9e12 / (0.92 * 1.98e9) / 132 = 37.4 B a cycle: 876 cycles behind 800 of latency; 512 cycles of product;
+    # 1676 / 512 = 3.3 stages on their way, four, and one that is read
+    assert ring_depth(RingFacts(32768, 512), H100) == Depth(5, 5, "latency", 1675, 512)
+
+
+def test_a_longer_iteration_needs_fewer_stages() -> None:
+    depths = [ring_depth(RingFacts(32768, work), H100).wanted for work in (128, 256, 512, 1024, 4096)]
+    assert depths == [15, 8, 5, 3, 2]
+
+
+def test_a_short_iteration_takes_as_long_as_a_stage_is_handed_over() -> None:
+    facts = RingFacts(1024, 1)
+    assert ring_depth(facts, H100).interval == HANDOVER
+    assert ring_depth(facts, H100).stages == 10     # (800 + 27) / 100, and one
+
+
+def test_a_loop_without_products_is_as_slow_as_its_loads() -> None:
+    depth = ring_depth(RingFacts(16384, 40, has_product=False), H100)
+    assert (depth.interval, depth.stages) == (438, 4)     # 16384 / 37.4; (800 + 438) / 438 = 2.8, and one
+
+
+@pytest.mark.parametrize(("hint", "stages"), [(1, 2), (2, 3), (3, 4), (5, 6), (8, 6), (10, 6), (0, 5)])
+def test_a_hint_of_latency_asks_for_one_stage_more(hint: int, stages: int) -> None:
+    """227 KiB hold six stages of 32 KiB beside 32 KiB of other buffers; a hint of 0 says nothing."""
+    assert ring_depth(RingFacts(32768, 512, other_bytes=30000, latency=hint), H100).stages == stages
+
+
+def test_shared_memory_bounds_a_ring() -> None:
+    assert ring_depth(RingFacts(65536, 512), H100) == Depth(3, 6, "shared memory", 2551, 512)
+    assert ring_depth(RingFacts(65536, 512), RTX5090).stages == 1
+    assert ring_depth(RingFacts(65536, 512, other_bytes=100000), H100).stages == 1
+    assert ring_depth(RingFacts(1 << 30, 512), H100).stages == 1
+
+
+def test_a_wanted_occupancy_divides_shared_memory() -> None:
+    assert [ring_depth(RingFacts(32768, 512, occupancy=n), H100).stages for n in (1, 2, 3, 8)] == [5, 3, 2, 1]
+
+
+def test_rings_leave_room_for_other_blocks_on_the_sm() -> None:
+    depth = ring_depth(RingFacts(8192, 130, blocks=4), H100)
+    assert (depth.stages, depth.bound) == (6, "other blocks on the SM")         # 56 KiB a block
+    assert ring_depth(RingFacts(8192, 130, blocks=1), H100).stages == 9
+    assert ring_depth(RingFacts(65536, 100, blocks=4), H100).stages == 3         # one block alone rather than a ring of one stage
+
+
+def test_budgets_are_what_a_block_may_declare_and_its_share_of_the_sm() -> None:
+    assert shared_budget(H100) == 227 * 1024 - 256
+    assert shared_budget(H100, 2) == 113 * 1024 - 256
+    assert shared_budget(A100) == 163 * 1024 - 256
+    assert shared_budget(T4) == 64 * 1024 - 256
+
+
+def test_no_ring_is_deeper_than_the_bound_or_emptier_than_one() -> None:
+    for target in (T4, A100, H100, RTX5090):
+        for stage in (0, 16, 4096, 1 << 22):
+            for work in (0, 1, 1000, 1e9):
+                for hint in (None, 1, 10**6):
+                    assert 1 <= ring_depth(RingFacts(stage, work, latency=hint), target).stages <= MOST_STAGES

@@ -1,0 +1,147 @@
+"""How many stages a loop's ring of loads has: as many as hide the loads' latency, no more than shared memory holds.
+
+A stage is asked for when its slot is empty and is there `latency + bytes / rate` later; in that time a loop whose iteration
+takes `interval` cycles reads `that / interval` other stages, and one more is being read:
+
+    wanted = ceil((latency + bytes / rate) / interval) + 1          rate: the SM's share of L2's bandwidth
+
+`interval` is the time of the iteration's own work, HANDOVER at least. A loop without products is as slow as its loads
+(`interval` is `bytes / rate` at least). A hint `latency = n` on a load asks for n + 1 stages, whatever the figures say.
+
+Where registers let several blocks share an SM, each has their number times the interval, and rings that kept the others
+out would be a loss: the ring gets what is wanted for a block alone only as far as the others' rings still fit.
+"""
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.layout_rules import DOTS
+from tileiras.conversion.entry_hints import hint
+from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileas import LayoutAttr
+from tileiras.machine.machines import machine_of
+from tileiras.schedule.resources import HANDOVER, model_of
+
+MOST_STAGES = 16
+"""Of a ring: what hides 1,600 cycles at the shortest interval."""
+MOST_BLOCKS = 4
+"""Blocks on an SM that are counted with: more are worth a short ring, not a ring of one stage."""
+BESIDE_CARRIED = 48
+"""Registers a thread that a loop needs besides what it carries, and a quarter of that: addresses, fragments."""
+LANES, REGISTER_BYTES = 32, 4
+SHARED_KEPT_BACK = 256
+"""Bytes of shared memory that barriers and small exchanges may take beside rings and buffers."""
+
+
+@dataclass(frozen=True)
+class RingFacts:
+    """`stage_bytes`: of all buffers that one stage fills. `work`: cycles that the loop's iteration takes besides loading.
+    `has_product`: whether tensor cores work in it. `other_bytes`: of shared memory that is needed while the ring lives.
+    `occupancy`: blocks that an SM is to hold, by the hint. `blocks`: that an SM can hold by their registers. `latency`: the
+    hint, the largest of the loads'. `warps`: of the block."""
+
+    stage_bytes: int
+    work: float
+    has_product: bool = True
+    other_bytes: int = 0
+    occupancy: int = 1
+    blocks: int = 1
+    latency: int | None = None
+    warps: int = 4
+
+
+@dataclass(frozen=True)
+class Depth:
+    """`stages`: of the ring, 1 where no second one fits. `wanted`: without the bound of shared memory. `bound`: what decided:
+    "latency", "hint", "shared memory" or "other blocks on the SM". `latency`: cycles until a stage is there. `interval`: cycles
+    of an iteration."""
+
+    stages: int
+    wanted: int
+    bound: str
+    latency: int
+    interval: int
+
+    def __str__(self) -> str:
+        return f"{self.stages} stages (a stage is there after {self.latency} cycles, an iteration takes {self.interval}; " \
+               f"bound by {self.bound})"
+
+
+def shared_budget(target: Any, occupancy: int = 1) -> int:
+    """Bytes of shared memory that each of `occupancy` blocks on an SM may have."""
+    share = target.smem_per_sm // max(1, occupancy) - machine_of(target.cc).smem_reserved
+    return max(0, min(target.most_static_smem, share) - SHARED_KEPT_BACK)
+
+
+def ring_depth(facts: RingFacts, target: Any) -> Depth:
+    """The stages of a ring of loads in a loop."""
+    model = model_of(target, facts.warps)
+    transfer = facts.stage_bytes / model.ingress
+    latency = model.latencies.loaded + transfer
+    interval = max(facts.work, HANDOVER, 0 if facts.has_product else transfer)
+    wanted, bound = min(MOST_STAGES, ceil(latency / interval) + 1), "latency"
+    if facts.latency is not None and facts.latency > 0:
+        wanted, bound = min(MOST_STAGES, facts.latency + 1), "hint"
+
+    def fit(blocks: int) -> int:
+        return max(1, (shared_budget(target, blocks) - facts.other_bytes) // max(1, facts.stage_bytes))
+
+    blocks = max(1, facts.occupancy, facts.blocks)
+    stages = min(wanted, fit(max(1, facts.occupancy)))
+    if stages < wanted:
+        bound = "shared memory"
+    beside_others = max(fit(blocks), min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1))
+    if bound != "hint" and beside_others < stages:
+        stages, bound = beside_others, "other blocks on the SM"
+    return Depth(stages, wanted, bound, round(latency), round(interval))
+
+
+def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, target: Any, other_bytes: int = 0,
+               blocks: int | None = None) -> RingFacts:
+    """What `ring_depth` asks of a loop whose `loads` (and the `store_shared` of what they load) are to go through a ring.
+    `blocks`: how many an SM can hold, where that is known; else it is estimated from what the loop carries."""
+    func = loop
+    while func.name != "nv_tileas.func":
+        parent = func.parent_op()
+        if parent is None:
+            break
+        func = parent
+    num_warps: Any = func.properties.get("num_warps")
+    warps = num_warps.data if num_warps is not None else 4
+    model = model_of(target, warps)
+    copied = {r for op in loads for r in op.results}
+    work, has_product = 0.0, False
+    for op in loop.regions[0].block.ops:
+        if op in loads or (op.name == "nv_tileas.store_shared" and op.operands[0] in copied):
+            continue
+        work += model.footprint(op).cycles
+        has_product = has_product or any(inner.name in DOTS for inner in op.walk())
+    return RingFacts(stage_bytes, work, has_product, other_bytes, hint(func, "occupancy") or 1,
+                     blocks_by_registers(loop, target, warps) if blocks is None else blocks, latency_hint(loads), warps)
+
+
+def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:
+    """How many blocks of so many warps an SM can hold, as far as the values that a loop carries say."""
+    carried = sum(registers_of(v) for v in loop.results)
+    each = min(target.max_registers_per_thread, BESIDE_CARRIED + carried + carried // 4)
+    return max(1, min(MOST_BLOCKS, target.registers_per_sm // (each * warps * LANES)))
+
+
+def registers_of(value: SSAValue) -> int:
+    """Registers a thread that hold a value."""
+    t = value.type
+    if isinstance(t, TensorType) and isinstance(t.encoding, LayoutAttr):
+        return max(1, t.encoding.data.num_regs * element_bytes(t.element_type) // REGISTER_BYTES)
+    return 1
+
+
+def latency_hint(loads: Iterable[Operation]) -> int | None:
+    """The largest hint `latency` of some loads."""
+    hints: list[Any] = [op.properties["latency"] for op in loads if "latency" in op.properties]
+    return max((h.value.data for h in hints), default=None)
