@@ -334,7 +334,7 @@ TILE: list[Row] = [
 PLACED: list[Row] = [
     ("nv_tileas.convert_layout", "%f8", "", "tensor<16xf32>", "must keep shape and elements"),
     ("nv_tileas.convert_layout", "%f8", "", "tensor<8xf64>", "must keep shape and elements"),
-    ("nv_tileas.alloc_tensor", "", "", "tensor<8xf32>", "result #0 ('buffer') must be a buffer"),
+    ("nv_tileas.alloc_tensor", "", "", "tensor<8xf32>", "result #0 ('buffer') must be a buffer or a ring of buffers"),
     ("nv_tileas.alloc_tensor", "", f"offset = {ints(-1)[1:-1]}", BUFFER, "attribute 'offset' must be a number of at least 0"),
     ("nv_tileas.alloc_tensor", "", "", BUFFER.replace("f32", "!llvm.ptr<1>"), "elements must be numbers or pointers"),
     ("nv_tileas.store_shared", "%f, %buffer", "", "", "the buffer must be 16x16 or larger, but is 8x16"),
@@ -360,6 +360,16 @@ PLACED: list[Row] = [
      f""" : ({PTR}) -> (f32, {TOKEN}) // here
 %use = "arith.addf"(%r0, %r0) : (f32, f32) -> f32""", "nv_tileas.load", "", "",
      "only owners have its result, but 'arith.addf' uses it"),
+    ("nv_tileas.fence_async", "%n", "", "", "op expected 0 operands, but found 1"),
+    ("nv_tileas.extract_slice", "%buffer, %n", "", BUFFER, "operand #0 ('ring') must be a ring of buffers"),
+    ("nv_tileas.create_pipeline", "", "", '!nv_tileas.pipe<"queue", #builtin.int<2>>', "the kind must be one of group, tma"),
+    ("nv_tileas.create_pipeline", "", "", '!nv_tileas.pipe<"group", #builtin.int<0>>', "there are 1 to 64 stages"),
+    ("nv_tileas.create_pipeline", "", f"consumers = {ints(4)[1:-1]}", '!nv_tileas.pipe<"tma", #builtin.int<2>>',
+     "a pipe of kind 'tma' needs 'bytes'"),
+    ("nv_tileas.create_pipeline", "", f"consumers = {ints(4)[1:-1]}", '!nv_tileas.pipe<"group", #builtin.int<2>>',
+     "a pipe of kind 'group' has no 'consumers'"),
+    *((f"nv_tileas.{op}", "%n", "", result, "operand #0 ('pipe') must be a pipe") for op, result in (
+        ("producer_acquire", "i32"), ("producer_commit", ""), ("consumer_wait", "i32"), ("consumer_release", ""))),
     ("nv_tileas.barrier", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.tiled_load", "%v, %n, %n", f"{segments(1, 2, 0)}, {WEAK}, contiguous = {ints(7)[1:-1]}",
      f"tensor<16x16xf32>, {TOKEN}", "contiguous 7 must be one of 2 dimensions"),

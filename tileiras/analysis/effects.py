@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects.nv_tileas import BufferType
 
 
@@ -15,7 +16,9 @@ from tileiras.dialects.nv_tileas import BufferType
 class Effects:
     """reads, writes: buffers. token_read, token_write: accesses that tokens order. before: the threads must have met before
     the op, whatever they did. inside: the op has barriers of its own, behind its first writes, so that nothing done before
-    is pending behind it, and of its own accesses only the reads are."""
+    is pending behind it, and of its own accesses only the reads are. behind: the threads must meet behind it. engine: buffers
+    are touched by the copy engine or the tensor cores themselves (the asynchronous proxy), which see what threads wrote only
+    behind a fence."""
 
     reads: tuple[SSAValue, ...] = ()
     writes: tuple[SSAValue, ...] = ()
@@ -23,6 +26,8 @@ class Effects:
     token_write: bool = False
     before: bool = False
     inside: bool = False
+    behind: bool = False
+    engine: bool = False
 
 
 NONE = Effects()
@@ -50,6 +55,8 @@ def effects_of(op: Operation) -> Effects:
         if "in_turn" in op.properties:
             return Effects(buffers, buffers, inside=True)
         return Effects(buffers)
+    if name == "nv_tileas.create_pipeline":
+        return Effects(writes=(op.results[0],), behind=True) if buffer_bytes(op.results[0].type) else NONE
     if name == "nv_tileas.dealloc":
         return Effects(before=True)
     if name == "nv_tileas.alloca" and "global" not in op.properties:

@@ -6,17 +6,23 @@ at the same time lies.
 """
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileas import PipeType, RingType
+from tileiras.layout.shared import canonical_of
 
 ALIGNMENT = 128
 """A piece starts at a multiple of this many bytes, or of its size: ldmatrix rows and 16-byte accesses stay aligned, swizzles
 whole."""
 LEAST_ALIGNMENT = 16
+BARRIERS_A_STAGE = 2
+"""Of a pipe: full and empty."""
+MBARRIER_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -40,8 +46,27 @@ class _Piece:
 
 
 def buffer_bytes(t: Any) -> int:
-    """Bytes of a buffer of this type."""
+    """Bytes of a buffer, a ring, or a pipe's barriers."""
+    if isinstance(t, RingType):
+        return t.stages.data * stage_bytes(t)
+    if isinstance(t, PipeType):
+        return 0 if t.kind.data == "group" else BARRIERS_A_STAGE * MBARRIER_BYTES * t.stages.data
     return t.layout.data.extent * element_bytes(t.element_type)
+
+
+def stage_bytes(t: RingType) -> int:
+    """From a stage of a ring to the next: as much as its buffer, aligned as that is."""
+    alignment = alignment_of(t.buffer)
+    return -(-buffer_bytes(t.buffer) // alignment) * alignment
+
+
+def alignment_of(t: Any) -> int:
+    """Of what a buffer's (a ring's stages') place is a multiple: a form that the copy engine and the matrix descriptors know
+    starts where its swizzle does."""
+    t = t.buffer if isinstance(t, RingType) else t
+    least = min(ALIGNMENT, max(LEAST_ALIGNMENT, 1 << (buffer_bytes(t) - 1).bit_length()))
+    tile = canonical_of(t.layout.data, 8 * element_bytes(t.element_type))
+    return max(least, tile.alignment) if tile is not None and tile.swizzle else least
 
 
 def plan_shared_memory(func: Operation) -> SharedPlan:
@@ -65,13 +90,24 @@ def _pieces(func: Operation) -> tuple[list[_Piece], dict[Operation, int]]:
     pieces: list[_Piece] = []
     for op in number:
         if op.name == "nv_tileas.alloc_tensor":
-            size = buffer_bytes(op.results[0].type)
-            end = max((_reach(op, use.operation, last_inside) for use in op.results[0].uses), default=number[op])
-            alignment = min(ALIGNMENT, max(LEAST_ALIGNMENT, 1 << (size - 1).bit_length()))
-            pieces.append(_Piece(op, number[op], end, size, alignment=alignment))
+            t: Any = op.results[0].type
+            size = buffer_bytes(t)
+            end = max((_reach(op, user, last_inside) for user in _users(op.results[0])), default=number[op])
+            pieces.append(_Piece(op, number[op], end, size, alignment=alignment_of(t)))
+        elif op.name == "nv_tileas.create_pipeline" and buffer_bytes(op.results[0].type):
+            # its barriers are set up at the start, and hold until the end
+            pieces.append(_Piece(op, 0, last_inside[func], buffer_bytes(op.results[0].type), alignment=LEAST_ALIGNMENT))
         elif op.name == "nv_tileas.alloca" and "global" not in op.properties:
             pieces.append(_alloca(op, last_inside[func]))
     return pieces, number
+
+
+def _users(buffer: SSAValue) -> Iterator[Operation]:
+    """The ops that touch a buffer, or a ring by way of its stages."""
+    for use in buffer.uses:
+        yield use.operation
+        if use.operation.name == "nv_tileas.extract_slice":
+            yield from (inner.operation for inner in use.operation.results[0].uses)
 
 
 def _placed(pieces: list[_Piece]) -> SharedPlan:

@@ -8,12 +8,24 @@ the tile's row-major element index. Ops that nv_tileaa has with the same meaning
   store_shared     registers to a buffer            load_shared   buffer to registers
   barrier          all threads of the block meet (and see each other's shared-memory writes)
   dealloc          the end of memory on the device heap
+
+Rings and pipes. A ring is several equal buffers, its stages; a pipe says which of them are full and which empty. It is an
+object that changes: it has three cursors, one each for who fills stages, who waits for them and who gives them back, and each
+agent that moves a cursor has its own copy. So a ring goes on where it was, in whatever loop or branch the next op on it stands.
+
+  create_pipeline     its barriers, all stages empty
+  producer_acquire    the number of the next stage to fill, once it is empty; bytes are expected there from now on (tma)
+  producer_commit     the stage is filled (group, cp_async: when the copies made so far are there), the producer goes on
+  consumer_wait       the number of the next stage to read, once it is full (group: all but `pending` groups are there)
+  consumer_release    the oldest stage waited for and not yet given back is empty: one arrival a warp
+  extract_slice       the buffer that is a ring's stage of this number
+  agent_switch        the block's warps do different things: one region an agent
 """
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
 
@@ -81,6 +93,29 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     layout: SharedLayoutAttr = param_def()
 
 
+@irdl_attr_definition
+class RingType(ParametrizedAttribute, TypeAttribute):
+    """Equal buffers in shared memory, one behind the other, `stages` of them."""
+
+    name = "nv_tileas.ring"
+    buffer: BufferType = param_def()
+    stages: IntAttr = param_def()
+
+
+PIPE_KINDS = ("group", "tma", "cp_async", "mbarrier")
+"""How a stage comes to be full: groups of copies that a thread waits for (the consumers are the producers); bytes that the copy
+engine counts; copies of all producing threads, each arriving when its own are there; arrivals of producing warps."""
+
+
+@irdl_attr_definition
+class PipeType(ParametrizedAttribute, TypeAttribute):
+    """Which stages of a ring (or of several that are filled together) are full and which empty."""
+
+    name = "nv_tileas.pipe"
+    kind: StringAttr = param_def()
+    stages: IntAttr = param_def()
+
+
 _ACCESS = "runs:numbers? contiguous:count?"
 _PLACED_ATTRS: dict[str, str] = {
     "func": "num_warps:power shared_bytes:count? shared_alignment:power?",
@@ -120,11 +155,68 @@ class ConvertLayout(TileOp):
 
 
 class AllocTensor(TileOp):
-    """A buffer in shared memory. `offset`: its first byte in the kernel's shared memory, set by `allocate-buffers`."""
+    """A buffer or a ring in shared memory. `offset`: its first byte in the kernel's shared memory, set by `allocate-buffers`."""
 
     name = "nv_tileas.alloc_tensor"
-    RESULTS = "buffer:buffer"
+    RESULTS = "buffer:storage"
     ATTRS = "offset:count?"
+
+
+class ExtractSlice(TileOp):
+    """A stage of a ring: the buffer of that number."""
+
+    name = "nv_tileas.extract_slice"
+    OPERANDS = "ring:ring index:i32"
+    RESULTS = "buffer:buffer"
+    PURE = True
+
+
+class CreatePipeline(TileOp):
+    """A pipe whose stages are all empty. `offset`: of its barriers (none for groups), two of 8 bytes a stage, set by
+    `allocate-buffers`. `bytes`: that a stage receives (tma). `producers`, `consumers`: arrivals that make a stage full (1 for
+    tma: who acquires it), and empty."""
+
+    name = "nv_tileas.create_pipeline"
+    RESULTS = "pipe:pipe"
+    ATTRS = "offset:count? bytes:count? producers:positive? consumers:positive?"
+
+
+class ProducerAcquire(TileOp):
+    """Wait until the next stage is empty (group: a barrier of the threads has seen to that); its number."""
+
+    name = "nv_tileas.producer_acquire"
+    OPERANDS = "pipe:pipe"
+    RESULTS = "index:i32"
+
+
+class ProducerCommit(TileOp):
+    """The stage acquired last is filled, or will be when the copies begun so far are there. The producer goes on."""
+
+    name = "nv_tileas.producer_commit"
+    OPERANDS = "pipe:pipe"
+
+
+class ConsumerWait(TileOp):
+    """Wait until the next stage is full; its number. `pending`: how many of the youngest groups may still be on their way
+    (group only; a `barrier` behind it makes every thread's copies seen by all)."""
+
+    name = "nv_tileas.consumer_wait"
+    OPERANDS = "pipe:pipe"
+    RESULTS = "index:i32"
+    ATTRS = "pending:count?"
+
+
+class ConsumerRelease(TileOp):
+    """The oldest stage waited for and not yet given back may be filled again: its reads are done (group: nothing is told)."""
+
+    name = "nv_tileas.consumer_release"
+    OPERANDS = "pipe:pipe"
+
+
+class FenceAsync(TileOp):
+    """What this thread wrote to shared memory before is seen by the copy engine and the tensor cores behind the next barrier."""
+
+    name = "nv_tileas.fence_async"
 
 
 class StoreShared(TileOp):
@@ -178,5 +270,5 @@ def with_layout(t: TensorType, layout: LinearLayout) -> TensorType:
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in list(globals().values())
                                 if isinstance(c, type) and issubclass(c, TileOp) and c is not TileOp}
-TYPES = (BufferType,)
+TYPES = (BufferType, RingType, PipeType)
 ATTRS = (LayoutAttr, SharedLayoutAttr)

@@ -95,7 +95,7 @@ def _has_layouts(func: Operation) -> bool:
 
 def _check_level(op: Operation, func: Operation, value: SSAValue, warps: Any, placed: bool) -> None:
     t = value.type
-    if isinstance(t, nv_tileas.BufferType) and func.name == "nv_tileaa.func":
+    if isinstance(t, (nv_tileas.BufferType, nv_tileas.RingType, nv_tileas.PipeType)) and func.name == "nv_tileaa.func":
         raise InvalidOp(op, f"has a buffer ('{t}'), which 'nv_tileaa.func' has none of")
     if not isinstance(t, TensorType):
         return

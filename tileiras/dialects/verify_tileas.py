@@ -96,6 +96,29 @@ def _alloca(op: Any) -> None:
     _owners(op)
 
 
+def _extract_slice(op: Any) -> None:
+    if op.buffer.type != op.ring.type.buffer:
+        raise InvalidOp(op, f"a stage of '{op.ring.type}' is '{op.ring.type.buffer}', not '{op.buffer.type}'")
+
+
+def _create_pipeline(op: Any) -> None:
+    kind_of_pipe = op.pipe.type.kind.data
+    counted = ("tma", "cp_async", "mbarrier")
+    for name, kinds in (("bytes", ("tma",)), ("producers", counted[1:]), ("consumers", counted)):
+        if (name in op.properties) != (kind_of_pipe in kinds):
+            raise InvalidOp(op, f"a pipe of kind '{kind_of_pipe}' {'needs' if kind_of_pipe in kinds else 'has no'} '{name}'")
+    for name in ("producers", "consumers", "bytes"):
+        value = op.properties.get(name)
+        if value is not None and value.data >= 1 << 20:
+            raise InvalidOp(op, f"'{name}' must be below {1 << 20}, as barriers count, but is {value.data}")
+
+
+def _consumer_wait(op: Any) -> None:
+    is_group = op.pipe.type.kind.data == "group"
+    if is_group != ("pending" in op.properties):
+        raise InvalidOp(op, f"waiting on a pipe of kind '{op.pipe.type.kind.data}' {'needs' if is_group else 'has no'} 'pending'")
+
+
 def _print(op: Any) -> None:
     expected = count_conversions(op.format.data)
     if expected is None:
@@ -128,5 +151,7 @@ OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": rule for mnemonic, rule in TILE_RULES.items()},
     **{f"nv_tileas.{mnemonic}": _access(mnemonic) for mnemonic in ACCESSES},
     "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
-    "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print, "nv_tileas.alloca": _alloca,
+    "nv_tileas.extract_slice": _extract_slice, "nv_tileas.create_pipeline": _create_pipeline,
+    "nv_tileas.consumer_wait": _consumer_wait, "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
+    "nv_tileas.alloca": _alloca,
 }

@@ -14,11 +14,14 @@ from xdsl.ir import Attribute
 
 from tileiras.dialects.kinds import is_element
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemRefType, PtrType, TiledViewType, int_values
-from tileiras.dialects.nv_tileas import BufferType, LayoutAttr
+from tileiras.dialects.nv_tileas import PIPE_KINDS, BufferType, LayoutAttr, PipeType, RingType
 from tileiras.layout.f2 import independent
 
 MAX_TILE_ELEMENTS = 1 << 24
 """Of the language."""
+
+MAX_STAGES = 64
+"""Of a ring: more than any kernel's shared memory has use for."""
 
 VIEW_KINDS = ("partition", "strided", "gather_scatter")
 PADDINGS = ("", "zero", "neg_zero", "nan", "pos_inf", "neg_inf")
@@ -119,6 +122,23 @@ def _buffer(t: BufferType) -> str | None:
     return None
 
 
+def _stages(count: Any) -> str | None:
+    return None if 1 <= count.data <= MAX_STAGES else f"there are 1 to {MAX_STAGES} stages"
+
+
+def _ring(t: RingType) -> str | None:
+    if not isinstance(t.buffer, BufferType):
+        return "a ring is one of buffers"
+    return check_type(t.buffer) or _stages(t.stages)
+
+
+def _pipe(t: PipeType) -> str | None:
+    if t.kind.data not in PIPE_KINDS:
+        return f"the kind must be one of {', '.join(PIPE_KINDS)}"
+    return _stages(t.stages)
+
+
 _RULES: dict[type, Callable[[Any], str | None]] = {
     TensorType: _tensor, PtrType: _pointer, MemRefType: _memref, TiledViewType: _view, BufferType: _buffer,
+    RingType: _ring, PipeType: _pipe,
 }

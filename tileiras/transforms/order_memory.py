@@ -10,6 +10,10 @@ by a path of tokens happen in order, at least one of them writing; accesses that
 block hold different elements in the two, so program order isn't enough; a barrier is (it makes writes visible to the block,
 and a release after it carries them to the device). One barrier serves every pair that it separates. What ops do is said in
 `analysis/effects.py`.
+
+The stages of a ring are ordered by their pipe: accesses to the same ring don't wait for each other here, only for what else has
+its place. Where the copy engine or the tensor cores themselves touch bytes that threads write, the writers say `fence_async`
+behind their writes: before the next barrier, or at the end of their block. A wait for groups of copies counts as a write.
 """
 from __future__ import annotations
 
@@ -42,16 +46,21 @@ class Pending:
 
 @dataclass(frozen=True)
 class Touch:
-    """An access to bytes [start, end) of shared memory by `op` since the last barrier."""
+    """An access to bytes [start, end) of shared memory by `op` since the last barrier, of `ring` if they are a ring's; `engine`:
+    not by the threads themselves."""
 
     start: int
     end: int
     writes: bool
     op: Operation
+    ring: SSAValue | None = None
+    engine: bool = False
 
     def clashes(self, other: Touch) -> bool:
         """Whether the two must not overtake each other. Writes of one op are in order: the same thread writes the same place."""
         if not (self.start < other.end and other.start < self.end and (self.writes or other.writes)):
+            return False
+        if self.ring is not None and self.ring is other.ring:
             return False
         return not (self.op is other.op and self.writes and other.writes)
 
@@ -75,11 +84,17 @@ def touches(op: Operation, effects: Effects) -> list[Touch]:
     out = []
     for buffers, writes in ((effects.reads, False), (effects.writes, True)):
         for v in buffers:
+            if not buffer_bytes(v.type):
+                continue
+            ring = None
             owner = v.owner
+            if isinstance(owner, Operation) and owner.name == "nv_tileas.extract_slice":
+                v = ring = owner.operands[0]
+                owner = v.owner
             offset: Any = owner.properties.get("offset") if isinstance(owner, Operation) else None
             if offset is None:
                 raise CompileError("a buffer has no place yet: order-memory runs behind allocate-buffers")
-            out.append(Touch(offset.data, offset.data + buffer_bytes(v.type), writes, op))
+            out.append(Touch(offset.data, offset.data + buffer_bytes(v.type), writes, op, ring, effects.engine))
     return out
 
 
@@ -94,16 +109,36 @@ class _Ordering:
         self.tokens: dict[SSAValue, Pending] = {}
         self.state: State | None = NOTHING
         self.exits: list[tuple[list[State], list[State]]] = []
+        self.engine = [t for op, found in effects.items() if found.engine for t in touches(op, found)]
+        self.fence_due = False
 
     def pending(self, v: SSAValue) -> Pending:
         return self.tokens.get(v, Pending())
 
     def block(self, block: Block) -> None:
         for op in list(block.ops):
+            if op.regions or op is block.last_op:
+                self.fence(op)
             self.visit(op)
 
+    def fence(self, before: Operation) -> None:
+        if self.fence_due:
+            assert before.parent is not None
+            before.parent.insert_op_before(nv_tileas.FenceAsync.create(location=before.location), before)
+            self.fence_due = False
+
+    def needs_fence(self, op: Operation, mine: list[Touch], engine: bool) -> bool:
+        """Whether the copy engine or the tensor cores touch what threads have written by this op."""
+        return not engine and any(t.writes and t.start < e.end and e.start < t.end for t in mine for e in self.engine)
+
     def visit(self, op: Operation) -> None:
-        if op.name in LOOPS:
+        if op.name == "nv_tileas.barrier":
+            self.fence(op)
+            self.met()
+        elif op.name == "nv_tileas.consumer_wait":
+            pipe: Any = op.operands[0].type
+            self.fence_due |= pipe.kind.data == "group" and any(t.ring is not None for t in self.engine)
+        elif op.name in LOOPS:
             self.loop(op)
         elif op.name == "scf.if":
             self.branch(op)
@@ -137,7 +172,11 @@ class _Ordering:
             if found.inside:
                 self.met()
                 mine = [t for t in mine if not t.writes]
-            if mine:
+            if self.engine and self.needs_fence(op, mine, found.engine):
+                self.fence_due = True
+            if found.behind:
+                self.barrier_behind(op)
+            elif mine:
                 self.state = (self.state or NOTHING) | frozenset(mine)
             if found.token_read or found.token_write:
                 self.now += 1
@@ -148,8 +187,17 @@ class _Ordering:
 
     def barrier(self, op: Operation) -> None:
         assert op.parent is not None
+        self.fence(op)
         op.parent.insert_op_before(nv_tileas.Barrier.create(location=op.location), op)
         self.met()
+
+    def barrier_behind(self, op: Operation) -> None:
+        """One behind a run of such ops."""
+        following = op.next_op
+        if following is None or not self.effects.get(following, Effects()).behind:
+            assert op.parent is not None
+            op.parent.insert_op_after(nv_tileas.Barrier.create(location=op.location), op)
+            self.met()
 
     def met(self) -> None:
         self.now += 1

@@ -384,6 +384,18 @@ class Builder:
         self._local.properties["count"] = IntAttr(max(known.data, count))
         return self._local.results[0]
 
+    def variable(self, t: Attribute, value: SSAValue) -> SSAValue:
+        """A generic pointer to a variable of the thread's own, `value` from here on. LLVM keeps it in a register."""
+        made = llvm.Alloca.create(result_types=[ptr(llvm.GENERIC)], properties={
+            "count": IntAttr(1), "elem_type": t, "alignment": IntAttr(width_of(t) // 8)})
+        first = self.entry.first_op
+        if first is None:
+            self.entry.add_op(made)
+        else:
+            self.entry.insert_op_before(made, first)
+        self.store(value, made.results[0], width_of(t) // 8)
+        return made.results[0]
+
     def load(self, t: Attribute, p: SSAValue, align: int, flags: str = "") -> SSAValue:
         """flags: "" or "invariant" / "volatile"."""
         props: dict[str, Attribute] = {"alignment": IntAttr(align)}

@@ -13,6 +13,8 @@ RARE: dict[str, tuple[str, ...]] = {
     "effects": ("assert", "gdc_wait", "gdc_launch_dependents", "fence_alias"),
     "collectives.printing": ("print",),
     "shared.buffers": ("alloc_tensor", "store_shared", "load_shared"),
+    "shared.pipes": ("extract_slice", "create_pipeline", "producer_acquire", "producer_commit", "consumer_wait",
+                     "consumer_release", "fence_async"),
     "shared.convert_layout": ("convert_layout",),
     "collectives.reduce": ("reduce",),
     "collectives.scan": ("scan",),

@@ -1,0 +1,191 @@
+"""Rings and pipes: which stage is next, and whether it is full or empty.
+
+    %i = producer_acquire %pipe      ->      i = index; wait on empty[i] in phase; (tma: arrive on full[i], expecting bytes)
+    producer_commit %pipe            ->      group: commit_group; cp_async, mbarrier: arrive on full[i]; index, phase move on
+    %i = consumer_wait %pipe         ->      group: wait_group; else i = index; wait on full[i] in phase; index, phase move on
+    consumer_release %pipe           ->      one lane a warp arrives on empty[index]; index moves on
+
+Full barriers come first, then the empty ones, 8 bytes each. A cursor is an index and the parity of the phase it waits for: both
+are variables of the thread's own, which LLVM makes registers of, so they go on through whatever loops stand around. What waits
+for empty begins in parity 1: a barrier that was just set up counts as having been through that phase.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.shared_memory import MBARRIER_BYTES, stage_bytes
+from tileiras.conversion.tileas_to_llvm.builder import I32
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
+
+WORD = 4
+"""Bytes of an index or a phase."""
+
+
+@dataclass
+class Cursor:
+    """Pointers to its variables."""
+
+    index: SSAValue
+    phase: SSAValue
+
+
+@dataclass
+class Pipe:
+    """What a pipe is in this function: where its barriers are (None for groups), its cursors."""
+
+    kind: str
+    stages: int
+    bytes: int
+    full: SSAValue | None
+    empty: SSAValue | None
+    produce: Cursor
+    wait: Cursor
+    release: Cursor
+
+
+def pipe_of(low: Lowering, v: SSAValue) -> Pipe:
+    """What a pipe value stands for."""
+    return low.views[v]
+
+
+def barrier_at(low: Lowering, barriers: SSAValue, index: SSAValue) -> SSAValue:
+    """The address of the barrier of a stage."""
+    return low.b.gep(barriers, low.b.mul(index, low.b.i32(MBARRIER_BYTES)))
+
+
+@lowers("nv_tileas.extract_slice")
+def extract_slice(low: Lowering, op: Operation) -> None:
+    ring, index = op.operands
+    t: Any = ring.type
+    b = low.b
+    if t.stages.data == 1:
+        low.set(op.results[0], low.scalar(ring))
+    else:
+        low.set(op.results[0], b.gep(low.scalar(ring), b.mul(low.scalar(index), b.i32(stage_bytes(t)))))
+
+
+@lowers("nv_tileas.create_pipeline")
+def create_pipeline(low: Lowering, op: Operation) -> None:
+    b = low.b
+    t: Any = op.results[0].type
+    properties: dict[str, Any] = op.properties
+    kind, stages = t.kind.data, t.stages.data
+    full = empty = None
+    if kind != "group":
+        full = low.shared_ptr(op)
+        empty = b.gep(full, stages * MBARRIER_BYTES)
+        producers = properties["producers"].data if "producers" in properties else 1
+        _initialize(low, full, empty, stages, producers, properties["consumers"].data)
+
+    def cursor(phase: int) -> Cursor:
+        return Cursor(b.variable(I32, b.i32(0)), b.variable(I32, b.i32(phase)))
+    received = properties["bytes"].data if "bytes" in properties else 0
+    low.views[op.results[0]] = Pipe(kind, stages, received, full, empty, cursor(1), cursor(0), cursor(0))
+
+
+def _initialize(low: Lowering, full: SSAValue, empty: SSAValue, stages: int, producers: int, consumers: int) -> None:
+    """One thread sets the barriers up. `order-memory` has put a barrier of the block before their first use."""
+    b = low.b
+    then, join = b.new_block(), b.new_block()
+    b.cond_br(low.first_thread(), then, join)
+    b.at(then)
+    for barriers, count in ((full, producers), (empty, consumers)):
+        for i in range(stages):
+            b.nvvm("mbarrier.init.shared", [b.gep(barriers, i * MBARRIER_BYTES), b.i32(count)])
+    if low.target.has_clusters:
+        b.nvvm("fence.mbarrier_init.release.cluster")
+    b.br(join)
+    b.at(join)
+
+
+def _read(low: Lowering, cursor: Cursor) -> tuple[SSAValue, SSAValue]:
+    return low.b.load(I32, cursor.index, WORD), low.b.load(I32, cursor.phase, WORD)
+
+
+def _advance(low: Lowering, cursor: Cursor, stages: int) -> None:
+    b = low.b
+    index, phase = _read(low, cursor)
+    following = b.add(index, b.i32(1))
+    wraps = b.icmp("eq", following, b.i32(stages))
+    b.store(b.select(wraps, b.i32(0), following), cursor.index, WORD)
+    b.store(b.xor(phase, b.cast("zext", wraps, I32)), cursor.phase, WORD)
+
+
+def _wait(low: Lowering, barrier: SSAValue, phase: SSAValue) -> None:
+    low.b.nvvm("mbarrier.wait.parity" if low.target.has_clusters else "mbarrier.spin.parity", [barrier, phase])
+
+
+def _if(low: Lowering, condition: SSAValue, what: Any) -> None:
+    b = low.b
+    then, join = b.new_block(), b.new_block()
+    b.cond_br(condition, then, join)
+    b.at(then)
+    what()
+    b.br(join)
+    b.at(join)
+
+
+@lowers("nv_tileas.producer_acquire")
+def producer_acquire(low: Lowering, op: Operation) -> None:
+    b = low.b
+    pipe = pipe_of(low, op.operands[0])
+    index, phase = _read(low, pipe.produce)
+    low.set(op.results[0], index)
+    if pipe.full is None or pipe.empty is None:
+        return
+    _wait(low, barrier_at(low, pipe.empty, index), phase)
+    if pipe.kind == "tma":
+        full = barrier_at(low, pipe.full, index)
+        _if(low, low.first_thread(),
+            lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
+
+
+@lowers("nv_tileas.producer_commit")
+def producer_commit(low: Lowering, op: Operation) -> None:
+    b = low.b
+    pipe = pipe_of(low, op.operands[0])
+    if pipe.kind == "group":
+        b.nvvm("cp.async.commit.group")
+    elif pipe.full is not None and pipe.kind != "tma":
+        full = barrier_at(low, pipe.full, _read(low, pipe.produce)[0])
+        if pipe.kind == "cp_async":
+            b.nvvm("cp.async.mbarrier.arrive.noinc.shared", [full])
+        else:
+            _arrive_once_a_warp(low, full)
+    _advance(low, pipe.produce, pipe.stages)
+
+
+@lowers("nv_tileas.consumer_wait")
+def consumer_wait(low: Lowering, op: Operation) -> None:
+    pipe = pipe_of(low, op.operands[0])
+    index, phase = _read(low, pipe.wait)
+    low.set(op.results[0], index)
+    if pipe.full is None:
+        properties: dict[str, Any] = op.properties
+        low.b.nvvm("cp.async.wait.group", [low.b.i32(properties["pending"].data)])
+    else:
+        _wait(low, barrier_at(low, pipe.full, index), phase)
+    _advance(low, pipe.wait, pipe.stages)
+
+
+@lowers("nv_tileas.consumer_release")
+def consumer_release(low: Lowering, op: Operation) -> None:
+    pipe = pipe_of(low, op.operands[0])
+    if pipe.empty is not None:
+        _arrive_once_a_warp(low, barrier_at(low, pipe.empty, _read(low, pipe.release)[0]))
+        _advance(low, pipe.release, pipe.stages)
+
+
+def _arrive_once_a_warp(low: Lowering, barrier: SSAValue) -> None:
+    """What the warp's lanes did before is done: one lane tells so for all."""
+    b = low.b
+    b.nvvm("bar.warp.sync", [b.i32(-1)])
+    _if(low, b.icmp("eq", low.lane, b.i32(0)), lambda: b.nvvm("mbarrier.arrive.shared", [barrier]))
+
+
+@lowers("nv_tileas.fence_async")
+def fence_async(low: Lowering, op: Operation) -> None:
+    low.b.nvvm("fence.proxy.async.shared_cta")
