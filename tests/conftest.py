@@ -1,10 +1,13 @@
 """Fixtures that the whole test suite shares: cases of the kernel suite and their bytecode, exported once."""
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Callable
 
 import pytest
+
+os.environ["TILEIRAS_STRICT"] = "1"     # a failure of asynchronous code is one of the test, here and in what tests start
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tileiras.driver.options import DIALECT_STAGES, CompileOptions
-from tileiras.errors import CompileError, ConfigError
+from tileiras.errors import BytecodeError, CompileError, ConfigError, TileirasError
 from tileiras.nesting import with_room
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 STAGES = (*DIALECT_STAGES, "llvm", "llvm-optimized", "ptx")
 """What `CompiledModule.ir` prints, from the input down."""
+STRICT = "TILEIRAS_STRICT"
+"""Set to 1, a failure of asynchronous code is one of the compilation."""
 
 
 @dataclass(frozen=True)
@@ -139,18 +142,45 @@ def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:
     Raises ConfigError, BytecodeError, CompileError.
     """
     options.validate()
-    name = options.target.name
     if options.emit in DIALECT_STAGES:
         raise ConfigError(f"'{options.emit}' is no compiled module; `CompiledModule.ir` and `--emit` print it")
+    try:
+        return _attempt(bytecode, options)
+    except BytecodeError:
+        raise
+    except Exception as error:
+        plain = _without_asynchronous_code(bytecode, options, error)
+        if plain is not None:
+            return plain
+        if isinstance(error, CompileError):
+            error.loc = error.loc or _place_of_kernel(error.kernel, bytecode, options)
+        raise
+
+
+def _attempt(bytecode: bytes, options: CompileOptions) -> CompiledModule:
     llvm = lower(bytecode, options)
     if options.emit == "llvm":
-        return CompiledModule(llvm=llvm, gpu_name=name, _bytecode=bytecode, _options=options)
+        return CompiledModule(llvm=llvm, gpu_name=options.target.name, _bytecode=bytecode, _options=options)
+    module = _compiled(bytecode, llvm, options)
+    return _with_fewer_spills(module, bytecode, options) if _spills(module) and options.opt_level else module
+
+
+def _without_asynchronous_code(bytecode: bytes, options: CompileOptions, error: Exception) -> CompiledModule | None:
+    """The net below asynchronous code: the module without any, where with it something failed. None where it was off already or
+    fails as well, and where failures are to be seen (--verify-each, or STRICT in the environment, as the tests have it)."""
+    from dataclasses import replace
+
+    from tileiras.driver.options import SWITCHES
+
+    switches = frozenset(SWITCHES)
+    if options.opt_level == 0 or options.without >= switches or options.verify_each or os.environ.get(STRICT) == "1":
+        return None
     try:
-        module = _compiled(bytecode, llvm, options)
-        return _with_fewer_spills(module, bytecode, options) if _spills(module) and options.opt_level else module
-    except CompileError as error:
-        error.loc = error.loc or _place_of_kernel(error.kernel, bytecode, options)
-        raise
+        module = _attempt(bytecode, replace(options, without=switches))
+    except TileirasError:
+        return None
+    told = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return replace(module, warnings=(*module.warnings, f"warning: compiled without asynchronous code: {told}"))
 
 
 def _spills(module: CompiledModule) -> int:

@@ -201,12 +201,14 @@ def _options(line: CommandLine) -> CompileOptions:
     print_after = tuple(name for name in line.text("print-ir-after").split(",") if name)
     if line.flag("print-ir-after-all"):
         print_after = (ALL_PASSES,)
-    return CompileOptions(
+    options = CompileOptions(
         target=find_target(line.text("gpu-name")), opt_level=line.number("opt-level", DEFAULT_OPT_LEVEL),
         lineinfo=line.flag("lineinfo") or line.flag("generate-line-info"), device_debug=line.flag("device-debug"),
         sanitize=line.text("sanitize") or None, emit=line.text("emit", "cubin"), print_after=print_after,
         verify_each=line.flag("verify-each"), ptxas_flags=_ptxas_flags(line),
         timing=[] if line.flag("pass-timing") else None, print_sink=_say, remarks=[] if _asks_for_remarks(line) else None)
+    options.without |= frozenset(filter(None, line.text("without").split(",")))
+    return options
 
 
 def _ptxas_flags(line: CommandLine) -> tuple[str, ...]:

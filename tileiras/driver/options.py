@@ -5,8 +5,9 @@ The pipeline is handed a `CompileOptions`; it reads the target and the level, ap
 """
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tileiras.errors import ConfigError
@@ -21,7 +22,21 @@ EMIT_KINDS = ("cubin", "ptx", "llvm", "cuda_tile", "nv_tileaa", "nv_tileas")
 DIALECT_STAGES = ("cuda_tile", "nv_tileaa", "nv_tileas")
 OPT_LEVELS = range(4)
 SANITIZERS = ("memcheck",)
+SWITCHES = {
+    "pipelines": "loads of a loop's later iterations while it computes",
+    "tma": "copies by the tensor memory accelerator, with tensor maps that the host makes",
+    "wgmma": "products of a warpgroup (sm_90)",
+    "tcgen05": "products and accumulators in tensor memory (sm_100 and its kin)",
+    "agents": "warps that only load beside warps that only compute",
+}
+"""What -O1 and up may use, and `without` turns off."""
+WITHOUT = "TILEIRAS_WITHOUT"
+"""Names of switches with commas between, for programs that call the compiler where nobody can give it options."""
 ALL_PASSES = "*"
+
+
+def _turned_off() -> frozenset[str]:
+    return frozenset(filter(None, os.environ.get(WITHOUT, "").split(",")))
 
 
 def _check_passes(names: tuple[str, ...]) -> None:
@@ -41,7 +56,7 @@ class CompileOptions:
     `print_after` names passes to print the module after (`("*",)`: all) and `print_sink` is what prints. `timing`,
     where there is one, collects (pass or phase, seconds); `remarks`, where there is one, what passes have to tell.
     `ptxas_flags` are options that ptxas gets besides its own. `search_layouts`: layouts may be chosen by cost; without, and
-    at -O0, priorities decide.
+    at -O0, priorities decide. `without`: names of SWITCHES that are off; passes ask `uses(name)`.
     """
 
     target: Target
@@ -57,6 +72,7 @@ class CompileOptions:
     remarks: list[Remark] | None = None
     ptxas_flags: tuple[str, ...] = ()
     search_layouts: bool = True
+    without: frozenset[str] = field(default_factory=_turned_off)
 
     def validate(self) -> None:
         """Raise ConfigError for a combination that doesn't exist, in the documented order."""
@@ -68,10 +84,17 @@ class CompileOptions:
                               "or disable full debug info")
         if self.sanitize is not None and self.sanitize not in SANITIZERS:
             raise ConfigError(f"unknown sanitizer '{self.sanitize}'; known: {', '.join(SANITIZERS)}")
+        unknown = sorted(self.without - set(SWITCHES))
+        if unknown:
+            raise ConfigError(f"nothing is called '{unknown[0]}' that could be turned off; known: {', '.join(SWITCHES)}")
         if self.print_after:
             _check_passes(self.print_after)
         if self.emit not in EMIT_KINDS:
             raise ConfigError(f"unknown output kind '{self.emit}'; known: {', '.join(EMIT_KINDS)}")
+
+    def uses(self, switch: str) -> bool:
+        """Whether passes may make what one of SWITCHES names: never at -O0."""
+        return self.opt_level > 0 and switch not in self.without
 
     def after_pass(self, name: str, module: Any) -> None:
         """What the pipeline calls when the pass `name` has left `module`."""
