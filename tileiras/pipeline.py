@@ -66,6 +66,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("free-heap", "nv_tileas", 0),
     _transform("allocate-buffers", "nv_tileas", 0),
     _transform("order-memory", "nv_tileas", 0),
+    _transform("fence-atomics", "nv_tileas", 1),
     _conversion("convert-tileas-to-llvm", "llvm"),
 )
 

@@ -44,7 +44,7 @@ def adding(count: int, ordering: str, scope: str, masked: bool = False, place: i
     ("acq_rel", "device", "acq_rel.gpu")])
 def test_the_swap_carries_order_and_scope(ordering: str, scope: str, spelled: str) -> None:
     for gpu in ("sm_75", "sm_80", "sm_89"):
-        ptx = compiled(adding(32, ordering, scope), gpu).ptx
+        ptx = compiled(adding(32, ordering, scope), gpu, opt_level=0).ptx
         assert f"atom.{spelled}.global.cas.b16" in ptx and "atom.add" not in ptx
         assert ("cvt.rn.bf16.f32" in ptx) == (gpu != "sm_75")
 

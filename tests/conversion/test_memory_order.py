@@ -56,7 +56,8 @@ ROWS = [("add", "i32", "add.u32"), ("add", "i64", "add.u64"), ("addf", "f32", "a
 
 @pytest.mark.parametrize("mode, element, spelled", ROWS)
 def test_read_modify_writes(mode: str, element: str, spelled: str) -> None:
-    """Every mode and type, each with another ordering and scope, with and without a use of the old value."""
+    """Every mode and type, each with another ordering and scope, with and without a use of the old value; as written, which
+    without optimization every access of a tile is."""
     which = ROWS.index((mode, element, spelled))
     ordering = ["relaxed", "acquire", "release", "acq_rel"][which % 4]
     scope = list(SCOPES)[which % 3]
@@ -67,7 +68,7 @@ def test_read_modify_writes(mode: str, element: str, spelled: str) -> None:
                                           {**semantics(ordering, scope), "mode": attrs.AtomicRMWModeAttr(mode)}))[0]
         k.store(k.args[2], old if used else x)
         reduction = not used and ordering in ("relaxed", "release") and mode != "xchg"
-        assert f"{'red' if reduction else 'atom'}.{ordering}.{SCOPES[scope]}.global.{spelled}" in compiled(k).ptx
+        assert f"{'red' if reduction else 'atom'}.{ordering}.{SCOPES[scope]}.global.{spelled}" in compiled(k, opt_level=0).ptx
 
 
 @pytest.mark.parametrize("ordering", ["relaxed", "acquire", "release", "acq_rel"])
@@ -76,7 +77,45 @@ def test_compare_and_swap(ordering: str) -> None:
     x = k.load(k.args[0], "i64", (32,))
     p = k.pointers(k.args[1], "i64", 32)
     k.add(ops.AtomicCASTko.make([p, x, x, None, None], [tile("i64", 32), TOKEN], semantics(ordering, "device")))
-    assert f"atom.{ordering}.gpu.global.cas.b64" in compiled(k).ptx
+    assert f"atom.{ordering}.gpu.global.cas.b64" in compiled(k, opt_level=0).ptx
+
+
+def ordered_atomics(ordering: str, n: int, used: str, mode: str = "add") -> str:
+    """What touches memory in the PTX of a store, an atomic behind it on `n` elements by 32 threads, and a load behind that where
+    `used` has "token"; with "old" the old values are stored."""
+    k = Kernel(pointer("i32"), pointer("i32"), pointer("i32"))
+    x = k.load(k.args[0], "i32", (n,))
+    stored = k.add(ops.StorePtrTko.make([k.pointers(k.args[2], "i32", n), x, None, None], [TOKEN],
+                                        {"memory_ordering_semantics": WEAK}))
+    old, token = k.add(ops.AtomicRMWTko.make([k.pointers(k.args[1], "i32", n), x, None, stored], [tile("i32", n), TOKEN],
+                                             {**semantics(ordering, "device"), "mode": attrs.AtomicRMWModeAttr(mode)}))
+    if "token" in used:
+        y = k.add(ops.LoadPtrTko.make([k.pointers(k.args[2], "i32", n), None, None, token], [tile("i32", n), TOKEN],
+                                      {"memory_ordering_semantics": WEAK}))[0]
+        k.store(k.args[0], y)
+    if "old" in used:
+        k.store(k.args[0], old)
+    found = re.findall(r"\b(bar|fence|atom|red)\.(\S+)", compiled(k).ptx)
+    return " ".join(kind if kind == "bar" else f"{kind}.{rest.split('.')[0]}" for kind, rest in found)
+
+
+def test_ordered_atomics_of_a_tile_share_their_fences() -> None:
+    """The barrier carries other threads' stores to the fence that releases them, and the fence that acquires to other threads'
+    loads. Where nothing comes after, nothing is acquired."""
+    two = "red.relaxed red.relaxed"
+    assert ordered_atomics("acq_rel", 64, "token") == f"bar fence.acq_rel {two} fence.acq_rel bar"
+    assert ordered_atomics("acq_rel", 64, "") == f"bar fence.acq_rel {two}"
+    assert ordered_atomics("release", 64, "token") == f"bar fence.acq_rel {two} bar"
+    assert ordered_atomics("acquire", 64, "token") == f"bar {two} fence.acq_rel bar"
+    assert ordered_atomics("relaxed", 64, "token") == f"bar {two} bar"
+    old = two.replace("red", "atom")
+    assert ordered_atomics("acq_rel", 64, "old") == f"bar fence.acq_rel {old} fence.acq_rel"
+
+
+def test_one_ordered_atomic_a_thread_keeps_its_ordering_where_the_old_value_is_wanted() -> None:
+    assert ordered_atomics("acq_rel", 32, "old token") == "bar atom.acq_rel bar"
+    assert ordered_atomics("acq_rel", 32, "token") == "bar fence.acq_rel red.relaxed fence.acq_rel bar"
+    assert ordered_atomics("release", 32, "token") == "bar red.release bar"
 
 
 def barriers(ptx: str) -> int:

@@ -164,3 +164,32 @@ def test_every_operation_and_type_compiles_everywhere(gpu: str) -> None:
                                         semantics("relaxed", "device")))
     module: Any = k.module()
     assert tileiras.compile(write(module, "13.4"), gpu_name=gpu).cubin
+
+
+VECTORS = [("f32", "sm_80", "add.f32"), ("f32", "sm_90", "add.v4.f32"), ("f16", "sm_75", "add.noftz.f16x2"),
+           ("f16", "sm_90", "add.noftz.v4.f16x2"), ("bf16", "sm_120", "add.noftz.v4.bf16x2"), ("i32", "sm_90", "add.u32"),
+           ("f64", "sm_90", "add.f64")]
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+@pytest.mark.parametrize("element, gpu, operation", VECTORS)
+def test_neighbours_go_in_one_reduction(element: str, gpu: str, operation: str, opt_level: int) -> None:
+    """As many as the target's instruction takes, through pointers and through a view of fewer elements than the tile has."""
+    n, inside = 1024, 1000
+    k = Kernel(*[pointer(element)] * 3)
+    x = k.load(k.args[0], element, (n,))
+    to, array = (k.add(ops.Assume.make([base], [base.type], {"predicate": attrs.DivByAttr(16)})) for base in k.args[1:])
+    how = {**semantics("relaxed", "device"), "mode": attrs.AtomicRMWModeAttr("add" if element == "i32" else "addf")}
+    k.add(ops.AtomicRMWTko.make([k.pointers(to, element, n), x, None, None], [tile(element, n), TOKEN], how))
+    view_type = types.TensorViewType(tile(element).element_type, (inside,), (1,))
+    view = k.add(ops.MakeTensorView.make([array, [], []], [view_type]))
+    tiles = k.add(ops.MakePartitionView.make([view], [types.PartitionViewType((n,), view_type, (0,))]))
+    k.add(ops.AtomicRedViewTko.make([tiles, [k.constant("i32", 0)], x, None], [TOKEN], how))
+    module: Any = k.module()
+    ptx = tileiras.compile(write(module, "13.4"), gpu_name=gpu, opt_level=opt_level).ptx
+    assert set(re.findall(r"(?<![\w.])red\.relaxed\.gpu\.global\.(\S+)", ptx)) == {operation}
+    given = np.random.default_rng(0).integers(0, 100, n).astype(ARRAYS[element])
+    outs = [np.arange(n).astype(ARRAYS[element]) for _ in range(2)]
+    expected = [outs[0] + given, np.concatenate([(outs[1] + given)[:inside], outs[1][inside:]])]
+    simulate(ptx, args=[given, *outs])
+    assert [out.tolist() for out in outs] == [out.tolist() for out in expected]

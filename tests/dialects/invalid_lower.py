@@ -371,6 +371,7 @@ PLACED: list[Row] = [
     *((f"nv_tileas.{op}", "%n", "", result, "operand #0 ('pipe') must be a pipe") for op, result in (
         ("producer_acquire", "i32"), ("producer_commit", ""), ("consumer_wait", "i32"), ("consumer_release", ""))),
     ("nv_tileas.barrier", "%n", "", "", "op expected 0 operands, but found 1"),
+    ("nv_tileas.fence", "", 'mem_scope = "cta"', "", "attribute 'mem_scope' must be"),
     ("nv_tileas.tiled_load", "%v, %n, %n", f"{segments(1, 2, 0)}, {WEAK}, contiguous = {ints(7)[1:-1]}",
      f"tensor<16x16xf32>, {TOKEN}", "contiguous 7 must be one of 2 dimensions"),
     ("nv_tileas.store", "%p8, %f8", f"{STORE}, runs = {ints(1, 1)}", TOKEN, "attribute 'runs' must have 1 positive numbers"),

@@ -7,6 +7,7 @@ the tile's row-major element index. Ops that nv_tileaa has with the same meaning
   alloc_tensor     a buffer in shared memory, with the layout of its elements; `offset` (bytes) after allocation
   store_shared     registers to a buffer            load_shared   buffer to registers
   barrier          all threads of the block meet (and see each other's shared-memory writes)
+  fence            orders each thread's own accesses for others in a scope
   dealloc          the end of memory on the device heap
 
 Rings and pipes. A ring is several equal buffers, its stages; a pipe says which of them are full and which empty. It is an
@@ -253,6 +254,13 @@ class Barrier(TileOp):
     """All threads of the block meet; shared- and global-memory writes before it are seen after it."""
 
     name = "nv_tileas.barrier"
+
+
+class Fence(TileOp):
+    """What each thread did before it is done, as far as threads in `mem_scope` see, before what it does after it."""
+
+    name = "nv_tileas.fence"
+    ATTRS = "mem_scope:scope"
 
 
 def layout_of(value: SSAValue) -> LinearLayout:

@@ -196,6 +196,8 @@ def _table() -> None:
     _intrinsic("fence.proxy.async.global", effects=ALL)
     _intrinsic("fence.sc.cluster", effects=ALL)
     _assembly("fence.proxy.alias", "fence.proxy.alias;")
+    for scope in ("cta", "gpu", "sys"):
+        _assembly(f"fence.acq_rel.{scope}", f"fence.acq_rel.{scope};")
 
     # mbarriers: the counts' fields are of 20 bits
     _intrinsic("mbarrier.init.shared", "p3 i32", effects=ALL)
@@ -382,21 +384,28 @@ def _access(match: re.Match[str]) -> Instruction | None:
 
 
 _ATOMIC = (r"(atom|red)\.(relaxed|acquire|release|acq_rel)\.(cta|cluster|gpu|sys)(\.global|\.shared|)\."
-           r"((?:and|or|xor|exch|cas)\.b(?:16|32|64)|add\.(?:u32|u64|f32|f64|noftz\.b?f16)|(?:min|max)\.[su](?:32|64))(\.if)?")
+           r"((?:and|or|xor|exch|cas)\.b(?:16|32|64)|add\.(?:u32|u64|f32|f64|noftz\.b?f16)|(?:min|max)\.[su](?:32|64)"
+           r"|add(?:\.v[24]\.f32|\.noftz(?:\.v[24])?\.b?f16x2))(\.if)?")
 
 
 @family("atom. red.", _ATOMIC)
 def _atomic(match: re.Match[str]) -> Instruction | None:
-    """Read-modify-writes: address, value (for cas: what is compared, then the value); with `.if` the predicate, and what
-    the result is where it doesn't hold."""
+    """Read-modify-writes: address, value (for cas: what is compared, then the value; of a vector's reduction all words); with
+    `.if` the predicate, and what the result is where it doesn't hold."""
     kind, semantic, scope, space, op, masked = match.groups()
     if kind == "red" and (semantic in ("acquire", "acq_rel") or op.startswith(("exch", "cas"))):
         return None
-    word = f"i{op[-2:]}"
+    vector = re.search(r"\.v([24])", op)
+    several = vector is not None or op.endswith("x2")
+    if several and (kind == "atom" or (vector is not None and space != ".global")):
+        return None
+    word = "i32" if several else f"i{op[-2:]}"
     address = {".global": "p1", ".shared": "p3", "": "p"}[space]
-    values = 2 if op.startswith("cas") else 1
+    values = 2 if op.startswith("cas") else int(vector[1]) if vector else 1
     first = int(kind == "atom")
     sources = "".join(f", ${first + 1 + i}" for i in range(values))
+    if vector:
+        sources = f", {{{sources[2:]}}}"
     asm = f"{kind}.{semantic}.{scope}{space}.{op} {'$0, ' if first else ''}[${first}]{sources};"
     operands = (address, *(word,) * values)
     if masked:

@@ -4,8 +4,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
+from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, BFloat16Type, Float16Type, Float32Type, IntAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.analysis.access import MAX_ACCESS_BYTES
@@ -13,6 +14,9 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.dialects import nv_tileaa
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import int_values
+
+if TYPE_CHECKING:
+    from tileiras.machine.targets import Target
 
 
 @dataclass(frozen=True)
@@ -77,21 +81,38 @@ def pointer_width(op: Operation, dim: int, axis: AxisAnalysis) -> int:
     return max(1, width)
 
 
-def access_facts(op: Operation, axis: AxisAnalysis) -> dict[str, Attribute] | None:
+def widest_atomic(op: Any, target: Target) -> int:
+    """Elements that one atomic access of this op may take on this target: only reductions by floating-point addition take
+    several."""
+    old: list[SSAValue] = [r for r in op.results if not isinstance(r.type, nv_tileaa.MemTokenType)]
+    mode = op.properties.get("rmw_mode")
+    if mode is None or mode.data != "addf" or any(r.first_use is not None for r in old):
+        return 1
+    element = op.source.type.element_type if isinstance(op.source.type, TensorType) else op.source.type
+    if isinstance(element, Float32Type):
+        return 4 if target.has_atom_vector_f32 else 1
+    if isinstance(element, Float16Type):
+        return 8 if target.has_atom_vector_f32 else 2
+    if isinstance(element, BFloat16Type):
+        return 8 if target.has_atom_vector_f32 else 1
+    return 1
+
+
+def access_facts(op: Operation, axis: AxisAnalysis, target: Target) -> dict[str, Attribute] | None:
     """The attributes of an access that say what is known of it (analysis/access.py); None for other ops."""
     name = op.name
+    most = widest_atomic(op, target) if "atomic" in name else MAX_ACCESS_BYTES
     if name in VIEW_ACCESSES:
         view: SSAValue = op.view  # type: ignore[attr-defined]
         facts = view_facts(op, view, axis)
-        runs = [facts.width if d == facts.contiguous else 1 for d in range(len(facts.check))]
+        runs = [min(most, facts.width) if d == facts.contiguous else 1 for d in range(len(facts.check))]
         return {"check": _numbers(facts.check), **_attributes(facts.contiguous, runs)}
     if name in POINTER_ACCESSES and isinstance(op.operands[0].type, TensorType):
         contiguity = axis.contiguity(op.operands[0])
         best = max(range(len(contiguity)), key=lambda d: (contiguity[d], d)) if contiguity else None
         if best is None or contiguity[best] <= 1:
             return _attributes(None, [1] * len(contiguity))
-        atomic = "atomic" in name
-        return _attributes(best, [1 if atomic or n <= 1 else pointer_width(op, d, axis) for d, n in enumerate(contiguity)])
+        return _attributes(best, [1 if n <= 1 else min(most, pointer_width(op, d, axis)) for d, n in enumerate(contiguity)])
     return None
 
 

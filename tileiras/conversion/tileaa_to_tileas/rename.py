@@ -6,7 +6,7 @@ what is known of each memory access as attributes.
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -16,6 +16,9 @@ from tileiras.conversion.entry_hints import worker_warps
 from tileiras.conversion.tileaa_to_tileas.facts import access_facts
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
+
+if TYPE_CHECKING:
+    from tileiras.machine.targets import Target
 
 
 def choose_num_warps(func: Operation) -> int:
@@ -44,7 +47,7 @@ def choose_num_warps(func: Operation) -> int:
     return 4 if cross else warps
 
 
-def renamed_function(func: Operation) -> Operation:
+def renamed_function(func: Operation, target: Target) -> Operation:
     """The nv_tileas function."""
     values: dict[SSAValue, SSAValue] = {}
     axis = AxisAnalysis(func)
@@ -54,7 +57,7 @@ def renamed_function(func: Operation) -> Operation:
         values.update(zip(old.args, new.args))
         for op in old.ops:
             regions = [Region([block(b) for b in region.blocks]) for region in op.regions]
-            copy = renamed(op, [values[v] for v in op.operands], regions, access_facts(op, axis))
+            copy = renamed(op, [values[v] for v in op.operands], regions, access_facts(op, axis, target))
             values.update(zip(op.results, copy.results))
             new.add_op(copy)
         return new

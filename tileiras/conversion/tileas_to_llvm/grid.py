@@ -4,6 +4,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
+from tileiras.conversion.tileas_to_llvm.memory.access import SCOPES
 
 
 @lowers("nv_tileas.get_program_id")
@@ -42,3 +43,8 @@ def assume(low: Lowering, op: Operation) -> None:
 @lowers("nv_tileas.barrier")
 def barrier(low: Lowering, op: Operation) -> None:
     low.barrier()
+
+
+@lowers("nv_tileas.fence")
+def fence(low: Lowering, op: Operation) -> None:
+    low.b.nvvm(f"fence.acq_rel.{SCOPES[op.properties['mem_scope'].data]}")  # type: ignore[attr-defined]

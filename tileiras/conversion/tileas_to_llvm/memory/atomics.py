@@ -5,7 +5,8 @@ LLVM drops the ordering and the scope of every `atomicrmw`, so each row of this 
     atom{.sem}{.scope}.global.<op>.<type> %old, [%p], %x;      (`red` where the old value isn't wanted)
 
 predicated on the mask and, where several threads hold an element, on one of them (`share-results` hands the old value to the
-others). An access by a scalar pointer is made by one thread for the block.
+others). An access by a scalar pointer is made by one thread for the block. Where the old values aren't wanted, neighbours go in
+one reduction as far as `runs` says (tileaa_to_tileas/facts.py asks the target).
 """
 from __future__ import annotations
 
@@ -14,11 +15,20 @@ from typing import Any
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.builder import I16, width_of
+from tileiras.analysis.access import access_width
+from tileiras.conversion.tileas_to_llvm.builder import I16, I32, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory.access import SCOPES, address
-from tileiras.conversion.tileas_to_llvm.memory.loads_stores import ViewAddress, _both, _regs_or_repeat, _text, view_address
+from tileiras.conversion.tileas_to_llvm.memory.loads_stores import (
+    ViewAddress,
+    _both,
+    _regs_or_repeat,
+    _text,
+    groups,
+    view_address,
+)
 from tileiras.dialects.llvm import integer
+from tileiras.layout.linear import LinearLayout
 
 # rmw mode -> (PTX op, type prefix); the width is the element's
 MODES: dict[str, tuple[str, str]] = {
@@ -59,6 +69,22 @@ def rmw(low: Lowering, p: SSAValue, x: SSAValue, mode: str, semantic: str, scope
         args += [predicate] if reduce else [predicate, b.bits(0, word)]
     out = b.nvvm(name, args)
     return b.cast("bitcast", out[0], t) if wanted and out else None
+
+
+def reduction_of(low: Lowering, p: SSAValue, values: list[SSAValue], semantic: str, scope: str,
+                 predicate: SSAValue | None) -> None:
+    """One reduction by addition of neighbours in memory, aligned to their size together: f32, or pairs of f16 or bf16."""
+    p, space = address(low, p)
+    t = values[0].type
+    packed = values if width_of(t) == 32 else [low.b.pack(values[i:i + 2]) for i in range(0, len(values), 2)]
+    kind = "f32" if width_of(t) == 32 else "bf16x2" if isinstance(t, BFloat16Type) else "f16x2"
+    vector = f".v{len(packed)}" if len(packed) > 1 else ""
+    name = f"red.{semantic}.{scope}{space}.add{'' if kind == 'f32' else '.noftz'}{vector}.{kind}"
+    args = [p, *(low.b.cast("bitcast", x, I32) for x in packed)]
+    if predicate is not None:
+        name += ".if"
+        args.append(predicate)
+    low.b.nvvm(name, args)
 
 
 _TO_BF16 = "cvt.rn.bf16.f32 next, sum;"
@@ -158,6 +184,16 @@ def atomic_rmw(low: Lowering, op: Operation) -> None:
     wanted = bool(list(op.results[0].uses))
     n = low.layout(op.results[0]).num_regs if low.is_tensor(op.results[0]) else 1
     values = _regs_or_repeat(low, op.source, n) or []  # type: ignore[attr-defined]
+    if low.is_tensor(op.results[0]) and not wanted:
+        layout = low.layout(op.results[0])
+        pointers, masks = low.regs(op.ptr), _regs_or_repeat(low, op.mask, n)  # type: ignore[attr-defined]
+        owner = low.owner_predicate(layout)
+        for group in groups(low, layout, _width(low, op, layout)):
+            first = group[0]
+            _reduce(low, pointers[first], [values[r] for r in group], mode, semantic, scope,
+                    _both(low, owner, masks[first] if masks else None))
+        low.set(op.results[0], [low.b.poison(storage_type(low.element(op.results[0])))] * n)
+        return
     _access(low, op, lambda p, r, predicate: rmw(low, p, values[r], mode, semantic, scope, predicate, wanted))
 
 
@@ -179,7 +215,25 @@ def tiled_atomic_rmw(low: Lowering, op: Operation) -> None:
     address: ViewAddress = view_address(low, op, source)
     owner = low.owner_predicate(layout)
     regs = low.regs(source)
-    for r in low.owned_regs(layout):
-        rmw(low, address.pointer(r), regs[r], mode, semantic, scope, _both(low, owner, address.predicate(r)), False)
+    for group in groups(low, layout, _width(low, op, layout)):
+        predicate = _both(low, owner, address.predicate(group[0]))
+        _reduce(low, address.pointer(group[0]), [regs[r] for r in group], mode, semantic, scope, predicate)
+
+
+def _width(low: Lowering, op: Operation, layout: LinearLayout) -> int:
+    """Elements that go in one access. Generic addresses have no vector forms, pairs of 16 bits apart."""
+    width = access_width(op, layout)
+    if not low.generic_pointers:
+        return width
+    return min(width, 1 if width_of(storage_type(low.element(op.source))) == 32 else 2)  # type: ignore[attr-defined]
+
+
+def _reduce(low: Lowering, p: SSAValue, values: list[SSAValue], mode: str, semantic: str, scope: str,
+            predicate: SSAValue | None) -> None:
+    """One access whose old values nobody wants."""
+    if len(values) > 1:
+        reduction_of(low, p, values, semantic, scope, predicate)
+    else:
+        rmw(low, p, values[0], mode, semantic, scope, predicate, False)
 
 
