@@ -64,6 +64,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("share-buffers", "nv_tileas", 1),
     _transform("hoist-buffers", "nv_tileas", 1),
     _transform("free-heap", "nv_tileas", 0),
+    _transform("materialize-schedule", "nv_tileas", 1),
     _transform("allocate-buffers", "nv_tileas", 0),
     _transform("order-memory", "nv_tileas", 0),
     _transform("fence-atomics", "nv_tileas", 1),

@@ -47,14 +47,14 @@ def through_a_ring(kind: str, stages: int, gpu: str) -> str:
     ir: Any = parse_module(COPY)
     for entry in PIPELINE:
         if entry.name == "free-heap":
-            _insert_ring(ir, kind, stages)
+            insert_ring(ir, kind, stages)
             verify_after(ir, "the test")
         ir = entry.apply(ir, options)
         verify_after(ir, entry.name)
     return compile_llvm_to_ptx(print_module(ir), options.target, 3)
 
 
-def _insert_ring(module: Any, kind: str, stages: int) -> None:
+def insert_ring(module: Any, kind: str, stages: int) -> None:
     loop: Any = next(op for op in module.walk() if op.name == "scf.for")
     load = next(op for op in loop.walk() if op.name == "nv_tileas.tiled_load")
     buffer = BufferType(f32, SharedLayoutAttr(SharedLayout.row_major((TILE,))))

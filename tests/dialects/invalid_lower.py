@@ -331,6 +331,7 @@ TILE: list[Row] = [
     ("nv_tileaa.fence_alias", "", "", TOKEN, "op expected 1 operands, but found 0"),
 ]
 
+_LEAVE = '"nv_tileas.return"() : () -> ()'
 PLACED: list[Row] = [
     ("nv_tileas.convert_layout", "%f8", "", "tensor<16xf32>", "must keep shape and elements"),
     ("nv_tileas.convert_layout", "%f8", "", "tensor<8xf64>", "must keep shape and elements"),
@@ -370,6 +371,18 @@ PLACED: list[Row] = [
      "a pipe of kind 'group' has no 'consumers'"),
     *((f"nv_tileas.{op}", "%n", "", result, "operand #0 ('pipe') must be a pipe") for op, result in (
         ("producer_acquire", "i32"), ("producer_commit", ""), ("consumer_wait", "i32"), ("consumer_release", ""))),
+    *((f"""{before}"nv_tileas.agent_switch"() <{{{attributes}}}> ({{ // here
+  "nv_tileas.return"() : () -> ()
+}}, {{
+  {second}
+}}) : () -> (){behind}""", "nv_tileas.agent_switch", "", "", message) for before, attributes, second, behind, message in (
+        ("", f"warps = {ints(4)}", _LEAVE, "", "2 agents need as many numbers of warps"),
+        ("", f"warps = {ints(4, 3)}", _LEAVE, "", "a power of two of warps"),
+        ("", f"warps = {ints(4, 1)}, registers = {ints(232, 20)}", _LEAVE, "", "registers must be a multiple of 8 from 24 to 256"),
+        ("", f"warps = {ints(32, 1)}", _LEAVE, "", "a block has at most 32 warps"),
+        ("", f"warps = {ints(4, 1)}", '"nv_tileas.barrier"() : () -> ()', "", "must end in one of return"),
+        ('"scf.if"(%b) ({\n', f"warps = {ints(4, 1)}", _LEAVE, '\n"scf.yield"() : () -> ()\n}, {}) : (i1) -> ()',
+         "must be the one switch of a function"))),
     ("nv_tileas.barrier", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.fence", "", 'mem_scope = "cta"', "", "attribute 'mem_scope' must be"),
     ("nv_tileas.tiled_load", "%v, %n, %n", f"{segments(1, 2, 0)}, {WEAK}, contiguous = {ints(7)[1:-1]}",

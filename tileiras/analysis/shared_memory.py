@@ -12,6 +12,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.agents import SWITCH
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import PipeType, RingType
 from tileiras.layout.shared import canonical_of
@@ -99,7 +100,23 @@ def _pieces(func: Operation) -> tuple[list[_Piece], dict[Operation, int]]:
             pieces.append(_Piece(op, 0, last_inside[func], buffer_bytes(op.results[0].type), alignment=LEAST_ALIGNMENT))
         elif op.name == "nv_tileas.alloca" and "global" not in op.properties:
             pieces.append(_alloca(op, last_inside[func]))
+    for piece in pieces:
+        switch = _beside(piece.op)
+        if switch is not None:
+            piece.start, piece.end = min(piece.start, number[switch]), max(piece.end, last_inside[switch])
     return pieces, number
+
+
+def _beside(op: Operation) -> Operation | None:
+    """The switch of which an op's agent isn't the first. Agents run at the same time: what the others have keeps its place for
+    as long as any runs, and only the first uses a place again."""
+    region = op.parent_region()
+    while region is not None and region.parent is not None:
+        outer = region.parent
+        if outer.name == SWITCH:
+            return outer if region is not outer.regions[0] else None
+        region = outer.parent_region()
+    return None
 
 
 def _users(buffer: SSAValue) -> Iterator[Operation]:

@@ -206,8 +206,9 @@ def check_counts(op: TileOp) -> None:
     """Whether an op has as many operands, results and regions as declared. Raises VerifyException."""
     _check_count(op, "operand", op.operand_fields, len(op.operands), OPERAND_SEGMENTS)
     _check_count(op, "result", op.result_fields, len(op.results), RESULT_SEGMENTS)
-    if len(op.regions) != len(op.region_fields):
-        raise VerifyException(f"'{op.name}' op expected {len(op.region_fields)} regions, got {len(op.regions)}")
+    fixed = [f for f in op.region_fields if f.many != "*"]
+    if len(op.regions) < len(fixed) or (len(fixed) == len(op.region_fields) and len(op.regions) > len(fixed)):
+        raise VerifyException(f"'{op.name}' op expected {len(fixed)} regions, got {len(op.regions)}")
 
 
 @lru_cache(maxsize=256)

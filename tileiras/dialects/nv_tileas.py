@@ -220,6 +220,16 @@ class FenceAsync(TileOp):
     name = "nv_tileas.fence_async"
 
 
+class AgentSwitch(TileOp):
+    """The warps of the block part, each agent's to its own region (analysis/agents.py). `warps`: how many each agent has;
+    `registers`: a thread of each may use, in all no more than the block is launched with (none given: the launch's, for all).
+    Values from above are every agent's, but tensors: those lie in the registers of other threads."""
+
+    name = "nv_tileas.agent_switch"
+    ATTRS = "warps:numbers registers:numbers?"
+    REGIONS = "agents:block*"
+
+
 class StoreShared(TileOp):
     """Write a tensor's (or scalar's) registers to a buffer.
 

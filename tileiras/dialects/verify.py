@@ -107,11 +107,13 @@ def _check_values(op: TileOp, what: str, fields: Sequence[Field], values: Sequen
 
 
 def _check_regions(op: TileOp) -> None:
-    """`body:block`: exactly one block; `body:block?`: one or none; `body:blocks`: any number but none."""
-    for i, (field, region) in enumerate(zip(op.region_fields, op.regions)):
+    """`body:block`: exactly one block; `body:block?`: one or none; `body:block*`: regions of one block; `body:blocks`: any number
+    but none."""
+    for i, region in enumerate(op.regions):
+        field = op.region_fields[min(i, len(op.region_fields) - 1)]
         count = len(region.blocks)
-        if field.kind == "block" and count != 1 and not (field.many and count == 0):
-            raise InvalidOp(op, f"region #{i} ('{field.name}') must have {'at most ' if field.many else ''}one block, "
+        if field.kind == "block" and count != 1 and not (field.many == "?" and count == 0):
+            raise InvalidOp(op, f"region #{i} ('{field.name}') must have {'at most ' if field.many == '?' else ''}one block, "
                                 f"but has {count}")
         if field.kind == "blocks" and not count:
             raise InvalidOp(op, f"region #{i} ('{field.name}') must have a block")

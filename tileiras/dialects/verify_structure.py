@@ -104,8 +104,20 @@ def _check_level(op: Operation, func: Operation, value: SSAValue, warps: Any, pl
     if placed:
         if not isinstance(t.encoding, nv_tileas.LayoutAttr):
             raise InvalidOp(op, f"has a tensor without a layout ('{t}'), though others have one")
-        if warps is not None and t.encoding.data.num_warps != warps.data:
-            raise InvalidOp(op, f"has a layout of {t.encoding.data.num_warps} warps in a block of {warps.data} ('{t}')")
+        if warps is not None and t.encoding.data.num_warps != _team(op, warps.data):
+            raise InvalidOp(op, f"has a layout of {t.encoding.data.num_warps} warps in a block of {_team(op, warps.data)} ('{t}')")
+
+
+def _team(op: Operation, warps: int) -> int:
+    """The warps that do an op: those of its agent, if it is in one, or of the block."""
+    region = op.parent_region()
+    while region is not None and region.parent is not None:
+        outer = region.parent
+        if outer.name == "nv_tileas.agent_switch":
+            given: Any = outer.properties["warps"]
+            return given.data[outer.regions.index(region)].data
+        region = outer.parent_region()
+    return warps
 
 
 def _check_terminator(op: Operation, block: Block) -> None:

@@ -89,7 +89,7 @@ def _return(op: Any) -> None:
     parent = op.parent_op()
     while parent is not None and (parent.name == "scf.if" or parent.name in LOOPS):
         parent = parent.parent_op()
-    if parent is None or not parent.name.endswith(".func"):
+    if parent is None or not parent.name.endswith((".func", ".agent_switch")):
         raise InvalidOp(op, "must be inside a function, with only loops and scf.if between")
 
 

@@ -5,15 +5,22 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block
 
+from tileiras.analysis.agents import FEWEST_REGISTERS, MOST_REGISTERS, REGISTER_STEP, agents_of
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
 from tileiras.dialects.cuda_tile.verify_memory import count_conversions
 from tileiras.dialects.kinds import KINDS
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import BufferType
 from tileiras.dialects.verify import Rule
-from tileiras.dialects.verify_tileaa import TILE_RULES, kind, shape, written
+from tileiras.dialects.verify_tileaa import TILE_RULES, kind, last_of, shape, written
 from tileiras.layout.f2 import independent
+
+MAX_WARPS = 32
+"""Of a block."""
+MAX_AGENTS = 15
+"""As many named barriers as a block has besides its own."""
 
 
 def _func(op: Any) -> None:
@@ -119,6 +126,35 @@ def _consumer_wait(op: Any) -> None:
         raise InvalidOp(op, f"waiting on a pipe of kind '{op.pipe.type.kind.data}' {'needs' if is_group else 'has no'} 'pending'")
 
 
+def _agent_switch(op: Any) -> None:
+    warps = int_values(op.warps)
+    if not op.regions or len(warps) != len(op.regions):
+        raise InvalidOp(op, f"{len(op.regions)} agents need as many numbers of warps, but there are {len(warps)}")
+    if any(n < 1 or n & (n - 1) for n in warps):
+        raise InvalidOp(op, f"an agent has a power of two of warps, but {list(warps)} are given")
+    if op.registers is not None:
+        registers = int_values(op.registers)
+        if len(registers) != len(warps) or any(
+                not FEWEST_REGISTERS <= n <= MOST_REGISTERS or n % REGISTER_STEP for n in registers):
+            raise InvalidOp(op, f"registers must be a multiple of {REGISTER_STEP} from {FEWEST_REGISTERS} to {MOST_REGISTERS} for "
+                                f"each agent, but are {list(registers)}")
+    last = agents_of(op)[-1]
+    if last.first_warp + last.span > MAX_WARPS or len(warps) > MAX_AGENTS:
+        raise InvalidOp(op, f"a block has at most {MAX_WARPS} warps and {MAX_AGENTS} agents")
+    parent = op.parent_op()
+    if parent is None or parent.name != "nv_tileas.func" or sum(o.name == op.name for o in parent.walk()) > 1:
+        raise InvalidOp(op, "must be the one switch of a function, in its body's block")
+    for region in op.regions:
+        if region.block.args:
+            raise InvalidOp(op, "regions must have no arguments")
+        last_of(op, region.block, "return")
+        inside = set(region.walk())
+        for inner in inside:
+            for v in inner.operands:
+                if isinstance(v.type, TensorType) and v.owner not in inside and not isinstance(v.owner, Block):
+                    raise InvalidOp(inner, "uses a tensor of other threads, from above the agents")
+
+
 def _print(op: Any) -> None:
     expected = count_conversions(op.format.data)
     if expected is None:
@@ -152,6 +188,7 @@ OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": _access(mnemonic) for mnemonic in ACCESSES},
     "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
     "nv_tileas.extract_slice": _extract_slice, "nv_tileas.create_pipeline": _create_pipeline,
-    "nv_tileas.consumer_wait": _consumer_wait, "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
+    "nv_tileas.consumer_wait": _consumer_wait, "nv_tileas.agent_switch": _agent_switch,
+    "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
     "nv_tileas.alloca": _alloca,
 }

@@ -12,8 +12,9 @@ and a release after it carries them to the device). One barrier serves every pai
 `analysis/effects.py`.
 
 The stages of a ring are ordered by their pipe: accesses to the same ring don't wait for each other here, only for what else has
-its place. Where the copy engine or the tensor cores themselves touch bytes that threads write, the writers say `fence_async`
-behind their writes: before the next barrier, or at the end of their block. A wait for groups of copies counts as a write.
+its place. An agent's barriers are its team's. Where the copy engine or the tensor cores themselves touch bytes that threads
+write, the writers say `fence_async` behind their writes: before the next barrier, before they tell that a stage is full, or at
+the end of their block. A wait for groups of copies counts as a write.
 """
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.analysis.agents import SWITCH
 from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects import nv_tileas
@@ -142,7 +144,13 @@ class _Ordering:
             self.loop(op)
         elif op.name == "scf.if":
             self.branch(op)
+        elif op.name == SWITCH:
+            if self.state or any(max(p.read, p.write) > self.last_barrier for p in self.tokens.values()):
+                self.barrier(op)        # the last of the whole block: an agent's are its team's
+            self.branch(op)
         else:
+            if op.name == "nv_tileas.producer_commit":
+                self.fence(op)
             self.access(op)
             self.leave(op)
 

@@ -6,6 +6,7 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region
 
+from tileiras.analysis.agents import block_warps, launch_registers
 from tileiras.conversion.entry_hints import register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import Builder
@@ -32,7 +33,7 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
     """The llvm.func of an nv_tileas.func, after the globals it needs."""
     handlers.load(dict.fromkeys(op.name for op in func.walk()))
     name = func.properties["sym_name"].data  # type: ignore[attr-defined]
-    num_warps = func.properties["num_warps"].data  # type: ignore[attr-defined]
+    num_warps = block_warps(func)
     old = func.regions[0].block
     try:
         entry = Block(arg_types=[storage_type(a.type) for a in old.args])
@@ -58,7 +59,7 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
     low.lower_block(old)
     globals_ += low.extra_globals
     launch = {"nvvm.reqntid": StringAttr(str(32 * num_warps)), "nvvm.minctasm": StringAttr("1")}
-    registers = register_limit(func, target, 32 * num_warps)
+    registers = launch_registers(func) or register_limit(func, target, 32 * num_warps)
     if registers is not None:
         launch["nvvm.maxnreg"] = StringAttr(str(registers))
     arg_attrs = ArrayAttr([StringAttr("align 1" if isinstance(a.type, nv_tileaa.PtrType) else "") for a in old.args])

@@ -20,6 +20,7 @@ RARE: dict[str, tuple[str, ...]] = {
     "collectives.scan": ("scan",),
     "matrix.dot": ("dot", "dot_scaled"),
     "memory.heap": ("dealloc",),
+    "agents": ("agent_switch",),
 }
 """module -> the nv_tileas ops it lowers."""
 

@@ -18,7 +18,8 @@ lowering writes or reads there is what its op says. All threads of the team exec
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -104,6 +105,19 @@ class Lowering:
         self.tid = self.team.thread(b)
         self.lane = b.and_(self.tid, b.i32(31))
         self.warp = b.lshr(self.tid, 5) if num_warps > 1 else b.i32(0)
+
+    @contextmanager
+    def acting_as(self, team: Team) -> Iterator[None]:
+        """What is lowered inside is done by this team, in blocks that nothing outside follows."""
+        outer = self.team, self.num_warps, self.tid, self.warp, self._places
+        self.enter()
+        b = self.b
+        self.team, self.num_warps, self._places = team, team.num_warps, {}
+        self.tid = team.thread(b)
+        self.warp = b.lshr(self.tid, 5) if team.num_warps > 1 else b.i32(0)
+        yield
+        self.leave()
+        self.team, self.num_warps, self.tid, self.warp, self._places = outer
 
     # --- values ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,75 @@
+"""The agents of a function: which warps of the block each `agent_switch` gives to which region.
+
+    agent_switch {warps = [4, 1], registers = [232, 24]}
+->  warps 0-3: the first region; warps 4-7: the second, of which warp 4 works and the others only give registers back
+
+Agents follow one another. Registers change hands by whole warpgroups of four warps (setmaxnreg), and so do matrix products
+of four warps: an agent of four or more warps starts at a multiple of four, and where registers change hands every agent does.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Operation
+
+SWITCH = "nv_tileas.agent_switch"
+WARPGROUP = 4
+WARP_THREADS = 32
+REGISTER_STEP = 8
+FEWEST_REGISTERS, MOST_REGISTERS = 24, 256
+"""What setmaxnreg takes: multiples of REGISTER_STEP between these."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """`warps` warps from `first_warp` on, of `span` that are set aside; `registers` a thread (0: as launched); the number of the
+    named barrier at which they meet."""
+
+    warps: int
+    first_warp: int
+    span: int
+    registers: int
+    barrier: int
+
+
+def agents_of(switch: Operation) -> tuple[Agent, ...]:
+    """The agents of an `agent_switch`, a region each."""
+    properties: dict[str, Any] = switch.properties
+    warps = [w.data for w in properties["warps"].data]
+    given = properties.get("registers")
+    registers = [r.data for r in given.data] if given is not None else [0] * len(warps)
+    out = []
+    at = 0
+    for number, (count, each) in enumerate(zip(warps, registers)):
+        unit = WARPGROUP if given is not None or count >= WARPGROUP else 1
+        at = -(-at // unit) * unit
+        span = -(-count // unit) * unit
+        out.append(Agent(count, at, span, each, number + 1))
+        at += span
+    return tuple(out)
+
+
+def switch_of(func: Operation) -> Operation | None:
+    """The function's `agent_switch`, which stands in its body's block."""
+    return next((op for op in func.regions[0].block.ops if op.name == SWITCH), None)
+
+
+def block_warps(func: Operation) -> int:
+    """All warps of the function's block."""
+    switch = switch_of(func)
+    if switch is None:
+        properties: dict[str, Any] = func.properties
+        return properties["num_warps"].data
+    last = agents_of(switch)[-1]
+    return last.first_warp + last.span
+
+
+def launch_registers(func: Operation) -> int | None:
+    """Registers a thread to launch with, so that the agents' shares come out of them; None where none change hands."""
+    switch = switch_of(func)
+    if switch is None or "registers" not in switch.properties:
+        return None
+    agents = agents_of(switch)
+    whole = sum(a.span for a in agents)
+    return sum(a.registers * a.span for a in agents) // whole // REGISTER_STEP * REGISTER_STEP

@@ -1,0 +1,57 @@
+"""agent_switch: the warps of the block part, each agent's to its own region.
+
+    nv_tileas.agent_switch {warps = [4, 1], registers = [232, 24]} { ... } { ... }
+->  warp = shfl(tid / 32, lane 0)               the same in all lanes, and known to be
+    warp < 4:   setmaxnreg.inc 232; the first region, by a team of warps 0-3 that meets at named barrier 1
+    otherwise:  setmaxnreg.dec 24;  warp 4: the second region, by a team of one warp
+
+A region is lowered as a function's body is, its return included: layouts count the team's warps, and what is done by one
+thread, by the team's first. What stands above the switch was done by all warps and is captured.
+"""
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from tileiras.analysis.agents import Agent, agents_of, launch_registers
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
+from tileiras.conversion.tileas_to_llvm.registers import FULL_MASK
+from tileiras.conversion.tileas_to_llvm.team import WARP_THREADS, Team
+
+WARP_CLAMP = 31
+
+
+@lowers("nv_tileas.agent_switch")
+def agent_switch(low: Lowering, op: Operation) -> None:
+    b = low.b
+    agents = agents_of(op)
+    join = b.new_block()
+    first = b.lshr(low.team.thread(b), WARP_THREADS.bit_length() - 1)
+    warp = b.nvvm("shfl.sync.idx.i32", [b.i32(FULL_MASK), first, b.i32(0), b.i32(WARP_CLAMP)])[0]
+    func = op.parent_op()
+    launched = launch_registers(func) if func is not None else None
+    block = agents[-1].first_warp + agents[-1].span
+    for number, (agent, region) in enumerate(zip(agents, op.regions)):
+        following = None
+        if number + 1 < len(agents):
+            mine, following = b.new_block(), b.new_block()
+            b.cond_br(b.icmp("ult", warp, b.i32(agents[number + 1].first_warp)), mine, following)
+            b.at(mine)
+        _set_registers(low, agent, launched)
+        end = agents[number + 1].first_warp if following is not None else block
+        if end > agent.first_warp + agent.warps:
+            works = b.new_block()
+            b.cond_br(b.icmp("ult", warp, b.i32(agent.first_warp + agent.warps)), works, join)
+            b.at(works)
+        with low.acting_as(Team(agent.warps, agent.first_warp, agent.barrier, block)):
+            low.lower_block(region.block)
+        if following is not None:
+            b.at(following)
+    b.at(join)
+
+
+def _set_registers(low: Lowering, agent: Agent, launched: int | None) -> None:
+    """The agent's warps take or give back registers."""
+    if launched is None or agent.registers == launched or not low.target.has_setmaxnreg:
+        return
+    change = "inc" if agent.registers > launched else "dec"
+    low.b.nvvm(f"setmaxnreg.{change}.sync.aligned.u32", [low.b.i32(agent.registers)])

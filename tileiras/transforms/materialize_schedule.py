@@ -1,0 +1,277 @@
+"""`materialize-schedule`: a function whose rings are filled by copies that run by themselves is cut into agents.
+
+    %pipe = create_pipeline                       %pipe = create_pipeline
+    for {                                         agent_switch {warps = [4, 1]} {
+      %i = producer_acquire %pipe                   for {
+      tiled_copy ... -> %ring[%i], %pipe              %j = consumer_wait %pipe
+      producer_commit %pipe                           dot %ring[%j]
+      %j = consumer_wait %pipe              ->        consumer_release %pipe
+      dot %ring[%j]                                 }
+      consumer_release %pipe                        tiled_store ...
+    }                                             } {
+    tiled_store ...                                 for {
+                                                      %i = producer_acquire %pipe
+                                                      tiled_copy ... -> %ring[%i], %pipe
+                                                      producer_commit %pipe
+                                                    } }
+
+Each agent has the slice of the function that its effects need (analysis/program_slice.py): the load agent those on the
+producers' side of pipes, the compute agents all others. Control flow, arithmetic and loads that nothing in the kernel writes
+to stand in both. The loader runs ahead as far as stages are empty, through whatever loops stand around. What can't be cut
+stays in one agent, with a remark that says why: it is right as it stands, for a pipe's ops need no second agent.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, TensorType
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tileiras.analysis.agents import SWITCH, WARP_THREADS
+from tileiras.analysis.effects import BY_TOKENS
+from tileiras.analysis.program_slice import CONTROL, EXITS, YIELD, Slice, target_of
+from tileiras.dialects import nv_tileas
+from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.dialects.nv_tileas import PipeType, RingType
+from tileiras.remarks import MEMORY, MISSED, PASSED, remark
+
+CONSUMES = ("nv_tileas.consumer_wait", "nv_tileas.consumer_release")
+"""What compute agents do with a pipe; all other ops on one are the load agent's."""
+BOTH = ("nv_tileas.gdc_wait",)
+"""What every agent does that touches memory."""
+PLACES = ("nv_tileas.alloc_tensor", "nv_tileas.create_pipeline")
+"""Shared memory's objects: they have no effect of their own."""
+LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
+KINDS = ("tma", "cp_async", "mbarrier")
+"""Pipes whose consumers learn from a barrier that a stage is full: who fills it may be somebody else."""
+COSTLY = ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.scan", "nv_tileas.reduce")
+"""What the load agent doesn't compute a second time."""
+MOST_ELEMENTS = 1024
+"""Of a tile that the load agent may compute for an address."""
+
+
+class Refusal(Exception):
+    """Why a function stays in one agent, and at which op that shows."""
+
+    def __init__(self, op: Operation, reason: str) -> None:
+        super().__init__(reason)
+        self.op, self.reason = op, reason
+
+
+def run(module: ModuleOp, context: Any) -> None:
+    """Cut the functions that can be cut, in place."""
+    if not context.uses("agents"):
+        return
+    for func in module.body.block.ops:
+        if func.name != "nv_tileas.func":
+            continue
+        pipes = [op for op in func.walk() if op.name == "nv_tileas.create_pipeline" and _kind(op.results[0]) in KINDS]
+        if not pipes or any(op.name == SWITCH for op in func.walk()):
+            continue
+        try:
+            _cut(func, pipes)
+        except Refusal as refusal:
+            if context.remarks is not None:
+                context.remarks.append(remark(func, refusal.op, MISSED, MEMORY, "AgentsRefused", "The kernel stays in one agent",
+                                              reasons=[refusal.reason]))
+            continue
+        if context.remarks is not None:
+            context.remarks.append(remark(func, func, PASSED, MEMORY, "AgentsChosen",
+                                          "Loads run ahead in an agent of their own", {"Agents": len(_switch(func).regions)}))
+
+
+def _kind(pipe: SSAValue) -> str:
+    t: Any = pipe.type
+    return t.kind.data
+
+
+def _switch(func: Operation) -> Operation:
+    return next(op for op in func.walk() if op.name == SWITCH)
+
+
+def _cut(func: Operation, pipes: list[Operation]) -> None:
+    """Make two agents of a function. Raises Refusal before it has changed anything."""
+    loads, computes = [], []
+    for op in func.walk():
+        if op is func or op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in PLACES:
+            continue
+        if _produces(op):
+            pipe = _pipe_of(op)
+            assert pipe is not None
+            if _kind(pipe) not in KINDS:
+                raise Refusal(op, "some copies are waited for by the threads that make them")
+            loads.append(op)
+        elif op.name in BOTH:
+            loads.append(op)
+            computes.append(op)
+        elif not _is_pure(op) and not (op.name in LOADS and _is_weak(op)):
+            computes.append(op)
+    shared = [op for op in func.walk() if _is_shared(op)]
+    loader = Slice(func, loads, above=shared, keep_tokens=False)
+    written = _Written(func)
+    for op in func.walk():
+        if op in loader.ops:
+            _check(op, loads, written)
+    compute = Slice(func, computes, above=shared, keep_tokens=True)
+    properties: dict[str, Any] = func.properties
+    warps = properties["num_warps"].data
+    load_warps = warps if any(_is_placed(op) for op in loader.ops) else 1
+    _hoist(func, shared)
+    regions = [compute.copy(), loader.copy()]
+    _replace(func, regions, [warps, load_warps])
+    for pipe in pipes:
+        _count(pipe, load_warps, warps)
+
+
+def _pipe_of(op: Operation) -> SSAValue | None:
+    """The pipe that an op works on, or whose stage it fills."""
+    for v in op.operands:
+        if isinstance(v.type, PipeType):
+            return v
+    if op.name == "nv_tileas.store_shared":
+        slot = op.operands[1].owner
+        index = slot.operands[1].owner if isinstance(slot, Operation) and slot.name == "nv_tileas.extract_slice" else None
+        if isinstance(index, Operation) and index.name == "nv_tileas.producer_acquire":
+            return index.operands[0]
+    return None
+
+
+def _produces(op: Operation) -> bool:
+    """Whether an op is on the side of a pipe that fills stages."""
+    return op.name not in CONSUMES and op.name not in PLACES and _pipe_of(op) is not None
+
+
+def _is_pure(op: Any) -> bool:
+    """Ops that an agent has where it needs their results."""
+    return bool(getattr(op, "PURE", False)) or op.parent_op().name in ("nv_tileas.reduce", "nv_tileas.scan")
+
+
+def _is_weak(op: Operation) -> bool:
+    properties: dict[str, Any] = op.properties
+    return properties["mem_semantic"].data == "weak"
+
+
+def _is_placed(op: Operation) -> bool:
+    """Whether an op's values are spread over the threads of the compute agents: who repeats it must be as many. What lies in
+    shared memory, or is copied from there by one thread, isn't."""
+    return any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)) or _copies_by_threads(op)
+
+
+def _copies_by_threads(op: Operation) -> bool:
+    pipe = _pipe_of(op)
+    return pipe is not None and op.name not in PLACES and _kind(pipe) != "tma"
+
+
+# --- what may stand in two agents ---------------------------------------------------------------------------------------
+
+
+class _Written:
+    """Which tokens stand for a write of the kernel."""
+
+    def __init__(self, func: Operation) -> None:
+        self._tokens: set[SSAValue] = set()
+        work: list[SSAValue] = []
+        self.sources: dict[SSAValue, bool] = {}
+        for op in func.walk():
+            effects = BY_TOKENS.get(op.name)
+            writes = effects is None or effects.token_write
+            if writes and op.name not in CONTROL and not _produces(op) and not getattr(op, "PURE", False):
+                work += [r for r in op.results if isinstance(r.type, MemTokenType)]
+        while work:
+            v = work.pop()
+            if v in self._tokens:
+                continue
+            self._tokens.add(v)
+            for use in v.uses:
+                work += _tokens_behind(use.operation, use.index)
+
+    def waits_for_one(self, op: Operation) -> bool:
+        """Whether an op comes behind a write, by its token."""
+        return any(v in self._tokens for v in op.operands)
+
+
+def _tokens_behind(op: Any, index: int) -> list[SSAValue]:
+    """The tokens that come behind operand `index` of an op."""
+    if op.name in CONTROL:
+        if op.name == "scf.if":
+            return []
+        carried = index - (len(op.operands) - len(op.carried_inits()))
+        found = [op.carried_args()[carried]]
+        return [*found, op.results[carried]] if op.name == "scf.for" else found
+    if op.name == YIELD or op.name in EXITS:
+        target: Any = target_of(op)
+        if target is None:
+            return []
+        results = [target.results[index]] if target.name != "nv_tileas.loop" or op.name == "nv_tileas.break" else []
+        args = [target.carried_args()[index]] if target.name != "scf.if" and op.name != "nv_tileas.break" else []
+        return [*results, *args]
+    return [r for r in op.results if isinstance(r.type, MemTokenType)]
+
+
+def _check(op: Operation, loads: list[Operation], written: _Written) -> None:
+    """Whether the load agent may have an op of its slice. Raises Refusal."""
+    if op in loads:
+        if _produces(op) and written.waits_for_one(op):
+            raise Refusal(op, "the copy reads what the kernel has written")
+        return
+    if op.name in LOADS:
+        if not _is_weak(op):
+            raise Refusal(op, "where a copy goes depends on a load that is ordered with other threads")
+        if written.waits_for_one(op):
+            raise Refusal(op, "where a copy goes depends on a load of what the kernel has written")
+    elif op.name in COSTLY:
+        raise Refusal(op, f"where a copy goes depends on '{op.name.removeprefix('nv_tileas.')}', which the compute agents do")
+    elif not (getattr(op, "PURE", False) or op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in PLACES
+              or op.name in ("nv_tileas.store_shared", "nv_tileas.load_shared")):
+        raise Refusal(op, f"where a copy goes depends on '{op.name.removeprefix('nv_tileas.')}'")
+    for v in op.results:
+        if isinstance(v.type, TensorType) and op.name not in LOADS and _elements(v.type) > MOST_ELEMENTS:
+            raise Refusal(op, f"where a copy goes depends on a tile of {_elements(v.type)} elements")
+
+
+def _elements(t: Any) -> int:
+    size = 1
+    for extent in t.get_shape():
+        size *= extent
+    return size
+
+
+# --- the cut ------------------------------------------------------------------------------------------------------------
+
+
+def _is_shared(op: Operation) -> bool:
+    """Rings and pipes: what agents have in common."""
+    return op.name in PLACES and isinstance(op.results[0].type, (RingType, PipeType))
+
+
+def _hoist(func: Operation, shared: list[Operation]) -> None:
+    """Rings and pipes stand first: all agents know them."""
+    block = func.regions[0].block
+    for op in sorted(shared, key=lambda op: isinstance(op.results[0].type, RingType)):
+        op.detach()
+        assert block.first_op is not None
+        block.insert_op_before(op, block.first_op)
+
+
+def _replace(func: Any, regions: list[Region], warps: list[int]) -> None:
+    """Put the switch in the place of everything behind the shared objects."""
+    block: Block = func.regions[0].block
+    keep = [op for op in block.ops if _is_shared(op)]
+    switch = nv_tileas.AgentSwitch.create(regions=regions, properties={
+        "warps": ArrayAttr([IntAttr(n) for n in warps])}, location=func.location)
+    last = block.last_op
+    assert last is not None
+    for op in reversed([op for op in block.ops if op not in keep and op is not last]):
+        op.detach()
+        op.erase(safe_erase=False)
+    block.insert_op_before(switch, last)
+
+
+def _count(pipe: Operation, load_warps: int, compute_warps: int) -> None:
+    """Who arrives at a pipe's barriers."""
+    kind = _kind(pipe.results[0])
+    if kind == "cp_async":
+        pipe.properties["producers"] = IntAttr(WARP_THREADS * load_warps)
+    elif kind == "mbarrier":
+        pipe.properties["producers"] = IntAttr(load_warps)
+    pipe.properties["consumers"] = IntAttr(compute_warps)
