@@ -75,7 +75,7 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
     `lineinfo` keeps source lines, `device_debug` full debug information (needs `opt_level` 0), `sanitize` is
     None or "memcheck". Raises CompileError with LLVM's or ptxas' words.
     """
-    from tileiras.codegen import ptxas
+    from tileiras.codegen import occupancy, ptxas
 
     target = find_target(target)
     ptx, optimized, stand_ins = _to_ptx(llvm_ir, target, opt_level, verify, keep_llvm, timing)
@@ -93,8 +93,11 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
         error.loc, error.kernel = place_in_ptx(error.message, ptx)
         error.kernel = error.kernel or kernel_named(error.message, llvm_ir)
         raise
+    entries = with_resources(entries_of_ptx(ptx), assembled.report)
+    if opt_level > 0 and any(occupancy.limits_of(e, target) for e in entries):
+        ptx, assembled = occupancy.with_more_warps(ptx, entries, target, lambda text: ptxas.assemble(text, flags), assembled)
+        entries = with_resources(entries_of_ptx(ptx), assembled.report)
     if timing is not None:
         timing("ptxas", time.perf_counter() - start)
-    entries = with_resources(entries_of_ptx(ptx), assembled.report)
     cubin = restore_names(assembled.cubin, stand_ins) if stand_ins else assembled.cubin
     return CodegenResult(ptx, cubin, entries, assembled.report, assembled.warnings, optimized)

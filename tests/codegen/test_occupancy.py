@@ -1,0 +1,76 @@
+"""Kernels that only move and reduce data are assembled again with fewer registers where more warps then fit an SM."""
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.kernels import runner
+from tileiras.codegen.occupancy import limits_of, with_more_warps
+from tileiras.codegen.ptxas import Assembled
+from tileiras.codegen.resources import Entry
+from tileiras.machine.targets import find_target
+
+H100, ADA = find_target("sm_90"), find_target("sm_89")
+
+
+@pytest.mark.parametrize("threads, registers, shared, limits", [
+    (128, 216, 0, [128, 168]),      # 2 blocks; 4 give 16 warps, 3 are one more
+    (128, 168, 0, [128]),           # 3 blocks; 4 are both
+    (128, 128, 0, []),              # 4 blocks of 4 warps: enough
+    (256, 200, 0, [128]),           # 1 block of 8 warps
+    (512, 128, 0, []),              # 16 warps in one block
+    (128, 216, 100 << 10, []),      # shared memory holds 2 blocks anyway
+    (128, 255, 64 << 10, [168]),    # 3 blocks of shared memory
+    (32, 255, 0, [128, 224]),       # 8 blocks of one warp; 16, and 9
+])
+def test_limits_that_let_more_blocks_in(threads: int, registers: int, shared: int, limits: list[int]) -> None:
+    assert limits_of(Entry("k", (), threads, shared, registers), H100) == limits
+
+
+def test_what_spills_already_is_left_alone() -> None:
+    assert limits_of(Entry("k", (), 128, 0, 255, 8, 8, 8), H100) == []
+
+
+def text(body: str) -> str:
+    kernels = (f".visible .entry {name}(\n)\n.reqntid 128\n{{\n{inside}\n}}\n" for name, inside in (("a", body), ("b", "ret;")))
+    return ".version 9.2\n" + "".join(kernels)
+
+
+def tried(body: str, spilling: dict[str, set[int]]) -> list[dict[str, int]]:
+    """The limits by entry of each attempt, where an entry spills at the limits named; the last is what came out."""
+    seen: list[dict[str, int]] = []
+
+    def limits(ptx: str) -> dict[str, int]:
+        return {name: int(n) for name, n in re.findall(r"\.entry (\w)\(\n\)\n\.reqntid 128\n\.maxnreg (\d+)\n", ptx)}
+
+    def assemble(ptx: str) -> Assembled:
+        seen.append(limits(ptx))
+        spills = {name: 4 * (n in spilling.get(name, ())) for name, n in seen[-1].items()}
+        report = "".join(f"Function properties for {name}\n 0 bytes stack frame, {n} bytes spill stores, 0 bytes spill loads\n"
+                         for name, n in spills.items())
+        return Assembled(b"", report, ())
+
+    entries = (Entry("a", (), 128, 0, 216), Entry("b", (), 128, 0, 216))
+    ptx, _ = with_more_warps(text(body), entries, H100, assemble, Assembled(b"", "", ()))
+    return [*seen, limits(ptx)]
+
+
+def test_a_kernel_that_spills_gets_the_next_limit_and_then_none() -> None:
+    assert tried("ret;", {}) == 2 * [{"a": 128, "b": 128}]
+    assert tried("ret;", {"a": {128}}) == [{"a": 128, "b": 128}, *2 * [{"a": 168, "b": 128}]]
+    assert tried("ret;", {"a": {128, 168}}) == [{"a": 128, "b": 128}, {"a": 168, "b": 128}, *2 * [{"b": 128}]]
+    assert tried("ret;", {"a": {128, 168}, "b": {128, 168}}) == [{"a": 128, "b": 128}, {"a": 168, "b": 168}, {}]
+
+
+def test_products_and_limits_of_the_programs_own_stay() -> None:
+    assert tried("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 ...;", {}) == 2 * [{"b": 128}]
+    assert tried("wgmma.fence.sync.aligned;", {}) == 2 * [{"b": 128}]
+    assert tried(".maxnreg 200", {}) == 2 * [{"b": 128}]
+
+
+def test_a_stencil_of_many_loads_fits_more_blocks_without_spilling() -> None:
+    """Left alone, ptxas brings all 96 loads of a thread to the front: two blocks of four warps an SM."""
+    for gpu in (H100, ADA):
+        entry, = runner.compile_case("jacobi_5_point_f32", gpu.name).entries
+        assert 0 < entry.registers <= gpu.registers_per_sm // (3 * entry.threads) and entry.spill_stores == 0
