@@ -284,7 +284,7 @@ def dot_remarks(a: str, c: str, gpu_name: str, m: int = 64, n: int = 64, k: int 
 
 
 @pytest.mark.parametrize("a, c, gpu_name, instruction, shape, atom", [
-    ("f16", "f32", "sm_90", "Tensor-core SM80", "[16, 8, 16]", "mma.m16n8k16.row.col.f32.f32"),
+    ("f16", "f32", "sm_90", "Tensor-core SM90", "[64, 64, 16]", "sm90.mma.m64n64k16.f32.f16.f16.ss"),
     ("f16", "f32", "sm_75", "Tensor-core SM75", "[16, 8, 8]", "mma.m16n8k8.row.col.f32.f32"),
     ("i8", "i32", "sm_80", "Tensor-core SM80", "[16, 8, 32]", "mma.m16n8k32.row.col.s8"),
     ("tf32", "f32", "sm_120", "Tensor-core SM80", "[16, 8, 8]", "mma.m16n8k8.row.col.tf32"),

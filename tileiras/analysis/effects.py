@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.shared_memory import buffer_bytes
+from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects.nv_tileas import BufferType
 
 
@@ -54,7 +55,7 @@ def effects_of(op: Operation) -> Effects:
             return Effects(buffers, buffers, inside=True)
         if "in_turn" in op.properties:
             return Effects(buffers, buffers, inside=True)
-        return Effects(buffers)
+        return Effects(buffers, engine=wgmma_of(op) is not None)
     if name == "nv_tileas.create_pipeline":
         return Effects(writes=(op.results[0],), behind=True) if buffer_bytes(op.results[0].type) else NONE
     if name == "nv_tileas.dealloc":

@@ -32,6 +32,7 @@ from tileiras.analysis.layout_rules import (
     scale_fragments,
     shape_of,
 )
+from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
 from tileiras.layout.atoms.names import atom_named
@@ -293,15 +294,21 @@ class _Search:
         name: Any = op.properties.get("atom")
         atom_k = atom_named(name.data).k if name is not None else 0
         whole: Any = op.properties["k_slices"]
+        wgmma = wgmma_of(op)
         for i, fragment in enumerate(fragments):
             v = op.operands[i]
             n = self.number(v)
             if n is None or len(self.candidates[n]) == 1:
                 continue
-            rank, weight = len(shape_of(v) or ()), self.weight(op)
-            problem.alone(n, [weight * (0 if whole.data == 1 and fragment is not None and in_registers(layout, fragment) else
-                                        layout_cost.staging(layout, fragment, rank - 1 - i, element_bits(v) // 8, atom_k))
-                              for layout in self.candidates[n]])
+            rank, weight, size = len(shape_of(v) or ()), self.weight(op), element_bits(v) // 8
+
+            def staging(layout: LinearLayout, fragment=fragment, k_dim=rank - 1 - i, size=size, of_a=i == 0) -> float:
+                if whole.data == 1 and fragment is not None and in_registers(layout, fragment):
+                    return 0
+                if wgmma is not None:
+                    return layout_cost.described_staging(layout, k_dim, size, wgmma.contiguous(of_a))
+                return layout_cost.staging(layout, fragment, k_dim, size, atom_k)
+            problem.alone(n, [weight * staging(layout) for layout in self.candidates[n]])
 
         for n, v, wanted in self.scales(op):
             if len(self.candidates[n]) > 1:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS, SHUFFLE_SLOTS, estimate
 from tileiras.layout.f2 import Span
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
-from tileiras.layout.operands import ldmatrix_plan, operand_buffer
+from tileiras.layout.operands import described_buffer, ldmatrix_plan, operand_buffer
 from tileiras.layout.reduction import steps_of as reduction_steps
 from tileiras.layout.scanning import Exchange
 from tileiras.layout.scanning import steps_of as scan_steps
@@ -109,6 +109,13 @@ def staging(writer: LinearLayout, fragment: LinearLayout | None, k_dim: int, ele
         return cost + shared_access(access(fragment, shared, elem_bytes), elem_bytes)
     words = (1 << len(fragment.reg)) * elem_bytes // 4
     return cost + words * PASS_SLOTS + words / 4
+
+
+@lru_cache(maxsize=1024)
+def described_staging(writer: LinearLayout, k_dim: int, elem_bytes: int, columns: int) -> float:
+    """Slots of an operand on its way to a buffer from which the tensor cores take it themselves."""
+    shared = described_buffer(writer.shape, elem_bytes, k_dim, writer, columns).layout
+    return shared_access(access(writer, shared, elem_bytes), elem_bytes)
 
 
 def shared_access(plan: Access, elem_bytes: int) -> float:

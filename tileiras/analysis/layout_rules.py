@@ -20,10 +20,11 @@ from typing import Any
 from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
-from tileiras.layout.atoms import dot_layouts
+from tileiras.layout.atoms import dot_layouts, warpgroup
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.placement import fma_layout
@@ -300,11 +301,15 @@ def dot_shape(op: Operation) -> tuple[int, int, int, int]:
     return (batch[0] if batch else 0), m, n, shape[-1]
 
 
-def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout, LinearLayout, LinearLayout] | None:
+def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout, LinearLayout | None, LinearLayout] | None:
     name: Any = op.properties.get("atom")
     if name is None:
         return None
     batch, m, n, k = dot_shape(op)
+    atom = wgmma_of(op)
+    if atom is not None:
+        lhs, acc = warpgroup.layouts(atom, m, n, k, num_warps, batch)
+        return lhs, None, acc
     return dot_layouts(atom_named(name.data), m, n, k, num_warps, batch, chained="chained" in op.properties)
 
 
@@ -316,7 +321,8 @@ def accumulator_layout(op: Operation, num_warps: int) -> LinearLayout:
 
 
 def operand_fragments(op: Operation, num_warps: int) -> tuple[LinearLayout | None, LinearLayout | None]:
-    """The layouts of A and B as the dot's instruction takes them from registers; None without an instruction."""
+    """The layouts of A and B as the dot's instruction takes them from registers; None where it doesn't: without an
+    instruction, and B of wgmma."""
     found = _dot_layouts(op, num_warps)
     return (None, None) if found is None else found[:2]
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.layout.shape_rules import restrict
-from tileiras.layout.shared import SharedLayout, between
+from tileiras.layout.shared import GROUP_ROWS, SWIZZLES, CanonicalTile, SharedLayout, access, between, canonical
 
 ROW_BYTES = 16
 """What one lane gives `ldmatrix`: a row of an 8 x 8 matrix of 16-bit elements (PTX ISA, ldmatrix)."""
@@ -41,6 +41,28 @@ def operand_buffer(shape: Sequence[int], elem_bytes: int, k_dim: int, writer: Li
         step = tuple(b for b in fragment.reg if b not in later)
         fragment = LinearLayout(fragment.shape, step, fragment.lane, fragment.warp)
     return between(writer, fragment, elem_bytes)
+
+
+@lru_cache(maxsize=512)
+def described_buffer(shape: tuple[int, ...], elem_bytes: int, k_dim: int, writer: LinearLayout,
+                     columns: int) -> CanonicalTile:
+    """The buffer of an operand that a matrix descriptor names: K contiguous, or the matrix's other dimension, of which one
+    instruction takes `columns` (0: it takes K only), whichever `writer`'s stores like better."""
+    writer = restrict(writer, shape)
+    rank = len(shape)
+    best: tuple[int, CanonicalTile] | None = None
+    for major in (k_dim, 2 * rank - 3 - k_dim) if columns else (k_dim,):
+        other = 2 * rank - 3 - major
+        row = elem_bytes * (shape[major] if major == k_dim else columns)
+        if row < ROW_BYTES or shape[other] % GROUP_ROWS:
+            continue
+        tile = canonical(shape, 8 * elem_bytes, major, max(s for s in SWIZZLES if s <= row))
+        stores = access(writer, tile.layout, elem_bytes)
+        cost = len(stores.groups) * stores.passes(elem_bytes)
+        if best is None or cost < best[0]:
+            best = cost, tile
+    assert best is not None, "an operand is at least one instruction's"
+    return best[1]
 
 
 @dataclass(frozen=True)

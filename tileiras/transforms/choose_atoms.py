@@ -6,22 +6,32 @@
 A dot without an instruction for its types and extents gets no atom: it multiplies and adds. 8-bit floats that the target
 doesn't multiply are widened to f16 first, which loses nothing. `chained` marks a product whose rows feed, or come from,
 another product's first operand: its warps then go over rows first, so that the value never leaves its threads.
+
+From -O1 on a target with wgmma multiplies tiles of 64 rows a warpgroup by it (`--without=wgmma`: it doesn't), except in kernels
+that call functions, round which the assembler would wait for each product. wgmma sums 8-bit floats in fewer bits than f32 has:
+without `fast_acc` each product starts anew, and an addition joins it to what was there.
+
+    %d = dot %a, %b, %c : f8 to f32      ->      %0 = constant 0 ; %p = dot %a, %b, %0 {atom = "sm90..."} ; %d = addf %c, %p
 """
 from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import Float16Type, IntAttr, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.analysis.layout_rules import dot_shape
+from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
-from tileiras.layout.atoms import MmaAtom, choose_atom
+from tileiras.layout.atoms import MmaAtom, choose_atom, warpgroup
+from tileiras.layout.atoms.warpgroup import WgmmaAtom
 from tileiras.transforms.decompose_dot_scaled import SHARED_RESERVE, block_scaled_atom
 
+CALLS = frozenset({"nv_tileas.print", "nv_tileas.assert"})
+NEAREST = "nearest_even"
 MAX_CHAIN = 256
 """Values looked at, at most, to find whether one dot feeds another."""
 
@@ -35,15 +45,19 @@ def run(module: Operation, context: Any) -> None:
     """Write `atom`, `k_slices` and `chained` on every dot, in place."""
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
-            for op in [op for op in func.walk() if op.name == "nv_tileas.dot" and not is_staged(op)]:
-                atom = _atom_of(op, context.target)
+            ops = list(func.walk())
+            warpgroups = context.uses("wgmma") and not any(map(_calls, ops))
+            for op in [op for op in ops if op.name == "nv_tileas.dot" and not is_staged(op)]:
+                atom = (_wgmma_of(op, func, context.target) if warpgroups else None) or _atom_of(op, context.target)
                 slices = _k_slices(op, atom, context.target)
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
                     report_dot(func, op, atom, slices, context.target, context.remarks)
                 if atom is not None:
                     op.properties["atom"] = StringAttr(atom.intrinsic)
-                    if is_chained(op):
+                    if isinstance(atom, WgmmaAtom):
+                        _start_anew(op, atom)
+                    elif is_chained(op):
                         op.properties["chained"] = UnitAttr()
                     if atom.widen:
                         _widen(op)
@@ -61,8 +75,40 @@ def run(module: Operation, context: Any) -> None:
 
 def _atom_of(op: Operation, target: Any) -> MmaAtom | None:
     _, m, n, k = dot_shape(op)
+    return choose_atom(target, *_types(op), m, n, k, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"))
+
+
+def _wgmma_of(op: Operation, func: Operation, target: Any) -> WgmmaAtom | None:
+    _, m, n, k = dot_shape(op)
+    num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
+    return warpgroup.choose(target, *_types(op), m, n, k, num_warps, _signed(op, "signedness_lhs"),
+                            _signed(op, "signedness_rhs"))
+
+
+def _types(op: Operation) -> tuple[str, str, str]:
     a, b, c = (element_name(v.type.element_type) for v in op.operands[:3])  # type: ignore[attr-defined]
-    return choose_atom(target, a, b, c, m, n, k, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"))
+    return a, b, c
+
+
+def _calls(op: Operation) -> bool:
+    """Whether the op becomes a call of a function that isn't inlined: vprintf, malloc."""
+    return op.name in CALLS or (op.name == "nv_tileas.alloca" and "global" in op.properties)
+
+
+def _start_anew(op: Operation, atom: WgmmaAtom) -> None:
+    """Without `fast_acc`, a product of 8-bit floats starts at zero and is added to its accumulator afterwards."""
+    if atom.a not in warpgroup.NARROW_SUMS or "fast_acc" in op.properties or is_zero(op.operands[2]):
+        return
+    acc, block = op.operands[2], op.parent
+    assert block is not None and isinstance(acc.type, TensorType)
+    zero = arith.Constant.make([], [acc.type], {"value": FloatAttr(0.0, acc.type.element_type)})  # type: ignore[arg-type]
+    total = arith.Addf.make([acc, op.results[0]], [acc.type], {"rounding": StringAttr(NEAREST)})
+    op.results[0].replace_uses_with_if(total.results[0], lambda use: use.operation is not total)
+    op.operands[2] = zero.results[0]
+    for new in (zero, total):
+        new.location = op.location
+    block.insert_op_before(zero, op)
+    block.insert_op_after(total, op)
 
 
 def _signed(op: Operation, name: str) -> bool:
@@ -70,7 +116,7 @@ def _signed(op: Operation, name: str) -> bool:
     return attr is None or getattr(attr, "data", "signed") == "signed"
 
 
-def _k_slices(op: Operation, atom: MmaAtom | None, target: Any) -> int:
+def _k_slices(op: Operation, atom: MmaAtom | WgmmaAtom | None, target: Any) -> int:
     """Parts of k, so that both operands of one part fit the block's shared memory."""
     batch, m, n, k = dot_shape(op)
     lhs: Any = op.operands[0].type

@@ -173,7 +173,7 @@ class _Ordering:
         if found is not None:
             mine = touches(op, found)
             state = self.state or NOTHING
-            if (found.before or any(t.clashes(old) for t in mine for old in state)
+            if (found.before or (found.engine and self.fence_due) or any(t.clashes(old) for t in mine for old in state)
                     or ((found.token_read or found.token_write) and before.write > self.last_barrier)
                     or (found.token_write and before.read > self.last_barrier)):
                 self.barrier(op)

@@ -1,11 +1,13 @@
 """The instructions of products by the names that dots bear."""
 from __future__ import annotations
 
-from tileiras.layout.atoms import mma_sync
+from tileiras.layout.atoms import mma_sync, warpgroup
 
 
-def atom_named(intrinsic: str) -> mma_sync.MmaAtom:
-    """The instruction of that name, block-scaled ones too. Raises KeyError."""
+def atom_named(intrinsic: str) -> mma_sync.MmaAtom | warpgroup.WgmmaAtom:
+    """The instruction of that name, block-scaled ones and those of warpgroups too. Raises KeyError."""
+    if intrinsic.startswith(warpgroup.PREFIX):
+        return warpgroup.named(intrinsic)
     if intrinsic.startswith("mma.block.scale"):
         from tileiras.layout.atoms.block_scaled import BY_NAME
         return BY_NAME[intrinsic]

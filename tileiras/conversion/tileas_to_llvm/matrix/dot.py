@@ -15,6 +15,7 @@ from typing import Protocol
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.conversion.tileas_to_llvm.builder import F16, F32, F64, I32, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.matrix.fma import multiply_add
@@ -133,7 +134,8 @@ def _shape(v: SSAValue) -> tuple[int, ...]:
 
 def _atom(op: Operation) -> MmaAtom | None:
     name = op.properties.get("atom")
-    return atom_named(name.data) if isinstance(name, StringAttr) and name.data else None
+    found = atom_named(name.data) if isinstance(name, StringAttr) and name.data else None
+    return found if isinstance(found, MmaAtom) else None
 
 
 def _layouts(op: Operation, atom: MmaAtom) -> tuple[int, list[LinearLayout]]:
@@ -160,6 +162,11 @@ def _operand(low: Lowering, op: Operation, index: int, fragment: LinearLayout, p
 
 @lowers("nv_tileas.dot", "nv_tileas.dot_scaled")
 def dot(low: Lowering, op: Operation) -> None:
+    wgmma = wgmma_of(op)
+    if wgmma is not None:
+        from tileiras.conversion.tileas_to_llvm.matrix import wgmma as warpgroups
+        warpgroups.dot(low, op, wgmma)
+        return
     atom = _atom(op)
     if atom is None:
         multiply_add(low, op)

@@ -1,0 +1,99 @@
+"""Products by warpgroups: every type and order of operands, from the program to results; where they aren't used; what they wait
+for."""
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.conversion.products import Product
+
+KINDS = [("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("tf32", "f32"), ("e4m3", "f32"), ("e5m2", "f32"), ("e4m3", "f16"),
+         ("s8", "s32"), ("u8", "s32")]
+WGMMA = "wgmma.mma_async.sync.aligned"
+
+
+def multiplies(p: Product, count: int | None = None) -> str:
+    """The PTX at -O3, which multiplies by wgmma and gives what NumPy does."""
+    ptx = p.compiled(verify_each=True).ptx
+    assert WGMMA in ptx and "mma.sync" not in ptx
+    assert count is None or ptx.count(WGMMA) == count
+    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+    return ptx
+
+
+@pytest.mark.parametrize("kind, acc", KINDS)
+@pytest.mark.parametrize("order", ["mk kn", "mk nk", "km kn", "km nk"])
+def test_every_type_in_every_order(kind: str, acc: str, order: str) -> None:
+    a, b = order.split()
+    p = Product(kind, acc, (64, 64, 64), a_order=a, b_order=b)
+    multiplies(p)
+    plain = p.compiled(opt_level=0).ptx
+    assert WGMMA not in plain
+    np.testing.assert_array_equal(p.simulated(plain), p.expected())
+
+
+@pytest.mark.parametrize("n", [8, 16, 32, 64, 128, 256])
+@pytest.mark.parametrize("b_order", ["kn", "nk"])
+def test_every_width(n: int, b_order: str) -> None:
+    ptx = multiplies(Product("f16", "f32", (64, n, 32), b_order=b_order, warps=4))
+    assert f"m64n{n}k16" in ptx
+
+
+@pytest.mark.parametrize("m, n, warps", [(64, 256, 8), (128, 128, 8), (256, 64, 8), (128, 64, 4), (256, 32, 4), (64, 512, 16),
+                                         (128, 256, 16)])
+@pytest.mark.parametrize("order", ["mk kn", "km nk"])
+def test_rows_go_over_warpgroups_then_columns_then_more_instructions(m: int, n: int, warps: int, order: str) -> None:
+    a, b = order.split()
+    multiplies(Product("bf16", "f32", (m, n, 32), a_order=a, b_order=b, warps=warps))
+
+
+@pytest.mark.parametrize("k", [16, 32, 128])
+def test_one_instruction_takes_32_bytes_of_k(k: int) -> None:
+    multiplies(Product("f16", "f32", (64, 64, k)), count=k // 16)
+    if k > 16:
+        multiplies(Product("e4m3", "f32", (64, 64, k), fast=True), count=k // 32)
+
+
+def test_the_accumulator_begins_with_what_it_is_given() -> None:
+    multiplies(Product("f16", "f32", (64, 32, 32), start=5))
+    multiplies(Product("s8", "s32", (64, 32, 32), start=-7))
+    multiplies(Product("e5m2", "f32", (64, 32, 32), start=3))
+
+
+def test_bytes_are_summed_anew_each_step_unless_a_fast_sum_is_asked_for() -> None:
+    steps = {fast: multiplies(Product("e4m3", "f32", (64, 32, 64), fast=fast), count=2) for fast in (False, True)}
+    added = {fast: re.findall(r"wgmma\S+ \{[^}]*\}, \S+ \S+ (\S+) ", ptx) for fast, ptx in steps.items()}
+    assert "add.rn.f32" in steps[False] and "add.rn.f32" not in steps[True]
+    assert len(set(added[False])) == 2, "the first instruction of a step doesn't add"
+    assert len(set(added[True])) == 1
+
+
+def test_writes_are_fenced_before_the_tensor_cores_read_them() -> None:
+    ptx = multiplies(Product("f16", "f32", (64, 64, 32)))
+    lines = [line.strip() for line in ptx.splitlines()]
+    barrier = max(i for i, line in enumerate(lines) if line.startswith("bar") and i < next(
+        j for j, other in enumerate(lines) if WGMMA in other))
+    assert any(line.startswith("fence.proxy.async") for line in lines[:barrier])
+
+
+@pytest.mark.parametrize("p", [Product("f16", "f32", (32, 64, 32)), Product("f16", "f32", (64, 4, 32)),
+                               Product("f32", "f32", (64, 64, 32))], ids=str)
+def test_small_tiles_and_other_types_do_without(p: Product) -> None:
+    ptx = p.compiled().ptx
+    assert WGMMA not in ptx
+    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+
+
+def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = Product("f16", "f32", (64, 64, 32))
+    monkeypatch.setenv("TILEIRAS_WITHOUT", "wgmma")
+    ptx = p.compiled().ptx
+    assert WGMMA not in ptx and "mma.sync" in ptx
+    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+
+
+@pytest.mark.parametrize("gpu", ["sm_89", "sm_100", "sm_120"])
+def test_other_targets_have_none(gpu: str) -> None:
+    assert "wgmma" not in Product("f16", "f32", (64, 64, 32)).compiled(gpu).ptx
