@@ -36,6 +36,12 @@ LLVM_VALUES: dict[str, str] = {
 }
 
 BUFFER = "!nv_tileas.buffer<f32, #nv_tileas.shared<shape = [8x16], offset = [1, 2, 4, 8, 16, 32, 64]>>"
+SLOT = BUFFER.replace("8x16", "16x16").replace("64]", "64, 128]")
+PIPE = '!nv_tileas.pipe<"group", #builtin.int<2>>'
+THREADS = ("#nv_tileas.layout<shape = [16x16], reg = [[0, 1], [0, 8], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], "
+           "warp = []>")
+"""Two floats side by side a thread."""
+ROWS = "contiguous = #builtin.int<1>"
 HALF = "!nv_tileas.buffer<f32, #nv_tileas.shared<shape = [8x8], offset = [1, 2, 4, 8, 16, 32]>>"
 
 
@@ -361,6 +367,15 @@ PLACED: list[Row] = [
      f""" : ({PTR}) -> (f32, {TOKEN}) // here
 %use = "arith.addf"(%r0, %r0) : (f32, f32) -> f32""", "nv_tileas.load", "", "",
      "only owners have its result, but 'arith.addf' uses it"),
+    *(("nv_tileas.tiled_copy", f"%v, %n, %n, {buffer}, %pipe, %n", f"{segments(1, 2, 1, 1, 1, 0, 0)}, {attributes}", "", message)
+      for buffer, attributes, message in (
+        ("%half", 'atom = "cp.async.16"', "the tile must be 16x16 of 'f32'"),
+        ("%slot", 'atom = "cp.async.16"', "the instruction 'cp.async.16' must be of 16, 8, 4 bytes, and needs 'threads'"),
+        ("%slot", f'atom = "cp.async.32", threads = {THREADS}, {ROWS}', "the instruction 'cp.async.32' must be of 16, 8, 4 bytes"),
+        ("%slot", f'atom = "cp.async.16", threads = {THREADS.replace("16x16", "16x32")}, {ROWS}',
+         "'threads' must be a layout of 16x16"),
+        ("%slot", f'atom = "cp.async.16", threads = {THREADS}, {ROWS}', "no thread holds 16 bytes that are side by side"),
+        ("%slot", f'atom = "cp.async.4", threads = {THREADS}, runs = {ints(1)}, {ROWS}', "attribute 'runs' must have 2"))),
     ("nv_tileas.fence_async", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.extract_slice", "%buffer, %n", "", BUFFER, "operand #0 ('ring') must be a ring of buffers"),
     ("nv_tileas.create_pipeline", "", "", '!nv_tileas.pipe<"queue", #builtin.int<2>>', "the kind must be one of group, tma"),
@@ -548,8 +563,10 @@ def _definition(dialect: str, name: str, t: str) -> tuple[str, str]:
                 f"({PTR}, i32, i32) -> {MEMREF}\n")
         tile = "" if t == MEMREF else f'{name} = "{dialect}.block_tile"({source}) : ({MEMREF}) -> {t}\n'
         return f"%p_{short}: {PTR}, %n_{short}: i32", made + tile
-    if t in (BUFFER, HALF):
+    if t in (BUFFER, HALF, SLOT):
         return "", f'{name} = "{dialect}.alloc_tensor"() : () -> {t}\n'
+    if t == PIPE:
+        return "", f'{name} = "{dialect}.create_pipeline"() : () -> {t}\n'
     return f"{name}: {t}", ""
 
 
@@ -583,7 +600,7 @@ def _placed(row: Row) -> Row:
 def programs() -> list[Program]:
     """All of them."""
     warps = ", num_warps = #builtin.int<1>"
-    shared = {**TILE_VALUES, "%buffer": BUFFER, "%half": HALF}
+    shared = {**TILE_VALUES, "%buffer": BUFFER, "%half": HALF, "%slot": SLOT, "%pipe": PIPE}
     return [*(_function(row, "nv_tileaa", TILE_VALUES) for row in (*ARITH, *TILE)),
             *(_function(_placed(row), "nv_tileas", TILE_VALUES, warps) for row in TILE),
             *(_function(row, "nv_tileas", shared, warps) for row in PLACED),

@@ -5,6 +5,7 @@ Buffers in shared memory are objects that the IR names; global memory and memory
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
@@ -39,6 +40,12 @@ _TOKENS = {
 BY_TOKENS = {f"nv_tileas.{m}": Effects(token_read=r, token_write=w) for m, (r, w) in _TOKENS.items()}
 
 
+def is_by_threads(op: Operation) -> bool:
+    """Whether a copy is made by the threads' own instructions."""
+    atom: Any = op.properties["atom"]
+    return atom.data.startswith("cp.async.") and "threads" in op.properties
+
+
 def effects_of(op: Operation) -> Effects:
     """What the op itself does (not what ops in its regions do)."""
     name = op.name
@@ -47,6 +54,8 @@ def effects_of(op: Operation) -> Effects:
         return found
     if name == "nv_tileas.store_shared":
         return Effects(writes=(op.operands[1],))
+    if name == "nv_tileas.tiled_copy":
+        return Effects(writes=(op.buffer,), token_read=True, engine=not is_by_threads(op))  # type: ignore[attr-defined]
     if name == "nv_tileas.load_shared":
         return Effects(reads=(op.operands[0],))
     if name in ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.print", "nv_tileas.scan"):

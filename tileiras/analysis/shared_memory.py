@@ -83,6 +83,14 @@ def idle_bytes(func: Operation, ops: list[Operation]) -> dict[Operation, int]:
     return {op: 0 if any(p.start <= number[op] <= p.end for p in pieces) else size for op in ops}
 
 
+def bytes_beside(func: Operation, loop: Operation, without: list[Operation]) -> int:
+    """At most how much shared memory other buffers than `without` need while a loop runs, each for itself."""
+    pieces, number = _pieces(func)
+    first, last = number[loop], max(number[op] for op in loop.walk())
+    return sum(-(-p.size // p.alignment) * p.alignment for p in pieces
+               if p.op not in without and p.start <= last and p.end >= first)
+
+
 def _pieces(func: Operation) -> tuple[list[_Piece], dict[Operation, int]]:
     """What needs a place, and the numbers of all ops."""
     number: dict[Operation, int] = {}

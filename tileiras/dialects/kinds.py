@@ -218,6 +218,7 @@ ATTRIBUTE_KINDS: dict[str, Kind] = {
     "constant": Kind("a number with its type, or all elements",
                      lambda a: _is_constant(a) or isinstance(a, nv_tileaa.DenseTileAttr)),
     "elements": Kind("all elements", _is_a(nv_tileaa.DenseTileAttr)), "fact": Kind("a fact", _is_a(nv_tileaa.AssumeAttr)),
+    "layout": Kind("a layout", _is_a(nv_tileas.LayoutAttr)),
     "segments": Kind("an array of i32", _is_a(DenseArrayBase)),
     "overflow": _words("none", "nsw", "nuw", "nsw_nuw"),
     "rounding": _words("nearest_even", "zero", "negative_inf", "positive_inf", "approx", "full", "nearest_int_to_zero",

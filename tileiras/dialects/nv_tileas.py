@@ -230,6 +230,19 @@ class AgentSwitch(TileOp):
     REGIONS = "agents:block*"
 
 
+class TiledCopy(TileOp):
+    """A tile of a view straight to a buffer: a `tiled_load` and a `store_shared` without registers between. Out of bounds come
+    zeros. On its way until the pipe says that the stage of this number is full.
+
+    `atom`: which instruction; "cp.async.16", "cp.async.8", "cp.async.4": of so many bytes a thread, `threads` says who copies
+    which elements. Where `guard` doesn't hold nothing is copied. `token`: what the read waits for; nothing waits for the read but
+    by the pipe."""
+
+    name = "nv_tileas.tiled_copy"
+    OPERANDS = "view:view coords:ints* buffer:buffer pipe:pipe index:i32 guard:bool? token:token?"
+    ATTRS = f"atom:name threads:layout? inbounds:inbounds? latency:index? allow_tma:flag? check:flags? {_ACCESS}"
+
+
 class StoreShared(TileOp):
     """Write a tensor's (or scalar's) registers to a buffer.
 

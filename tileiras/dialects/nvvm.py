@@ -216,6 +216,9 @@ def _table() -> None:
         for level in caches:
             _intrinsic(f"cp.async.{level}.shared.global.{nbytes}", "p3 p1", effects=ALL)
             _intrinsic(f"cp.async.{level}.shared.global.{nbytes}.s", "p3 p1 i32", effects=ALL)
+            name = f"cp.async.{level}.shared.global"
+            _assembly(f"{name}.{nbytes}.if", f"@$2 {name} [$0], [$1], {nbytes};", "p3 p1 i1", features="has_cp_async")
+            _assembly(f"{name}.{nbytes}.s.if", f"@$3 {name} [$0], [$1], {nbytes}, $2;", "p3 p1 i32 i1", features="has_cp_async")
     _intrinsic("cp.async.commit.group", effects=ALL)
     _intrinsic("cp.async.wait.group", "i32", effects=ALL)
     _intrinsic("cp.async.wait.all", effects=ALL)

@@ -8,13 +8,15 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block
 
 from tileiras.analysis.agents import FEWEST_REGISTERS, MOST_REGISTERS, REGISTER_STEP, agents_of
+from tileiras.analysis.async_copies import CHUNKS, copies_chunks, fills_with_zeros
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
 from tileiras.dialects.cuda_tile.verify_memory import count_conversions
+from tileiras.dialects.element import element_bytes
 from tileiras.dialects.kinds import KINDS
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import BufferType
 from tileiras.dialects.verify import Rule
-from tileiras.dialects.verify_tileaa import TILE_RULES, kind, last_of, shape, written
+from tileiras.dialects.verify_tileaa import TILE_RULES, kind, last_of, shape, view_access, written
 from tileiras.layout.f2 import independent
 
 MAX_WARPS = 32
@@ -155,6 +157,26 @@ def _agent_switch(op: Any) -> None:
                     raise InvalidOp(inner, "uses a tensor of other threads, from above the agents")
 
 
+def _tiled_copy(op: Any) -> None:
+    view_access(op, op.buffer)
+    _known_access(op, len(op.view.type.tile_shape.data))
+    name, threads = op.atom.data, op.threads
+    by_threads = name.removeprefix("cp.async.")
+    if not by_threads.isdigit():
+        return
+    size = element_bytes(op.buffer.type.element_type)
+    if int(by_threads) not in CHUNKS or threads is None or op.contiguous is None:
+        raise InvalidOp(op, f"the instruction '{name}' must be of {', '.join(map(str, CHUNKS))} bytes, and needs 'threads' and "
+                            "'contiguous'")
+    if tuple(threads.data.shape) != shape(op.buffer):
+        raise InvalidOp(op, f"'threads' must be a layout of {written(shape(op.buffer))}, but is of {written(threads.data.shape)}")
+    if not copies_chunks(threads.data, op.buffer.type.layout.data, size, int(by_threads), op.contiguous.data):
+        raise InvalidOp(op, f"no thread holds {by_threads} bytes that are side by side in the buffer and along dimension "
+                            f"{op.contiguous.data}")
+    if not fills_with_zeros(op):
+        raise InvalidOp(op, "what is out of bounds is zero, and the view's padding isn't")
+
+
 def _print(op: Any) -> None:
     expected = count_conversions(op.format.data)
     if expected is None:
@@ -171,12 +193,16 @@ def _access(mnemonic: str) -> Rule:
     def check(op: Any) -> None:
         TILE_RULES[mnemonic](op)
         rank = len(shape(op.ptr)) if ACCESSES[mnemonic] == "ptr" else len(op.view.type.tile_shape.data)
-        if op.runs is not None and (len(op.runs.data) != rank or any(n < 1 for n in int_values(op.runs))):
-            raise InvalidOp(op, f"attribute 'runs' must have {rank} positive numbers, but is {list(int_values(op.runs))}")
-        if op.contiguous is not None and op.contiguous.data >= rank:
-            raise InvalidOp(op, f"contiguous {op.contiguous.data} must be one of {rank} dimensions")
+        _known_access(op, rank)
         _owners(op)
     return check
+
+
+def _known_access(op: Any, rank: int) -> None:
+    if op.runs is not None and (len(op.runs.data) != rank or any(n < 1 for n in int_values(op.runs))):
+        raise InvalidOp(op, f"attribute 'runs' must have {rank} positive numbers, but is {list(int_values(op.runs))}")
+    if op.contiguous is not None and op.contiguous.data >= rank:
+        raise InvalidOp(op, f"contiguous {op.contiguous.data} must be one of {rank} dimensions")
 
 
 ACCESSES: dict[str, str] = {"load": "ptr", "store": "ptr", "atomic_rmw": "ptr", "atomic_cas": "ptr", "tiled_load": "view",
@@ -187,6 +213,7 @@ OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": rule for mnemonic, rule in TILE_RULES.items()},
     **{f"nv_tileas.{mnemonic}": _access(mnemonic) for mnemonic in ACCESSES},
     "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
+    "nv_tileas.tiled_copy": _tiled_copy,
     "nv_tileas.extract_slice": _extract_slice, "nv_tileas.create_pipeline": _create_pipeline,
     "nv_tileas.consumer_wait": _consumer_wait, "nv_tileas.agent_switch": _agent_switch,
     "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,

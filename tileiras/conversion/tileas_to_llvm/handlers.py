@@ -15,6 +15,7 @@ RARE: dict[str, tuple[str, ...]] = {
     "shared.buffers": ("alloc_tensor", "store_shared", "load_shared"),
     "shared.pipes": ("extract_slice", "create_pipeline", "producer_acquire", "producer_commit", "consumer_wait",
                      "consumer_release", "fence_async"),
+    "memory.async_copies": ("tiled_copy",),
     "shared.convert_layout": ("convert_layout",),
     "collectives.reduce": ("reduce",),
     "collectives.scan": ("scan",),

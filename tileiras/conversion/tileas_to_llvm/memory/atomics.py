@@ -212,7 +212,7 @@ def tiled_atomic_rmw(low: Lowering, op: Operation) -> None:
     mode = _text(op, "rmw_mode") or ""
     source = op.source  # type: ignore[attr-defined]
     layout = low.layout(source)
-    address: ViewAddress = view_address(low, op, source)
+    address: ViewAddress = view_address(low, op, layout)
     owner = low.owner_predicate(layout)
     regs = low.regs(source)
     for group in groups(low, layout, _width(low, op, layout)):

@@ -142,10 +142,9 @@ def _spread(layout: LinearLayout, values: dict[int, SSAValue]) -> list[SSAValue]
     return [by_index[i] for i in layout.reg_indices]
 
 
-def view_address(low: Lowering, op: Operation, tensor: SSAValue) -> ViewAddress:
+def view_address(low: Lowering, op: Operation, layout: LinearLayout) -> ViewAddress:
     view: TiledView = low.views[op.view]  # type: ignore[attr-defined]
     coords = list(op.coords)  # type: ignore[attr-defined]
-    layout = low.layout(tensor)
     sparse = None
     if view.sparse_dim >= 0:
         sparse = sparse_indices(low, view, coords, layout)
@@ -168,7 +167,7 @@ def sparse_indices(low: Lowering, view: TiledView, coords: list[SSAValue], layou
 def tiled_load(low: Lowering, op: Operation) -> None:
     result = op.results[0]
     layout = low.layout(result)
-    address = view_address(low, op, result)
+    address = view_address(low, op, layout)
     element = low.element(result)
     t = storage_type(element)
     width = access_width(op, layout)
@@ -188,7 +187,7 @@ def tiled_load(low: Lowering, op: Operation) -> None:
 def tiled_store(low: Lowering, op: Operation) -> None:
     source = op.source  # type: ignore[attr-defined]
     layout = low.layout(source)
-    address = view_address(low, op, source)
+    address = view_address(low, op, layout)
     width = access_width(op, layout)
     owner = low.owner_predicate(layout)
     regs = low.regs(source)

@@ -1,0 +1,83 @@
+"""Can a tile be copied from memory straight to its buffer by `cp.async`, and which thread then copies which chunk?
+
+A chunk is 16, 8 or 4 bytes that lie side by side both in memory and in the buffer. Memory's side says how long runs are known
+to be (`runs`), the buffer's side where they go; the assignment of chunks to threads is the one with the fewest passes through
+shared memory and the longest stretches of memory a warp.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
+from xdsl.ir import Attribute, Operation
+
+from tileiras.analysis.access import contiguous_of, runs_of
+from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileaa import PtrType, TiledViewType, int_values
+from tileiras.layout.linear import LinearLayout
+from tileiras.layout.placement import default_layout
+from tileiras.layout.shared import SharedLayout, access
+
+CHUNKS = (16, 8, 4)
+"""Bytes that cp.async copies (PTX ISA)."""
+LEAST_BITS = 8
+"""Elements narrower than a byte lie otherwise in buffers than in memory."""
+
+
+@dataclass(frozen=True)
+class ThreadCopy:
+    """`chunk`: bytes at once. `threads`: who copies which elements."""
+
+    chunk: int
+    threads: LinearLayout
+
+    @property
+    def atom(self) -> str:
+        return f"cp.async.{self.chunk}"
+
+
+def has_plain_bytes(t: Attribute) -> bool:
+    """Whether elements of a type are in buffers what they are in memory, byte for byte."""
+    if isinstance(t, IntegerType):
+        return t.width.data >= LEAST_BITS
+    return not isinstance(t, (PtrType, Float4E2M1FNType))
+
+
+def copies_chunks(layout: LinearLayout, buffer: SharedLayout, size: int, chunk: int, dim: int) -> bool:
+    """Whether threads in this layout hold chunks of so many bytes along `dim` whose elements lie side by side in the buffer, in
+    the same order. `size`: bytes of an element."""
+    width = chunk // size
+    if width < 1 or layout.contiguous(dim) < width:
+        return False
+    plan = access(layout, buffer, size, (), chunk)
+    return plan.vec == width and all(r == tuple(range(r[0], r[0] + width)) for r, _, _ in plan.groups)
+
+
+def thread_copy(load: Operation, buffer: Any, num_warps: int) -> ThreadCopy | None:
+    """How threads copy what a view's load gives to a buffer of this type; None where cp.async can't."""
+    view, tile = load.view.type, load.results[0].type       # type: ignore[attr-defined]
+    if not isinstance(view, TiledViewType) or not isinstance(tile, TensorType):
+        return None
+    dim = contiguous_of(load)
+    size = element_bytes(tile.element_type)
+    if dim is None or not has_plain_bytes(tile.element_type) or not fills_with_zeros(load):
+        return None
+    shape, shared = tile.get_shape(), buffer.layout.data
+    run = runs_of(load)[dim] * size
+    for chunk in CHUNKS:
+        if chunk < size or chunk > run:
+            continue
+        order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
+        offered = [default_layout(shape, num_warps, chunk // size, order), tile.encoding.data]     # type: ignore[attr-defined]
+        fit = [layout for layout in offered if copies_chunks(layout, shared, size, chunk, dim)]
+        if fit:
+            return ThreadCopy(chunk, min(fit, key=lambda layout: access(layout, shared, size, (), chunk).passes(size)))
+    return None
+
+
+def fills_with_zeros(load: Operation) -> bool:
+    """Whether what lies out of bounds is zero, or nothing does."""
+    check: Any = load.properties.get("check")
+    padding: str = load.view.type.padding.data      # type: ignore[attr-defined]
+    return padding in ("", "zero") or (check is not None and not any(int_values(check)))

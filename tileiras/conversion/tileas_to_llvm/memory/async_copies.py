@@ -1,0 +1,74 @@
+"""Copies from global memory straight to a buffer in shared memory, by the threads: `cp.async`.
+
+    tiled_copy %view[%i, %j] -> %slot, %pipe[%s] guard %g {atom = "cp.async.16", threads = #l}
+->  for each chunk of 16 bytes of this thread:   @%g cp.async.cg.shared.global [slot + there], [view + here], 16, inside ? 16 : 0
+
+What lies out of bounds is read as zeros: an instruction that is to read 0 bytes touches no memory and writes zeros. Chunks of
+16 bytes go past the first-level cache, where nobody would read them again.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
+from tileiras.conversion.tileas_to_llvm.memory.loads_stores import view_address
+from tileiras.conversion.tileas_to_llvm.shared.accesses import Addresses
+from tileiras.dialects.element import element_bytes
+from tileiras.layout.shared import Access, access
+
+CACHES = {16: "cg", 8: "ca", 4: "ca"}
+"""Which caches chunks of so many bytes go through: only those of 16 have a choice (PTX ISA, cp.async)."""
+THREADS_ATOM = "cp.async."
+
+
+def chunk_of(op: Operation) -> int:
+    """Bytes that one instruction of a copy by threads moves."""
+    atom: Any = op.properties["atom"]
+    return int(atom.data.removeprefix(THREADS_ATOM))
+
+
+@lowers("nv_tileas.tiled_copy")
+def tiled_copy(low: Lowering, op: Operation) -> None:
+    buffer: SSAValue = op.buffer    # type: ignore[attr-defined]
+    t: Any = buffer.type
+    threads: Any = op.properties["threads"]
+    size, chunk = element_bytes(t.element_type), chunk_of(op)
+    address = view_address(low, op, threads.data)
+    plan = access(threads.data, t.layout.data, size, (), chunk)
+    where = Addresses(low, plan, low.scalar(buffer), size)
+    executes = _executes(low, op, plan)
+    for registers, offset, _ in plan.groups:
+        chunk_copy(low, where.at(offset), address.pointer(registers[0]), chunk, address.predicate(registers[0]), executes)
+
+
+def _executes(low: Lowering, op: Operation, plan: Access) -> SSAValue | None:
+    """In which threads, and when, the copy is made: where the guard holds, in the owners of elements. None: always."""
+    guard: SSAValue | None = op.guard       # type: ignore[attr-defined]
+    threads: Any = op.properties["threads"]
+    given = [p for p in (low.owner_predicate(threads.data), None if guard is None else low.scalar(guard)) if p is not None]
+    if not given:
+        return None
+    return given[0] if len(given) == 1 else low.b.and_(*given)
+
+
+def chunk_copy(low: Lowering, to: SSAValue, source: SSAValue, chunk: int, inside: SSAValue | None,
+               executes: SSAValue | None) -> None:
+    """One chunk, where `executes` holds; zeros where `inside` doesn't."""
+    b = low.b
+    name = f"cp.async.{CACHES[chunk]}.shared.global.{chunk}"
+    args = [to, source]
+    known = b.known(inside) if inside is not None else 1
+    if known != 1:
+        assert inside is not None
+        name += ".s"
+        args.append(b.select(inside, b.i32(chunk), b.i32(0)))
+    known = b.known(executes) if executes is not None else 1
+    if known == 0:
+        return
+    if known is None:
+        assert executes is not None
+        name += ".if"
+        args.append(executes)
+    b.nvvm(name, args)

@@ -1,0 +1,169 @@
+"""`materialize-async`: what a loop loads for its buffers goes straight to a ring of them, whose stages a pipe hands on.
+
+    scf.for ... {                                  %ring = alloc_tensor : ring<..., 3> ; %pipe = create_pipeline : pipe<group, 3>
+      %x = tiled_load %v[%i]                       scf.for ... {
+      %b = alloc_tensor                              %p = producer_acquire %pipe ; %to = extract_slice %ring[%p]
+      store_shared %x, %b                            tiled_copy %v[%i] -> %to, %pipe[%p] ; producer_commit %pipe
+      ... dot %b ...                        ->       %c = consumer_wait %pipe {pending = 0} ; barrier
+    }                                                %b = extract_slice %ring[%c]
+                                                     ... dot %b ...
+                                                     consumer_release %pipe
+                                                   }
+
+All loads of a loop's body that go to a buffer and nowhere else fill one stage together, at the head of the body; what their
+addresses are computed from moves there. The loop is still serial: `unspecialized-pipeline` lets the copies run ahead. As many
+stages as `schedule/depth.py` says; a loop stays as it was where that is one, and where it can be left early.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.ahead import slice_of, tokens_before
+from tileiras.analysis.async_copies import ThreadCopy, thread_copy
+from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
+from tileiras.dialects import nv_tileaa, nv_tileas
+from tileiras.dialects.nv_tileas import BufferType, LayoutAttr, PipeType, RingType
+from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
+from tileiras.transforms.hoist_buffers import only_store
+
+READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
+"""What reads a buffer and nothing else."""
+EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
+LOOPS = frozenset({"scf.for", "nv_tileas.loop"})
+LEAST_STAGES = 2
+"""A ring of one stage is a buffer."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """A load that only feeds a buffer: its ops, and how threads copy it there."""
+
+    load: Operation
+    store: Operation
+    alloc: Operation
+    copy: ThreadCopy
+
+
+def run(module: Operation, context: Any) -> None:
+    """Make the rings, in place."""
+    if not context.target.has_cp_async or not context.uses("pipelines"):
+        return
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func":
+            for loop in [op for op in func.walk() if is_pipelined(op)]:
+                _loop(func, loop, context)
+
+
+def is_pipelined(loop: Operation) -> bool:
+    """Whether a loop can run ahead of itself: counted, without loops inside and without other ways out."""
+    return loop.name == "scf.for" and not any(op is not loop and (op.name in LOOPS or op.name in EXITS) for op in loop.walk())
+
+
+def _loop(func: Operation, loop: Operation, context: Any) -> None:
+    num_warps: Any = func.properties["num_warps"]
+    moves = [move for op in loop.regions[0].block.ops if (move := _move(loop, op, num_warps.data)) is not None]
+    if not moves:
+        return
+    bytes_a_stage = sum(stage_bytes(_ring(move, 1)) for move in moves)
+    beside = bytes_beside(func, loop, [move.alloc for move in moves])
+    facts = ring_facts(loop, [move.load for move in moves], bytes_a_stage, context.target, beside)
+    stages = ring_depth(facts, context.target).stages
+    while stages >= LEAST_STAGES and beside + stages * bytes_a_stage > shared_budget(context.target):
+        stages -= 1
+    if stages >= LEAST_STAGES:
+        _materialize(loop, moves, stages)
+
+
+def _ring(move: Move, stages: int) -> RingType:
+    t: Any = move.alloc.results[0].type
+    return RingType(t, IntAttr(stages))
+
+
+def _move(loop: Operation, store: Operation, num_warps: int) -> Move | None:
+    """The move that ends in this store of the loop's body, if it is one."""
+    body = loop.regions[0].block
+    if not isinstance(store, nv_tileas.StoreShared) or any(name in store.properties for name in ("slice", "rounds", "owners")):
+        return None
+    load, alloc = store.operands[0].owner, store.operands[1].owner
+    if not isinstance(load, nv_tileas.TiledLoad) or load.parent is not body or not isinstance(alloc, nv_tileas.AllocTensor):
+        return None
+    t: Any = alloc.results[0].type
+    if only_store(alloc) is not store or alloc.parent is not body or not isinstance(t, BufferType):
+        return None
+    tile, semantic = load.results[0], load.mem_semantic.data
+    if "owners" in load.properties or semantic != "weak" or not tile.has_one_use() or \
+            any(isinstance(c.type, TensorType) for c in load.coords):
+        return None
+    if any(use.operation is not store and use.operation.name not in READERS for use in alloc.results[0].uses):
+        return None
+    if tokens_before(loop, load.token) is None or slice_of(loop, (load.view, *load.coords)).obstacle is not None:
+        return None
+    copy = thread_copy(load, t, num_warps)
+    return None if copy is None else Move(load, store, alloc, copy)
+
+
+def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
+    outside, body = loop.parent, loop.regions[0].block
+    assert outside is not None and body.first_op is not None and body.last_op is not None
+    where = loop.location
+
+    def before_loop(op: Any) -> SSAValue:
+        op.location = where
+        outside.insert_op_before(op, loop)
+        return op.results[0]
+    rings = [before_loop(nv_tileas.AllocTensor.make([], [_ring(move, stages)])) for move in moves]
+    pipe = before_loop(nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("group"), IntAttr(stages))]))
+    addresses = slice_of(loop, [v for move in moves for v in (move.load.view, *move.load.coords)]).roots  # type: ignore
+    head = next(op for op in body.ops if op not in set(addresses))
+    for op in addresses:
+        op.detach()
+        body.insert_op_before(op, head)
+
+    def at_head(op: Any, location: Any = where) -> Any:
+        op.location = location
+        body.insert_op_before(op, head)
+        return op
+    filled = at_head(nv_tileas.ProducerAcquire.make([pipe], [i32])).results[0]
+    for move, ring in zip(moves, rings):
+        load: Any = move.load
+        slot = at_head(nv_tileas.ExtractSlice.make([ring, filled], [move.alloc.results[0].type])).results[0]
+        kept = {name: value for name in ("inbounds", "latency", "check", "runs", "contiguous")
+                if (value := load.properties.get(name)) is not None}
+        tokens = tokens_before(loop, load.token) or []
+        token = before_loop(nv_tileas.JoinMemToken.make([tokens], [nv_tileaa.MemTokenType()])) if len(tokens) > 1 else \
+            next(iter(tokens), None)
+        at_head(nv_tileas.TiledCopy.make([load.view, load.coords, slot, pipe, filled, None, token], [], {
+            **kept, "atom": StringAttr(move.copy.atom), "threads": LayoutAttr.of(move.copy.threads)}), load.location)
+    at_head(nv_tileas.ProducerCommit.make([pipe]))
+    read = at_head(nv_tileas.ConsumerWait.make([pipe], [i32], {"pending": IntAttr(0)})).results[0]
+    at_head(nv_tileas.Barrier.make())
+    slots = [at_head(nv_tileas.ExtractSlice.make([ring, read], [move.alloc.results[0].type])).results[0]
+             for move, ring in zip(moves, rings)]
+    for move, slot in zip(moves, slots):
+        move.store.detach()
+        move.store.erase()
+        move.alloc.results[0].replace_all_uses_with(slot)
+        move.alloc.detach()
+        move.alloc.erase()
+        _drop_load(move.load)
+    release = nv_tileas.ConsumerRelease.make([pipe])
+    release.location = where
+    body.insert_op_before(release, body.last_op)
+
+
+def _drop_load(load: Any) -> None:
+    """What waited for the load waits for what the load waited for: the wait at the body's head has seen to the read."""
+    token = load.results[1]
+    if token.first_use is not None:
+        before = load.token
+        if before is None:
+            fresh = nv_tileas.CreateMemToken.create(result_types=(nv_tileaa.MemTokenType(),), location=load.location)
+            load.parent.insert_op_before(fresh, load)
+            before = fresh.results[0]
+        token.replace_all_uses_with(before)
+    load.detach()
+    load.erase()

@@ -1,0 +1,201 @@
+"""`unspecialized-pipeline`: the copies of a ring of S stages run S - 1 iterations ahead, by the threads that also compute.
+
+    %pipe = create_pipeline                       %pipe = create_pipeline
+    scf.for %i = %a to %b step %s {               S - 1 times: acquire ; copy of iteration k if %a + k * %s < %b ; commit
+      acquire ; copy %v[%i] ; commit              scf.for %i = %a to %b step %s {
+      wait {pending = 0} ; barrier        ->        wait {pending = S - 2} ; barrier
+      compute                                       acquire ; copy %v[%i + (S - 1) * %s] if that is < %b ; commit
+    }                                               compute
+                                                  }
+                                                  wait {pending = 0}
+
+No compute is copied. Every iteration commits a group, an empty one where nothing is copied any more, so that the number of
+groups that may be pending is always the same; trip counts down to zero need no version of their own. The slot that is filled
+was read in the iteration before, which every thread has finished at the barrier. Carried values that addresses depend on get
+copies of their own that run ahead. A loop inside another one starts its ring anew each time.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, StringAttr, i32
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.ahead import Slice, slice_of
+from tileiras.dialects import arith, nv_tileas
+from tileiras.dialects.base import OPERAND_SEGMENTS
+from tileiras.dialects.nv_tileas import PipeType
+
+COPIES = ("nv_tileas.tiled_copy", "nv_tileas.copy")
+WIDE = 64
+"""Bits in which distances are compared: those of 32-bit counters can't overflow there."""
+
+
+def run(module: Operation, context: Any = None) -> None:
+    """Let the copies run ahead, in place."""
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func":
+            for op in [op for op in func.walk() if op.name == "nv_tileas.producer_commit"]:
+                loop = op.parent_op()
+                t: Any = op.operands[0].type
+                if loop is not None and loop.name == "scf.for" and t.kind.data == "group" and t.stages.data > 1:
+                    expansion = _Expansion(loop, op.operands[0])
+                    if expansion.is_of_copies:
+                        expansion.run()
+
+
+class _Expansion:
+    """One loop. `section`: its ops from the acquire to the commit."""
+
+    def __init__(self, loop: Any, pipe: SSAValue) -> None:
+        self.loop, self.pipe = loop, pipe
+        self.body = loop.regions[0].block
+        t: Any = pipe.type
+        assert isinstance(t, PipeType)
+        self.ahead = t.stages.data - 1
+        of_pipe = [use.operation for use in pipe.uses if use.operation.parent is self.body]
+        self.acquire, self.commit, self.wait = (next(op for op in of_pipe if op.name == f"nv_tileas.{name}") for name in (
+            "producer_acquire", "producer_commit", "consumer_wait"))
+        self.section = [self.acquire]
+        while self.section[-1] is not self.commit:
+            following = self.section[-1].next_op
+            assert following is not None
+            self.section.append(following)
+        self.index_type: Any = self.body.args[0].type
+
+    @property
+    def is_of_copies(self) -> bool:
+        """Whether the section fills stages by nothing but copies."""
+        return all(op.name in (*COPIES, "nv_tileas.extract_slice") for op in self.section[1:-1])
+
+    def run(self) -> None:
+        lower, upper, step = self.loop.operands[:3]
+        copies = [op for op in self.section if op.name in COPIES]
+        addresses = slice_of(self.loop, [v for op in copies for v in operands_ahead(op)])
+        assert addresses.obstacle is None
+        args = self.body.args
+        carried = {n: self.loop.operands[3 + n] for n in addresses.carried}
+        # the prologue
+        self.before = self.loop
+        some = self.make(arith.Cmpi, [lower, upper], IntegerType(1), predicate="ult" if self.unsigned else "slt")
+        left = self.widened(self.make(arith.Subi, [upper, lower], self.index_type))
+        at = lower
+        for k in range(self.ahead):
+            guard = some if k == 0 else self.make(arith.Andi, [some, self.exceeds(left, self.distance(step, k))], IntegerType(1))
+            carried = self.produce(addresses, at, carried, guard)
+            at = self.make(arith.Addi, [at, step], self.index_type)
+        # the body: its own section goes, one that runs ahead stands behind the barrier
+        barrier = self.wait.next_op
+        assert barrier is not None and barrier.name == "nv_tileas.barrier" and barrier.next_op is not None
+        self.wait.properties["pending"] = IntAttr(self.ahead - 1)
+        self.before = barrier.next_op
+        arguments = {n: self.body.insert_arg(args[1 + n].type, len(self.body.args)) for n in addresses.carried}
+        far = self.distance(step, self.ahead)
+        at = self.make(arith.Addi, [args[0], self.narrowed(far)], self.index_type)
+        guard = self.exceeds(self.widened(self.make(arith.Subi, [upper, args[0]], self.index_type)), far)
+        following = self.produce(addresses, at, arguments, guard)
+        for op in reversed(self.section):
+            op.detach()
+            op.erase()
+        for op in reversed(addresses.updates):
+            if all(r.first_use is None for r in op.results):
+                op.detach()
+                op.erase()
+        self.finish(list(carried.values()), list(following.values()))
+
+    def finish(self, inits: list[SSAValue], following: list[SSAValue]) -> None:
+        """More carried values, and behind the loop the wait for what is still on its way."""
+        loop, outside = self.loop, self.loop.parent
+        if inits:
+            last: Any = self.body.last_op
+            last.operands = [*last.operands, *following]
+            region = loop.detach_region(loop.regions[0])
+            new = type(loop).create(operands=[*loop.operands, *inits], properties=dict(loop.properties), location=loop.location,
+                                    result_types=[*(r.type for r in loop.results), *(v.type for v in inits)], regions=[region])
+            outside.insert_op_before(new, loop)
+            for old, result in zip(loop.results, new.results):
+                old.replace_all_uses_with(result)
+            loop.detach()
+            loop.erase()
+            self.loop = loop = new
+        barrier = nv_tileas.Barrier.make()
+        wait = nv_tileas.ConsumerWait.make([self.pipe], [i32], {"pending": IntAttr(0)})
+        for op in (barrier, wait):
+            op.location = loop.location
+            outside.insert_op_after(op, loop)
+
+    # --- making ops in front of `before` --------------------------------------------------------------------------------
+
+    def produce(self, addresses: Slice, at: SSAValue, carried: dict[int, SSAValue], guard: SSAValue) -> dict[int, SSAValue]:
+        """The section for the iteration whose counter is `at`, and the carried values of the one after it."""
+        args = self.body.args
+        values: dict[SSAValue, SSAValue] = {args[0]: at, **{args[1 + n]: v for n, v in carried.items()}}
+        for op in (*(addresses.updates if carried else addresses.roots), *self.section):
+            copy = op.clone(values)
+            if op.name in COPIES:
+                set_guard(copy, guard)
+            self.insert(copy)
+        last: Any = self.body.last_op
+        return {n: values.get(last.operands[n]) or last.operands[n] for n in carried}
+
+    def insert(self, op: Operation) -> None:
+        block = self.before.parent
+        assert block is not None
+        block.insert_op_before(op, self.before)
+
+    def make(self, cls: Any, operands: Sequence[SSAValue], t: Any, **texts: str) -> SSAValue:
+        op = cls.make(operands, [t], {name: StringAttr(text) for name, text in texts.items()})
+        op.location = self.loop.location
+        self.insert(op)
+        return op.results[0]
+
+    def constant(self, value: int, t: IntegerType) -> SSAValue:
+        op = arith.Constant.make([], [t], {"value": IntegerAttr(value, t)})
+        op.location = self.loop.location
+        self.insert(op)
+        return op.results[0]
+
+    @property
+    def unsigned(self) -> bool:
+        return "unsigned_cmp" in self.loop.properties
+
+    def widened(self, x: SSAValue) -> SSAValue:
+        """A distance or a step, which are not negative, in 64 bits."""
+        return x if self.index_type.width.data == WIDE else self.make(arith.Extui, [x], IntegerType(WIDE))
+
+    def narrowed(self, x: SSAValue) -> SSAValue:
+        return x if self.index_type.width.data == WIDE else self.make(arith.Trunci, [x], self.index_type)
+
+    def distance(self, step: SSAValue, iterations: int) -> SSAValue:
+        """How far the counter moves in so many iterations."""
+        wide = IntegerType(WIDE)
+        known = constant_of(step)
+        if known is not None:
+            return self.constant(known * iterations, wide)
+        return self.make(arith.Muli, [self.widened(step), self.constant(iterations, wide)], wide)
+
+    def exceeds(self, left: SSAValue, distance: SSAValue) -> SSAValue:
+        return self.make(arith.Cmpi, [left, distance], IntegerType(1), predicate="ugt")
+
+
+def constant_of(v: SSAValue) -> int | None:
+    """The number that a value is, None where it isn't known."""
+    owner = v.owner
+    if not isinstance(owner, arith.Constant):
+        return None
+    number: Any = owner.properties["value"]
+    return number.value.data
+
+
+def operands_ahead(copy: Any) -> list[SSAValue]:
+    """What a copy's addresses come from."""
+    return [copy.view, *copy.coords]
+
+
+def set_guard(copy: Any, guard: SSAValue) -> None:
+    """Let a copy be made only where the guard holds."""
+    new = type(copy).make([copy.view, copy.coords, copy.buffer, copy.pipe, copy.index, guard, copy.token], [])
+    copy.operands = list(new.operands)
+    copy.properties[OPERAND_SEGMENTS] = new.properties[OPERAND_SEGMENTS]
+    new.erase()
