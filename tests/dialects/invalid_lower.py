@@ -527,6 +527,12 @@ MODULES: list[tuple[str, str, str]] = [
     ('%c = "arith.constant"() <{value = 1 : i32}> : () -> i32 // here', "arith.constant", "must be inside a function"),
     ('"llvm.func"() <{sym_name = "k", arg_attrs = ["align 1"]}> ({ // here\n"llvm.return"() : () -> ()\n}) : () -> ()',
      "llvm.func", "must have attributes of 0 parameters, but has 1"),
+    *((f'"llvm.func"() <{{sym_name = "k", maps = ["{recipe}"]}}> ({{ // here\n^bb0(%p: !llvm.ptr<1>, %n: i32{more}):\n'
+       '"llvm.return"() : () -> ()\n}) : () -> ()', "llvm.func", why) for recipe, more, why in (
+           ("u8 p0 [u32(p1)] [] box [16]", "", "must end with 1 parameters '!llvm.ptr<0>' for its tensor maps"),
+           ("u8 p0 [u32(p2)] [] box [16]", ", %m: !llvm.ptr<0>", "has no ordinary parameter 2 of 32 bits"),
+           ("u8 p0 [p1] [] box [16]", ", %m: !llvm.ptr<0>", "has no ordinary parameter 1 of 64 bits"),
+           ("u8 p0 [] box", ", %m: !llvm.ptr<0>", "is no recipe of a tensor map: '[' expected, not box"))),
     ('"llvm.func"() <{sym_name = "k"}> ({}) : () -> () // here', "llvm.func", "region #0 ('body') must have a block"),
     ('"llvm.mlir.global"() <{sym_name = "g", size = #builtin.int<2>, alignment = #builtin.int<4>, space = #builtin.int<1>, '
      'init = "00", linkage = "internal"}> : () -> () // here', "llvm.mlir.global", "attribute 'init' must be 2 bytes"),
