@@ -28,6 +28,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 BYTES = 128
+ALIGNMENT = 64
+"""Of a tensor map in memory or among the parameters."""
 MAX_RANK = 5
 
 # Element types: name -> (bits in global memory, code in the map, whether values are rounded to tf32)
