@@ -43,6 +43,8 @@ THREADS = ("#nv_tileas.layout<shape = [16x16], reg = [[0, 1], [0, 8], [8, 0]], l
 """Two floats side by side a thread."""
 ROWS = "contiguous = #builtin.int<1>"
 HALF = "!nv_tileas.buffer<f32, #nv_tileas.shared<shape = [8x8], offset = [1, 2, 4, 8, 16, 32]>>"
+MAP = '!nv_tileas.tensormap<"f32", [#builtin.int<16>, #builtin.int<16>], #builtin.int<1>, #builtin.int<64>>'
+TMA_PIPE = '!nv_tileas.pipe<"tma", #builtin.int<1>>'
 
 
 class Program(NamedTuple):
@@ -376,6 +378,21 @@ PLACED: list[Row] = [
          "'threads' must be a layout of 16x16"),
         ("%slot", f'atom = "cp.async.16", threads = {THREADS}, {ROWS}', "no thread holds 16 bytes that are side by side"),
         ("%slot", f'atom = "cp.async.4", threads = {THREADS}, runs = {ints(1)}, {ROWS}', "attribute 'runs' must have 2"))),
+    ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("<16>", "<32>", 1), "a map of tiles 32x16 for a view of tiles 16x16"),
+    ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("f32", "u32"), "a map of 'u32' for elements of type 'f32'"),
+    ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("<1>, #builtin.int<64>", "<0>, #builtin.int<64>"),
+     "dimension 0 of the view's tile doesn't run along memory"),
+    ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("<64>", "<128>"), "16 elements of 32 bits don't fill the 128 bytes"),
+    ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("f32", "f31"), "the element must be one of u8"),
+    (f"""%map = "nv_tileas.make_tiled_tma_desc"(%v) : ({VIEW}) -> {MAP}
+%pipe = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<1024>}}> : () -> {TMA_PIPE}
+"nv_tileas.tma_load"(%map, %n, %n, %buffer, %pipe, %n) : ({MAP}, i32, i32, {BUFFER}, {TMA_PIPE}, i32) -> () // here""",
+     "nv_tileas.tma_load", "", "", "doesn't lie in a buffer"),
+    (f"""%map = "nv_tileas.make_tiled_tma_desc"(%v) : ({VIEW}) -> {MAP}
+%pipe = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<1024>}}> : () -> {TMA_PIPE}
+"nv_tileas.tma_load"(%map, %n, %buffer, %pipe, %n) : ({MAP}, i32, {BUFFER}, {TMA_PIPE}, i32) -> () // here""",
+     "nv_tileas.tma_load", "", "", "needs 2 coordinates, but got 1"),
+    ("nv_tileas.prefetch_tma_desc", "%n", "", "", "operand #0 ('map') must be a tensor map"),
     ("nv_tileas.fence_async", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.extract_slice", "%buffer, %n", "", BUFFER, "operand #0 ('ring') must be a ring of buffers"),
     ("nv_tileas.create_pipeline", "", "", '!nv_tileas.pipe<"queue", #builtin.int<2>>', "the kind must be one of group, tma"),

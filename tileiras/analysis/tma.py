@@ -83,7 +83,7 @@ def map_facts(op: Operation, axis: AxisAnalysis) -> MapFacts | list[Refusal]:
     elif major is not None:
         row = int_values(t.tile_shape)[major] * element_bytes(t.memref.element_type)
         if row < CHUNK_BYTES:
-            out.append(Refusal(f"a row of the tile has {row} bytes, and the copy engine moves {CHUNK_BYTES} at least; use a wider tile"))
+            out.append(Refusal(f"a row of the tile has {row} bytes, copies have {CHUNK_BYTES} at least; use a wider tile"))
     if out or element is None or major is None:
         return out
     return MapFacts(element, tile_of(t, major), t.padding.data == "nan")
@@ -118,9 +118,9 @@ def _access(op: Operation, t: TiledViewType) -> list[Refusal]:
 
 def _memref(op: Any, view: SSAValue, t: TiledViewType, axis: AxisAnalysis) -> list[Refusal]:
     """What base, sizes, strides and coordinates say against it."""
-    maker: Any = view.owner
-    maker = maker.operands[0].owner if isinstance(maker, Operation) else maker
-    if not isinstance(maker, Operation) or not maker.name.endswith(".make_memref"):
+    tiling: Any = view.owner
+    maker: Any = tiling.operands[0].owner if isinstance(tiling, Operation) else tiling
+    if not getattr(maker, "name", "").endswith(".make_memref"):
         return [Refusal("its view is chosen at run time")]
     size = element_bytes(t.memref.element_type)
     facts = axis.memref(view)
@@ -134,13 +134,13 @@ def _memref(op: Any, view: SSAValue, t: TiledViewType, axis: AxisAnalysis) -> li
     dynamic = iter(maker.strides)
     for d, n in enumerate(int_values(t.memref.strides)):
         value = next(dynamic) if n == DYNAMIC else None
-        if d != inner and facts.stride_divisors[d] * size % ALIGNMENT:
+        if major is not None and d != inner and facts.stride_divisors[d] * size % ALIGNMENT:
             needs = ALIGNMENT // size
+            what = f"a multiple of {needs} elements ({ALIGNMENT} bytes)"
             if value is None:
-                out.append(Refusal(f"stride {n} of dimension {d} isn't a multiple of {needs} elements ({ALIGNMENT} bytes)"))
+                out.append(Refusal(f"stride {n} of dimension {d} isn't {what}"))
             else:
-                out.append(Refusal(f"stride {{name}} of dimension {d} isn't known to be a multiple of {needs} elements ({ALIGNMENT} "
-                                   "bytes)", value, needs))
+                out.append(Refusal(f"stride {{name}} of dimension {d} isn't known to be {what}", value, needs))
     for v in (maker.base, *maker.sizes, *maker.strides):
         if host_value(v) is None:
             out.append(Refusal("address, sizes or strides are computed in the kernel, not functions of its parameters"))

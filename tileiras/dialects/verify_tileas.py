@@ -33,7 +33,7 @@ def _func(op: Any) -> None:
         wanted = "tensormap" if i >= len(args) - maps else "scalar"
         if not KINDS[wanted].holds(arg.type):
             raise InvalidOp(op, f"parameter {i} must be {KINDS[wanted].words}, but is '{arg.type}'")
-    for text in op.tensor_maps.data if maps else ():
+    for text in op.tensor_maps.data if op.tensor_maps is not None else ():
         _recipe(op, text.data, len(args) - maps)
     last_of(op, op.body.block, "return")
 
@@ -196,8 +196,9 @@ def _tiled_copy(op: Any) -> None:
 
 def _make_tiled_tma_desc(op: Any) -> None:
     t, view = op.map.type, op.view.type
-    if int_values(t.shape) != int_values(view.tile_shape):
-        raise InvalidOp(op, f"a map of tiles {written(int_values(t.shape))} for a view of tiles {written(int_values(view.tile_shape))}")
+    mapped, walked = int_values(t.shape), int_values(view.tile_shape)
+    if mapped != walked:
+        raise InvalidOp(op, f"a map of tiles {written(mapped)} for a view of tiles {written(walked)}")
     if map_element(view.memref.element_type) != t.element.data:
         raise InvalidOp(op, f"a map of '{t.element.data}' for elements of type '{view.memref.element_type}'")
     if int_values(view.memref.strides)[int_values(view.dim_map)[t.major.data]] != 1:

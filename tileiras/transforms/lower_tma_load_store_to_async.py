@@ -18,6 +18,7 @@ and nothing written may be what is read: the engine doesn't see a thread's store
 """
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,8 @@ MOVES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
 """The same elements under another shape or in other threads."""
 READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
 """What makes a token that stands for no write."""
+HOST_MAPS = "TILEIRAS_HOST_MAPS"
+"""Set to 1, maps are used; launches don't fill in hidden parameters yet."""
 MAX_TOKENS = 256
 """Tokens looked at, at most, to find whether one stands for a write."""
 
@@ -62,7 +65,7 @@ class Site:
 
 def run(module: Operation, context: Any) -> None:
     """Replace loads and stores, in place."""
-    if not context.target.has_tma:
+    if not (context.uses("tma") and context.target.has_tma and os.environ.get(HOST_MAPS) == "1"):
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
@@ -137,8 +140,8 @@ class _Function:
         if layout == old:
             return True
         if reader.name == LOAD_SHARED:
-            result = reader.results[0]
-            return "rounds" not in reader.properties and isinstance(result.type, TensorType) and result.type.get_shape() == layout.shape
+            result = reader.results[0].type
+            return "rounds" not in reader.properties and isinstance(result, TensorType) and result.get_shape() == layout.shape
         if reader.name not in DOTS or "atom" not in reader.properties:
             return False
         fragments = operand_fragments(reader, layout_of(reader.results[0]).num_warps)
@@ -265,8 +268,9 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], w
         return False
     index = _before(start, nv_tileas.ProducerAcquire.make([pipe], [i32]), start).results[0]
     for site, ring in zip(sites, rings):
-        slot = _before(start, nv_tileas.ExtractSlice.make([ring, index], [ring.type.buffer]), site.load)  # type: ignore[attr-defined]
-        made = nv_tileas.MakeTiledTmaDesc.make([site.load.view], [TensorMapType.of(site.facts.element, site.facts.tile)],  # type: ignore[attr-defined]
+        buffer, view = ring.type.buffer, site.load.view  # type: ignore[attr-defined]
+        slot = _before(start, nv_tileas.ExtractSlice.make([ring, index], [buffer]), site.load)
+        made = nv_tileas.MakeTiledTmaDesc.make([view], [TensorMapType.of(site.facts.element, site.facts.tile)],
                                                {"nan": UnitAttr() if site.facts.nan else None})
         _before(start, made, site.load)
         coords = _coordinates(site.load, start)
@@ -335,8 +339,9 @@ def _coordinates(load: Operation, before: Operation) -> list[SSAValue]:
         if isinstance(extent, SSAValue):
             zero = arith.Constant.make([], [extent.type], {"value": IntegerAttr(0, extent.type)})  # type: ignore[arg-type]
             _before(before, zero, load)
-            empty = _add(before, load, arith.Cmpi.make([extent, zero.results[0]], [IntegerType(1)], {"predicate": StringAttr("eq")}))
-            value = _add(before, load, arith.Addi.make([value, _add(before, load, arith.Extui.make([empty], [i32]))], [i32]))
+            is_zero = arith.Cmpi.make([extent, zero.results[0]], [IntegerType(1)], {"predicate": StringAttr("eq")})
+            more = _add(before, load, arith.Extui.make([_add(before, load, is_zero)], [i32]))
+            value = _add(before, load, arith.Addi.make([value, more], [i32]))
         elif extent == 0:
             value = _add(before, load, arith.Addi.make([value, _constant(before, load, 1)], [i32]))
         out.append(value)
