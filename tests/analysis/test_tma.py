@@ -43,7 +43,8 @@ def load_of(element: str = "f16", tile: str = "64x32", strides: str = "?,1", pad
     %s1 = assume div_by<{stride}>, %s : tile<{index}>
     %w = make_tensor_view %p1, shape = [{n}, %n], strides = [{given}] : tile<{index}> -> {view}
     %a = make_partition_view %w : {tiled}
-    %x, %t = load_view_tko {semantics} %a[%zero, %zero]{hint} : {tiled}, tile<{index}>, tile<{index}> -> tile<{tile}x{element}>, token
+    %x, %t = load_view_tko {semantics} %a[%zero, %zero]{hint} : {tiled}, tile<{index}>, tile<{index}>
+      -> tile<{tile}x{element}>, token
     %e = store_view_tko weak %x, %a[%zero, %zero] : tile<{tile}x{element}>, {tiled}, tile<{index}>, tile<{index}> -> token
     return
   }}

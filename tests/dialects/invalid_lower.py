@@ -385,12 +385,12 @@ PLACED: list[Row] = [
     ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("<64>", "<128>"), "16 elements of 32 bits don't fill the 128 bytes"),
     ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("f32", "f31"), "the element must be one of u8"),
     (f"""%map = "nv_tileas.make_tiled_tma_desc"(%v) : ({VIEW}) -> {MAP}
-%pipe = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<1024>}}> : () -> {TMA_PIPE}
-"nv_tileas.tma_load"(%map, %n, %n, %buffer, %pipe, %n) : ({MAP}, i32, i32, {BUFFER}, {TMA_PIPE}, i32) -> () // here""",
+%counted = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<1024>}}> : () -> {TMA_PIPE}
+"nv_tileas.tma_load"(%map, %n, %n, %buffer, %counted, %n) : ({MAP}, i32, i32, {BUFFER}, {TMA_PIPE}, i32) -> () // here""",
      "nv_tileas.tma_load", "", "", "doesn't lie in a buffer"),
     (f"""%map = "nv_tileas.make_tiled_tma_desc"(%v) : ({VIEW}) -> {MAP}
-%pipe = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<1024>}}> : () -> {TMA_PIPE}
-"nv_tileas.tma_load"(%map, %n, %buffer, %pipe, %n) : ({MAP}, i32, {BUFFER}, {TMA_PIPE}, i32) -> () // here""",
+%counted = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<1024>}}> : () -> {TMA_PIPE}
+"nv_tileas.tma_load"(%map, %n, %buffer, %counted, %n) : ({MAP}, i32, {BUFFER}, {TMA_PIPE}, i32) -> () // here""",
      "nv_tileas.tma_load", "", "", "needs 2 coordinates, but got 1"),
     ("nv_tileas.prefetch_tma_desc", "%n", "", "", "operand #0 ('map') must be a tensor map"),
     ("nv_tileas.fence_async", "%n", "", "", "op expected 0 operands, but found 1"),
