@@ -16,6 +16,7 @@ from tileiras.machine.targets import Target, find_target
 
 if TYPE_CHECKING:
     from tileiras.remarks import Remark
+    from tileiras.schedule.options import ScheduleOptions
 
 EMIT_KINDS = ("cubin", "ptx", "llvm", "cuda_tile", "nv_tileaa", "nv_tileas")
 """What `--emit` takes: how far down the pipeline goes, and what is written."""
@@ -58,7 +59,7 @@ class CompileOptions:
     where there is one, collects (pass or phase, seconds); `remarks`, where there is one, what passes have to tell.
     `ptxas_flags` are options that ptxas gets besides its own. `search_layouts`: layouts may be chosen by cost; without, and
     at -O0, priorities decide. `without`: names of SWITCHES that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the
-    machine whose driver will load the cubin.
+    machine whose driver will load the cubin. `schedule`: what is asked of schedules of loops, beyond the program's hints.
     """
 
     target: Target
@@ -77,6 +78,7 @@ class CompileOptions:
     without: frozenset[str] = field(default_factory=_turned_off)
     host_arch: str = DEFAULT_PLATFORM[0]
     host_os: str = DEFAULT_PLATFORM[1]
+    schedule: ScheduleOptions | None = None
 
     def validate(self) -> None:
         """Raise ConfigError for a combination that doesn't exist, in the documented order."""
