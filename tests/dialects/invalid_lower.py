@@ -456,6 +456,7 @@ LLVM: list[Row] = [
     ("llvm.add", "%n, %n", 'flags = "fast"', "i32", "has no flag 'fast'"),
     ("llvm.fadd", "%x, %x", 'flags = "nsw"', "f32", "has no flag 'nsw'"),
     ("llvm.add", "%v, %v2", "", "vector<4xi32>", "'lhs' and 'rhs' must have the same type"),
+    ("llvm.freeze", "%n", "", "i64", "must have the same type, but have 'i32' and 'i64'"),
     ("llvm.fneg", "%n", "", "i32", "operand #0 ('source') must be a float"),
     ("llvm.icmp", "%n, %n", 'predicate = "lt"', "i1", "attribute 'predicate' must be one of eq, ne"),
     ("llvm.icmp", "%v, %v", 'predicate = "eq"', "i1", "must have as many elements on both sides"),

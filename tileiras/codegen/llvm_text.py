@@ -334,7 +334,7 @@ def _nothing(p: Printer, op: Operation) -> None:
 
 PRINTERS: dict[str, Callable[[Printer, Operation], None]] = {
     **{c.name: _binary for c in llvm.BINARY.values()}, **{c.name: _cast for c in llvm.CASTS.values()},
-    "llvm.icmp": _compare, "llvm.fcmp": _compare, "llvm.select": _operands, "llvm.fneg": _operands,
+    "llvm.icmp": _compare, "llvm.fcmp": _compare, "llvm.select": _operands, "llvm.fneg": _operands, "llvm.freeze": _operands,
     "llvm.extractelement": _operands, "llvm.insertelement": _insert,
     "llvm.getelementptr": _gep, "llvm.alloca": _alloca, "llvm.load": _load, "llvm.store": _store, "llvm.shufflevector": _shuffle,
     "llvm.extractvalue": _extractvalue, "llvm.call": _call, "llvm.inline_asm": _asm, "llvm.cmpxchg": _cmpxchg,

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, Block, Operation, Region
 from tileiras.analysis.agents import block_warps, launch_registers
 from tileiras.conversion.entry_hints import register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
-from tileiras.conversion.tileas_to_llvm.builder import Builder
+from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, storage_type
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.dialects.location_text import location_text
@@ -57,7 +57,8 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
         low.shared_base = builder.address_of(symbol, llvm.SHARED)
     low.generic_pointers = any(op.name == "nv_tileas.alloca" and "global" not in op.properties for op in func.walk())
     for a, new in zip(old.args, entry.args):
-        low.set(a, new)
+        # A 32-bit parameter that is loaded and extended at once can't be a factor of `mul.wide` any more; a frozen one can.
+        low.set(a, builder.freeze(new) if new.type == I32 else new)
     low.lower_block(old)
     globals_ += low.extra_globals
     launch = {"nvvm.reqntid": StringAttr(str(32 * num_warps)), "nvvm.minctasm": StringAttr("1")}
