@@ -1,13 +1,17 @@
-"""How much of the kernel suite works: every case at every level on every SM, compiled, simulated, interpreted, judged.
+"""How much of the kernel suite works: every case and its aligned twin at every level on every SM, compiled, simulated,
+interpreted, judged.
 
-    python -m tests.kernels.coverage                            # all cases, -O0 and -O3, ten SMs, two processes
+    python -m tests.kernels.coverage                            # all cases and twins, -O0 and -O3, ten SMs, two processes
+    python -m tests.kernels.coverage --only twins --every 20    # a sample of the twins
     python -m tests.kernels.coverage -k 'softmax|matmul' --sms 90 --opt 3
     python -m tests.kernels.coverage --failed                   # again what failed last time
     python -m tests.kernels.coverage --no-sim --no-interp       # does ptxas take it?
     python -m tests.kernels.coverage --report                   # run nothing, print what is known
 
 Steps of one case: `interp`; for each level and SM `compile` (which ends with ptxas); for sm_80, sm_90 and sm_120 `sim`.
-PTX that differs from what was simulated already in nothing but its target has the result of that. What an SM can't do
+Code with
+asynchronous instructions is simulated under five orders of what they do. PTX that differs from what was simulated already in
+nothing but its target has the result of that. What an SM can't do
 by definition (the compiler says "needs sm_90 or newer") counts neither as passed nor as failed, and is listed. Every
 result goes to build/coverage.jsonl as it comes, with a fingerprint of the compiler's sources: an interrupted run goes
 on where it stopped, and a changed compiler starts anew (`--keep` trusts passes of older sources, `--fresh` nothing).
@@ -33,14 +37,15 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tests.kernels import runner
-from tests.ptx import body_of
+from tests.kernels import runner, twins
+from tests.ptx import body_of, copies_of, is_asynchronous, products_of
 
 SMS = (75, 80, 86, 89, 90, 100, 103, 110, 120, 121)
 SIMULATED = (80, 90, 120)
 LEVELS = (0, 3)
 CACHE = runner.BUILD / "coverage.jsonl"
 PASS, FAIL, SKIP, EXCEPTED = "pass", "fail", "skip", "excepted"
+PRODUCT_OPS = {"cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled"}
 BY_DEFINITION = re.compile(r"needs (sm_\d+) or newer")
 """How the compiler says that no program for this SM can do it."""
 
@@ -76,6 +81,19 @@ def explain(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}{where}"
 
 
+def structure(step: Step, ptx: str) -> dict[str, Any]:
+    """How the compiled code copies and multiplies, and of how many stages and agents it is."""
+    products = products_of(ptx)
+    if not products and PRODUCT_OPS & set(runner.ops_of(step.case)):
+        products = ["FMA"]
+    facts: dict[str, Any] = {"copies": copies_of(ptx) or ["plain"], "products": products,
+                             "asynchronous": is_asynchronous(ptx)}
+    if facts["asynchronous"]:
+        found = runner.structure_of(step.case, f"sm_{step.sm}", step.level)
+        facts |= {"rings": list(found.rings), "agents": found.agents}
+    return facts
+
+
 def run_step(step: Step, compiled: dict[tuple[int, int], Any], simulated: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Run one step; `compiled` hands what `compile` made to `sim`, and `simulated` has what became of the case's codes."""
     if step.kind == "interp":
@@ -85,7 +103,7 @@ def run_step(step: Step, compiled: dict[tuple[int, int], Any], simulated: dict[s
         compiled.clear()
         module = runner.compile_case(step.case, f"sm_{step.sm}", step.level)
         compiled[step.level, step.sm] = module
-        facts: dict[str, Any] = {"ok": bool(module.cubin)}
+        facts: dict[str, Any] = {"ok": bool(module.cubin), **structure(step, module.ptx)}
         for entry in module.entries[:1]:
             facts |= {"registers": entry.registers, "spills": entry.spill_stores + entry.spill_loads,
                       "shared": entry.shared_bytes}
@@ -102,6 +120,7 @@ def run_step(step: Step, compiled: dict[tuple[int, int], Any], simulated: dict[s
 def work(pipe: multiprocessing.connection.Connection) -> None:
     """Take lists of steps of one case from the pipe; answer (index, result) for each, then None."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["TILEIRAS_STRICT"] = "1"     # what fails isn't compiled again without what failed
     sys.stdout = open(os.devnull, "w")      # kernels may print
     with contextlib.suppress(EOFError, BrokenPipeError):
         while (steps := pipe.recv()) is not None:
@@ -364,17 +383,21 @@ def markdown(results: dict[str, dict[str, Any]], plan: list[list[Step]]) -> str:
         return table_row([title, len(chosen), sum(steps[0].case in complete for steps in chosen),
                           *shares(results, chosen, heads)])
 
+    own = [steps for steps in plan if not steps[0].case.endswith(twins.SUFFIX)]
+    second = [steps for steps in plan if steps[0].case.endswith(twins.SUFFIX)]
     lines = [
         "# Coverage of the kernel suite",
-        "Written by `make coverage`. Every case of `tests/kernels` is compiled at every level below for "
+        "Written by `make coverage`. Every case of `tests/kernels`, and its twin on aligned arrays with loops of several ring "
+        "depths (`tests/kernels/twins.py`), is compiled at every level below for "
         + ", ".join(f"sm_{sm}" for sm in used) + " (`ptxas` has the last word), simulated for "
         + ", ".join(f"sm_{sm}" for sm in sims) + " (code that differs from code already run in nothing but its target isn't run "
-        "again), and run in the interpreter. A run passes where every output "
-        "lies within the case's tolerance of its NumPy reference.",
+        "again; code with asynchronous instructions is run under five orders), and run in the interpreter. A run passes where "
+        "every output lies within the case's tolerance of its NumPy reference.",
         "",
-        table_row(["cases", "all steps pass", *titles]),
-        "|" + "---|" * (2 + len(titles)),
-        table_row([len(plan), len(complete), *shares(results, plan, heads)]),
+        table_row(["", "count", "all steps pass", *titles]),
+        "|" + "---|" * (3 + len(titles)),
+        *(total(title, chosen) for title, chosen in (("cases", own), ("twins", second)) if chosen),
+        *asynchronous(results, plan, top),
         "",
         "## What fails",
         "",
@@ -390,14 +413,48 @@ def markdown(results: dict[str, dict[str, Any]], plan: list[list[Step]]) -> str:
     lines += exceptions(results, plan)
     lines += ["", "## What passes", "",
               "Worst error of all runs, in tolerances of the case (1 is the bound); registers and spilled bytes at "
-              f"-O{top} on sm_90.", "", table_row(["case", "worst error", "registers", "spills"]), "|---|---|---|---|"]
+              f"-O{top} on sm_90; then, by SM, how memory is copied and products are done, the stages of rings, and how many "
+              "agents share the work where it is more than one.", "",
+              table_row(["case", "worst error", "registers", "spills", *(f"{what} sm_{sm}" for sm in sims for what in STRUCTURE)]),
+              "|" + "---|" * (4 + len(sims) * len(STRUCTURE))]
     for steps in plan:
         if steps[0].case in complete:
             worst = max((results[s.key].get("worst", 0.0) for s in steps), default=0.0)
             facts = results.get(Step(steps[0].case, "compile", top, 90).key, {})
-            lines.append(table_row([steps[0].case, f"{worst:.2g}",
-                                    facts.get("registers", ""), facts.get("spills", "")]))
+            built = [cell for sm in sims for cell in structure_cells(results.get(Step(steps[0].case, "compile", top, sm).key, {}))]
+            lines.append(table_row([steps[0].case, f"{worst:.2g}", facts.get("registers", ""), facts.get("spills", ""), *built]))
     return "\n".join(lines) + "\n"
+
+
+STRUCTURE = ("copy", "product", "ring", "agents")
+
+
+def structure_cells(facts: dict[str, Any]) -> list[str]:
+    """The cells of one case and SM under STRUCTURE."""
+    rings, agents = facts.get("rings", []), facts.get("agents", 1)
+    return [", ".join(facts.get("copies", [])), ", ".join(facts.get("products", [])), ", ".join(map(str, rings)),
+            str(agents) if agents > 1 else ""]
+
+
+def asynchronous(results: dict[str, dict[str, Any]], plan: list[list[Step]], top: int) -> list[str]:
+    """How many cases and twins do what asynchronously: a row for each SM."""
+    rows = []
+    for sm in sorted({s.sm for steps in plan for s in steps if s.kind == "compile"}):
+        found = [r for steps in plan if (r := results.get(Step(steps[0].case, "compile", top, sm).key, {})).get("status") == PASS]
+
+        def count(holds: Callable[[dict[str, Any]], Any], found: list[dict[str, Any]] = found) -> int:
+            return sum(bool(holds(r)) for r in found)
+        copies = [count(lambda r, name=name: name in r.get("copies", ())) for name in ("TMA", "cp.async", "plain")]
+        products = [count(lambda r, name=name: name in r.get("products", ())) for name in ("wgmma", "tcgen05", "mma.sync", "FMA")]
+        rows.append(table_row([f"sm_{sm}", count(lambda r: r.get("asynchronous")), *copies, *products,
+                               count(lambda r: max(r.get("rings", [0]), default=0) > 1), count(lambda r: r.get("agents", 1) > 1)]))
+    if not rows:
+        return []
+    return ["", "## What is asynchronous", "",
+            f"Cases and twins together, at -O{top}: how many have asynchronous instructions at all; have copies of each kind "
+            "(plain: no other); have products of each kind; have a ring of two stages or more; and are split among agents.", "",
+            table_row(["SM", "asynchronous", "TMA", "cp.async", "plain", "wgmma", "tcgen05", "mma.sync", "FMA", "ring", "agents"]),
+            "|" + "---|" * 11, *rows]
 
 
 def exceptions(results: dict[str, dict[str, Any]], plan: list[list[Step]]) -> list[str]:
@@ -420,6 +477,7 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
                                      formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("names", nargs="*", help="cases by exact name")
     parser.add_argument("-k", "--cases", metavar="REGEX", help="cases whose name the expression is found in")
+    parser.add_argument("--only", choices=("cases", "twins"), help="the suite's own cases, or their twins")
     parser.add_argument("--tags", help="cases that have one of these tags (comma separated)")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each N-th case only: a quick sample")
     parser.add_argument("--sms", default=",".join(map(str, SMS)), help="e.g. 80,90")
@@ -443,7 +501,9 @@ def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
 
 def choose(a: argparse.Namespace) -> list[str]:
     chosen = []
-    for name, case in runner.cases().items():
+    kinds = {"cases": list(runner.cases()), "twins": twins.names()}
+    for name in [name for kind, names in kinds.items() if a.only in (None, kind) for name in names]:
+        case = runner.case_of(name)
         if a.names and name not in a.names:
             continue
         if a.cases and not re.search(a.cases, name):

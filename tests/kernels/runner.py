@@ -18,12 +18,14 @@ import io
 import os
 import pathlib
 import tempfile
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tests.kernels import suite
 from tests.kernels.suite import Array, Case
+from tests.ptx import is_asynchronous
 
 if TYPE_CHECKING:
     from tileiras import CompiledModule
@@ -39,7 +41,14 @@ def cases() -> dict[str, Case]:
 
 
 def case_of(case: str | Case) -> Case:
-    return cases()[case] if isinstance(case, str) else case
+    """A case of the suite, or an aligned twin of one, by name."""
+    if not isinstance(case, str):
+        return case
+    found = cases().get(case)
+    if found is None:
+        from tests.kernels import twins
+        found = twins.twin(case)
+    return found
 
 
 @functools.cache
@@ -68,7 +77,9 @@ def bytecode_path(case: str | Case, version: str | None = None) -> pathlib.Path:
     """The file that holds the case's bytecode, exported on first use."""
     c = case_of(case)
     version = version or latest_version(c)
-    path = BUILD / "bytecode" / _sources_key() / f"{c.name}-{version}.tileirbc"
+    # Twins of several kinds have one name.
+    kind = "" if c.name in cases() else "-" + hashlib.sha256(repr((c.args, c.grid)).encode()).hexdigest()[:8]
+    path = BUILD / "bytecode" / _sources_key() / f"{c.name}-{version}{kind}.tileirbc"
     if not path.exists():
         from cuda.tile.compilation import export_kernel
         out = io.BytesIO()
@@ -84,6 +95,11 @@ def export_case(case: str | Case, version: str | None = None) -> bytes:
     return bytecode_path(case, version).read_bytes()
 
 
+def _copy(array: np.ndarray) -> np.ndarray:
+    """A copy; of the view of a pitched array, with what lies between its rows."""
+    return array.copy() if array.base is None else array.base.copy()[..., :array.shape[-1]]
+
+
 @dataclasses.dataclass
 class Launch:
     """One launch: the suite's per-argument values, the flat launch parameters that share their arrays, what must come
@@ -95,19 +111,22 @@ class Launch:
 
     def fresh(self) -> Launch:
         """The same launch on arrays of its own, since kernels write in place."""
-        copies = {id(v): v.copy() for v in self.values if isinstance(v, np.ndarray)}
+        copies = {id(v): _copy(v) for v in self.values if isinstance(v, np.ndarray)}
         return Launch([copies.get(id(v), v) for v in self.values], [copies.get(id(v), v) for v in self.flat],
                       self.expected)
 
 
 @functools.lru_cache(maxsize=4)
 def _launch(name: str, seed: int) -> Launch:
-    return Launch(*suite.launch_arguments(cases()[name], seed))
+    return Launch(*suite.launch_arguments(case_of(name), seed))
 
 
 def launch_of(case: str | Case, seed: int = 0) -> Launch:
     """The launch of a case with inputs drawn from `seed`."""
-    return _launch(case_of(case).name, seed).fresh()
+    c = case_of(case)
+    if isinstance(case, str) or cases().get(c.name) is c:
+        return _launch(c.name, seed).fresh()
+    return Launch(*suite.launch_arguments(c, seed))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,9 +160,14 @@ def judge(case: str | Case, launch: Launch) -> Verdict:
             worst = max(worst, error)
             if bad.any():
                 at = tuple(int(k) for k in np.argwhere(bad)[0])
-                untouched = "" if got[at].tobytes() != b"\xcb" * got.itemsize else " (never written)"
+                untouched = "" if got[at].tobytes() != bytes([suite.UNWRITTEN]) * got.itemsize else " (never written)"
                 detail = (f"argument {i}: {int(bad.sum())} of {bad.size} elements differ, first at {list(at)}: "
                           f"got {got[at]}, expected {want[at]}{untouched}")
+    for i, value in enumerate(launch.values):
+        if isinstance(value, np.ndarray) and value.base is not None and not detail:
+            gap = np.ascontiguousarray(value.base[..., value.shape[-1]:]).view(np.uint8)
+            if (gap != suite.UNWRITTEN).any():
+                worst, detail = np.inf, f"argument {i}: bytes behind the end of a row are written"
     return Verdict(worst, max_abs, detail)
 
 
@@ -154,14 +178,51 @@ def compile_case(case: str | Case, gpu_name: str = "sm_90", opt_level: int = 3, 
     return tileiras.compile(export_case(case, version), gpu_name=gpu_name, opt_level=opt_level, **options)
 
 
-def simulate_case(case: str | Case, compiled: CompiledModule, seed: int = 0) -> Verdict:
-    """Run the compiled case's PTX in the simulator and judge what it wrote. The first finding (a race, say) is raised."""
+ORDERS = range(5)
+"""Seeds of the order in which asynchronous operations happen; 0 is as late as may be."""
+
+
+def simulate_case(case: str | Case, compiled: CompiledModule, seed: int = 0, orders: Iterable[int] | None = None) -> Verdict:
+    """Run the compiled case's PTX in the simulator and judge what it wrote, the worst over `orders` (by default all of ORDERS
+    where something is asynchronous). The first finding (a race, say) is raised."""
     from tileiras.sim import simulate
-    c, launch = case_of(case), launch_of(case, seed)
-    report = simulate(compiled.ptx, kernel=c.name, grid=c.grid, args=launch.flat)
-    if report.findings:
-        raise report.findings[0]
-    return judge(c, launch)
+    if orders is None:
+        orders = ORDERS if is_asynchronous(compiled.ptx) else (0,)
+    c, worst = case_of(case), None
+    for order in orders:
+        launch = launch_of(case, seed)
+        report = simulate(compiled.ptx, kernel=c.name, grid=c.grid, args=launch.flat, seed=order)
+        if report.findings:
+            raise report.findings[0]
+        verdict = judge(c, launch)
+        if worst is None or verdict.worst > worst.worst:
+            worst = verdict
+    assert worst is not None, "no order to simulate in"
+    return worst
+
+
+@dataclasses.dataclass(frozen=True)
+class Structure:
+    """How compiled code is built: the stages of its rings, deepest first, and among how many agents its warps are split."""
+
+    rings: tuple[int, ...] = ()
+    agents: int = 1
+
+
+def structure_of(case: str | Case, gpu_name: str, opt_level: int = 3) -> Structure:
+    """The structure that the passes have given a case, from the IR before LLVM."""
+    from tileiras import bytecode, pipeline
+    from tileiras.driver.options import CompileOptions
+    from tileiras.machine.targets import find_target
+    options = CompileOptions(target=find_target(gpu_name), opt_level=opt_level)
+    module = pipeline.run(bytecode.read(export_case(case)), options, stop_at="nv_tileas")
+    rings, agents = [], 1
+    for op in module.walk():
+        if op.name == "nv_tileas.create_pipeline":
+            rings.append(op.results[0].type.stages.data)
+        elif op.name == "nv_tileas.agent_switch":
+            agents = max(agents, len(op.regions))
+    return Structure(tuple(sorted(rings, reverse=True)), agents)
 
 
 def interpret_case(case: str | Case, version: str | None = None, seed: int = 0) -> Verdict:
