@@ -230,5 +230,6 @@ def _compiled(bytecode: bytes, llvm: str, options: CompileOptions) -> CompiledMo
                               _bytecode=bytecode, _options=options)
     result = compile_llvm(llvm, options.target, options.opt_level, lineinfo=options.lineinfo,
                           device_debug=options.device_debug, sanitize=options.sanitize,
-                          verify=options.verify_each, ptxas_flags=options.ptxas_flags, timing=options.record)
+                          verify=options.verify_each, ptxas_flags=options.ptxas_flags, timing=options.record,
+                          host=(options.host_arch, options.host_os))
     return CompiledModule(result.cubin, result.ptx, llvm, result.entries, options.target.name, result.warnings, bytecode, options)

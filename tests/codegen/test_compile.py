@@ -98,7 +98,7 @@ def test_more_than_every_launch_may_have_is_asked_for(target: Target) -> None:
     """ptxas refuses it unasked."""
     source = ptx_source_with_shared(target.max_static_smem + 1)
     with pytest.raises(CompileError, match="too much shared data"):
-        ptxas.assemble(compile_llvm_to_ptx(source, target), ptxas.arguments(target.ptx, 3))
+        ptxas.assemble(compile_llvm_to_ptx(source, target), [f"-arch={target.ptx}"])
     assert compile_llvm(source, target).cubin
 
 

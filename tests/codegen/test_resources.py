@@ -29,8 +29,8 @@ def test_entries_and_their_resources() -> None:
     k, second = with_resources(entries_of_ptx(EXPECTED), REPORT)
     assert (k.name, k.threads, k.registers, k.shared_bytes, k.barriers) == ("k", 128, 255, 49152, 2)
     assert (k.stack_bytes, k.spill_stores, k.spill_loads) == (16, 12, 20)
-    assert [(p.type, p.bytes, p.pointer, p.hidden) for p in k.params] == [
-        (".u64", 8, True, False), (".b8", 128, False, True)]
+    assert [(p.type, p.bytes, p.pointer) for p in k.params] == [(".u64", 8, True)]
+    assert [(p.type, p.bytes, p.hidden) for p in k.hidden] == [(".b8", 128, True)] and k.param_offsets == (0, 48)
     assert k.param_bytes == 176  # sm_90: the tensor map is at 0x240, parameters begin at 0x210
     assert (second.name, second.threads, second.registers, second.params) == ("second", 64, 4, ())
 

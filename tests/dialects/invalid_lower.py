@@ -43,6 +43,8 @@ THREADS = ("#nv_tileas.layout<shape = [16x16], reg = [[0, 1], [0, 8], [8, 0]], l
 """Two floats side by side a thread."""
 ROWS = "contiguous = #builtin.int<1>"
 HALF = "!nv_tileas.buffer<f32, #nv_tileas.shared<shape = [8x8], offset = [1, 2, 4, 8, 16, 32]>>"
+MAP = '!nv_tileas.tensormap<"f32", [#builtin.int<16>, #builtin.int<16>], #builtin.int<1>, #builtin.int<64>>'
+TMA_PIPE = '!nv_tileas.pipe<"tma", #builtin.int<1>>'
 
 
 class Program(NamedTuple):
@@ -376,6 +378,21 @@ PLACED: list[Row] = [
          "'threads' must be a layout of 16x16"),
         ("%slot", f'atom = "cp.async.16", threads = {THREADS}, {ROWS}', "no thread holds 16 bytes that are side by side"),
         ("%slot", f'atom = "cp.async.4", threads = {THREADS}, runs = {ints(1)}, {ROWS}', "attribute 'runs' must have 2"))),
+    ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("<16>", "<32>", 1), "a map of tiles 32x16 for a view of tiles 16x16"),
+    ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("f32", "u32"), "a map of 'u32' for elements of type 'f32'"),
+    ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("<1>, #builtin.int<64>", "<0>, #builtin.int<64>"),
+     "dimension 0 of the view's tile doesn't run along memory"),
+    ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("<64>", "<128>"), "16 elements of 32 bits don't fill the 128 bytes"),
+    ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("f32", "f31"), "the element must be one of u8"),
+    (f"""%map = "nv_tileas.make_tiled_tma_desc"(%v) : ({VIEW}) -> {MAP}
+%counted = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<1024>}}> : () -> {TMA_PIPE}
+"nv_tileas.tma_load"(%map, %n, %n, %buffer, %counted, %n) : ({MAP}, i32, i32, {BUFFER}, {TMA_PIPE}, i32) -> () // here""",
+     "nv_tileas.tma_load", "", "", "doesn't lie in a buffer"),
+    (f"""%map = "nv_tileas.make_tiled_tma_desc"(%v) : ({VIEW}) -> {MAP}
+%counted = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<1024>}}> : () -> {TMA_PIPE}
+"nv_tileas.tma_load"(%map, %n, %buffer, %counted, %n) : ({MAP}, i32, {BUFFER}, {TMA_PIPE}, i32) -> () // here""",
+     "nv_tileas.tma_load", "", "", "needs 2 coordinates, but got 1"),
+    ("nv_tileas.prefetch_tma_desc", "%n", "", "", "operand #0 ('map') must be a tensor map"),
     ("nv_tileas.fence_async", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.extract_slice", "%buffer, %n", "", BUFFER, "operand #0 ('ring') must be a ring of buffers"),
     ("nv_tileas.create_pipeline", "", "", '!nv_tileas.pipe<"queue", #builtin.int<2>>', "the kind must be one of group, tma"),
@@ -439,6 +456,7 @@ LLVM: list[Row] = [
     ("llvm.add", "%n, %n", 'flags = "fast"', "i32", "has no flag 'fast'"),
     ("llvm.fadd", "%x, %x", 'flags = "nsw"', "f32", "has no flag 'nsw'"),
     ("llvm.add", "%v, %v2", "", "vector<4xi32>", "'lhs' and 'rhs' must have the same type"),
+    ("llvm.freeze", "%n", "", "i64", "must have the same type, but have 'i32' and 'i64'"),
     ("llvm.fneg", "%n", "", "i32", "operand #0 ('source') must be a float"),
     ("llvm.icmp", "%n, %n", 'predicate = "lt"', "i1", "attribute 'predicate' must be one of eq, ne"),
     ("llvm.icmp", "%v, %v", 'predicate = "eq"', "i1", "must have as many elements on both sides"),
@@ -527,6 +545,12 @@ MODULES: list[tuple[str, str, str]] = [
     ('%c = "arith.constant"() <{value = 1 : i32}> : () -> i32 // here', "arith.constant", "must be inside a function"),
     ('"llvm.func"() <{sym_name = "k", arg_attrs = ["align 1"]}> ({ // here\n"llvm.return"() : () -> ()\n}) : () -> ()',
      "llvm.func", "must have attributes of 0 parameters, but has 1"),
+    *((f'"llvm.func"() <{{sym_name = "k", maps = ["{recipe}"]}}> ({{ // here\n^bb0(%p: !llvm.ptr<1>, %n: i32{more}):\n'
+       '"llvm.return"() : () -> ()\n}) : () -> ()', "llvm.func", why) for recipe, more, why in (
+           ("u8 p0 [u32(p1)] [] box [16]", "", "must end with 1 parameters '!llvm.ptr<0>' for its tensor maps"),
+           ("u8 p0 [u32(p2)] [] box [16]", ", %m: !llvm.ptr<0>", "has no ordinary parameter 2 of 32 bits"),
+           ("u8 p0 [p1] [] box [16]", ", %m: !llvm.ptr<0>", "has no ordinary parameter 1 of 64 bits"),
+           ("u8 p0 [] box", ", %m: !llvm.ptr<0>", "is no recipe of a tensor map: '[' expected, not box"))),
     ('"llvm.func"() <{sym_name = "k"}> ({}) : () -> () // here', "llvm.func", "region #0 ('body') must have a block"),
     ('"llvm.mlir.global"() <{sym_name = "g", size = #builtin.int<2>, alignment = #builtin.int<4>, space = #builtin.int<1>, '
      'init = "00", linkage = "internal"}> : () -> () // here', "llvm.mlir.global", "attribute 'init' must be 2 bytes"),

@@ -162,7 +162,18 @@ WIDENING: list[tuple[str, str]] = [
     ("nothing", "%m = exti %x unsigned : {t} -> tile<{n}xi32>\n%w = exti %m signed : tile<{n}xi32> -> tile<{n}xi64>\n"
                 "%h = constant <i64: 8> : tile<{n}xi64>\n%k = shri %w, %h unsigned : tile<{n}xi64>\n"
                 "%r = trunci %k : tile<{n}xi64> -> {t}"),
+    *((f"ext{ext[0]}i", f"%m = exti %x {ext} : {{t}} -> tile<{{n}}xi64>\n%k = exti %y {ext} : {{t}} -> tile<{{n}}xi64>\n"
+                        f"%q = cmpi {predicate} %m, %k, {sign} : tile<{{n}}xi64> -> tile<{{n}}xi1>\n"
+                        "%r = select %q, %x, %y : tile<{n}xi1>, {t}")
+      for ext in ("signed", "unsigned") for sign in ("signed", "unsigned")
+      for predicate in ("equal", "less_than", "greater_than_or_equal")),
+    *((f"ext{ext[0]}i", f"%m = exti %x {ext} : {{t}} -> tile<{{n}}xi64>\n%k = constant <i64: {limit}> : tile<{{n}}xi64>\n"
+                        f"%q = cmpi less_than %m, %k, {sign} : tile<{{n}}xi64> -> tile<{{n}}xi1>\n"
+                        "%r = select %q, %x, %y : tile<{n}xi1>, {t}")
+      for ext, limits in (("signed", (100, -100)), ("unsigned", (100, 200))) for limit in limits
+      for sign in ("signed", "unsigned")),
 ]
+"""Extensions are gone from comparisons whose operands they reach by themselves or by constants that fit."""
 
 FLOAT_IDENTITIES: list[tuple[str, str]] = [
     ("addf", const("-0.0") + "%r = addf %x, %c : {t}"), ("addf", const("-0.0") + "%r = addf %c, %x : {t}"),

@@ -65,6 +65,8 @@ def effects_of(op: Operation) -> Effects:
         if "in_turn" in op.properties:
             return Effects(buffers, buffers, inside=True)
         return Effects(buffers, engine=wgmma_of(op) is not None)
+    if name == "nv_tileas.tma_load":
+        return Effects(writes=(op.slot,), engine=True)  # type: ignore[attr-defined]
     if name == "nv_tileas.create_pipeline":
         return Effects(writes=(op.results[0],), behind=True) if buffer_bytes(op.results[0].type) else NONE
     if name == "nv_tileas.dealloc":

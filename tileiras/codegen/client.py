@@ -30,6 +30,14 @@ _LOG_TAIL = 4000
 _LONGEST_POLL = 3600.0
 
 
+class HostRequest:
+    """A host object that is wanted: `text` is its LLVM module. Its `reply` comes behind that of the PTX it was asked with."""
+
+    def __init__(self, text: str, triple: str, code_model: str) -> None:
+        self.arguments = text, triple, code_model
+        self.reply: tuple[Any, ...] | None = None
+
+
 class _Worker:
     """One child process with its two pipes and the file that its stderr goes to."""
 
@@ -45,6 +53,7 @@ class _Worker:
             paths.append(package_root)
         argv = [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, toolchain.find_libdevice() or "", *paths]
         self.served = 0
+        self.owed: list[HostRequest] = []
         self.log = _anonymous_file()
         child_in, self.to_child = os.pipe()
         self.from_child, child_out = os.pipe()
@@ -61,10 +70,20 @@ class _Worker:
 
     def ask(self, message: tuple[Any, ...], timeout: float) -> tuple[Any, ...]:
         """One request and its reply. Raises CompileError when the process dies or takes too long."""
+        self.collect(timeout)
         try:
             write_message(self.to_child, message)
         except OSError:
             raise CompileError(self._death()) from None
+        return self._receive(timeout)
+
+    def collect(self, timeout: float) -> None:
+        """Take the replies that are still to come."""
+        while self.owed:
+            self.owed[0].reply = self._receive(timeout)
+            del self.owed[0]
+
+    def _receive(self, timeout: float) -> tuple[Any, ...]:
         deadline = time.monotonic() + timeout
         poll = select.poll()
         poll.register(self.from_child, select.POLLIN | select.POLLHUP)
@@ -162,6 +181,10 @@ def _retire(cpu: str, features: str, opt_level: int) -> None:
     worker.served += 1
     if worker.served >= MAX_REQUESTS:
         _worker = None
+        try:
+            worker.collect(DEFAULT_TIMEOUT)
+        except CompileError:
+            pass  # asked for again
         worker.close(kill=True)
         try:
             write_message(_current().to_child, ("warm", cpu, features, opt_level))
@@ -170,15 +193,21 @@ def _retire(cpu: str, features: str, opt_level: int) -> None:
 
 
 def emit_ptx(llvm_ir: str, *, cpu: str, features: str, opt_level: int, cc: int, verify: bool = False,
-             keep_llvm: bool = False, timeout: float = DEFAULT_TIMEOUT) -> tuple[str, str, dict[str, float]]:
-    """PTX, optimized LLVM text (empty unless asked for) and seconds by phase.
+             keep_llvm: bool = False, host: HostRequest | None = None,
+             timeout: float = DEFAULT_TIMEOUT) -> tuple[str, str, dict[str, float]]:
+    """PTX, optimized LLVM text (empty unless asked for) and seconds by phase. `host`: an object that the worker makes next,
+    for `host_object` to get.
 
     Raises CompileError with LLVM's text when it can't compile the module.
     """
     global _worker
     with _lock:
         try:
-            reply = _current().ask(("ptx", llvm_ir, cpu, features, opt_level, cc, verify, keep_llvm), timeout)
+            wanted = None if host is None else host.arguments
+            worker = _current()
+            reply = worker.ask(("ptx", llvm_ir, cpu, features, opt_level, cc, verify, keep_llvm, wanted), timeout)
+            if host is not None:
+                worker.owed.append(host)
         except BaseException:  # dead, or in the middle of a reply
             worker, _worker = _worker, None
             if worker is not None:
@@ -188,6 +217,25 @@ def emit_ptx(llvm_ir: str, *, cpu: str, features: str, opt_level: int, cc: int, 
     if reply[0] != "ok":
         raise CompileError(f"LLVM: {reply[1]}")
     return reply[1], reply[2], reply[3]
+
+
+def host_object(request: HostRequest, timeout: float = DEFAULT_TIMEOUT) -> bytes:
+    """The object file of a request, be it on its way or new. Raises CompileError."""
+    global _worker
+    with _lock:
+        try:
+            if _worker is not None:
+                _worker.collect(timeout)
+            if request.reply is None:
+                request.reply = _current().ask(("host", *request.arguments), timeout)
+        except BaseException:
+            worker, _worker = _worker, None
+            if worker is not None:
+                worker.close(kill=True)
+            raise
+    if request.reply[0] != "ok":
+        raise CompileError(f"LLVM, of the host's code: {request.reply[1]}")
+    return request.reply[1]
 
 
 def worker_pid() -> int | None:

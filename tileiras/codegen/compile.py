@@ -1,16 +1,17 @@
-"""The way from LLVM IR text to a cubin: gate, LLVM, PTX fix-ups, ptxas."""
+"""The way from LLVM IR text to a cubin: gate, LLVM, PTX fix-ups, the host object, ptxas."""
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tileiras.codegen import client, gate
+from tileiras.codegen import client, gate, host_maps
 from tileiras.codegen.location_table import StandIns, complete, read_table, restore_names, without_text
 from tileiras.codegen.places import kernel_named, place_in_ptx
 from tileiras.codegen.ptx_fixup import PTX_VERSION, empty_ptx, fix_ptx
-from tileiras.codegen.resources import Entry, entries_of_ptx, static_shared_bytes, with_resources
+from tileiras.codegen.resources import Entry, entries_of_ptx, with_resources
 from tileiras.errors import CompileError
+from tileiras.host.object import DEFAULT_PLATFORM
 from tileiras.machine.targets import MAX_PARAMETER_BYTES, Target, find_target
 
 TimingSink = Callable[[str, float], None]
@@ -37,21 +38,21 @@ def compile_llvm_to_ptx(llvm_ir: str, target: Target | str, opt_level: int = 3, 
 
 
 def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llvm: bool,
-            timing: TimingSink | None) -> tuple[str, str, StandIns]:
+            timing: TimingSink | None, host: client.HostRequest | None = None) -> tuple[str, str, StandIns]:
     if "define " not in llvm_ir:
         return empty_ptx(target.ptx), llvm_ir, []
     gate.check(llvm_ir, target)
     try:
         ptx, optimized, phases = client.emit_ptx(
             llvm_ir, cpu=target.llvm_cpu, features=target.llvm_features, opt_level=opt_level, cc=target.cc,
-            verify=verify, keep_llvm=keep_llvm)
+            verify=verify, keep_llvm=keep_llvm, host=host)
     except CompileError as error:
         error.kernel = kernel_named(error.message, llvm_ir)
         raise
     if timing is not None:
         for phase, seconds in phases.items():
             timing(phase, seconds)
-    ptx = fix_ptx(ptx)
+    ptx = fix_ptx(ptx, host_maps.recipes_of(llvm_ir))
     table = read_table(llvm_ir)
     ptx, stand_ins = (ptx, []) if table is None else complete(ptx, table)
     for entry in entries_of_ptx(ptx):
@@ -69,26 +70,33 @@ def optimize_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3) -> str
 def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, lineinfo: bool = False,
                  device_debug: bool = False, sanitize: str | None = None, verify: bool = False,
                  keep_llvm: bool = False, ptxas_flags: tuple[str, ...] = (),
+                 host: tuple[str, str] = DEFAULT_PLATFORM,
                  timing: TimingSink | None = None) -> CodegenResult:
     """A cubin of an LLVM module (text) whose kernels have the calling convention `ptx_kernel`.
 
     `lineinfo` keeps source lines, `device_debug` full debug information (needs `opt_level` 0), `sanitize` is
-    None or "memcheck". Raises CompileError with LLVM's or ptxas' words.
+    None or "memcheck"; `host`, a key of `host.object.PLATFORMS`, is where the cubin will be loaded. Raises CompileError with
+    LLVM's or ptxas' words.
     """
     from tileiras.codegen import occupancy, ptxas
 
     target = find_target(target)
-    ptx, optimized, stand_ins = _to_ptx(llvm_ir, target, opt_level, verify, keep_llvm, timing)
-    extended = target.extended_static_smem > 0 and static_shared_bytes(ptx) > target.max_static_smem
+    ahead = host_maps.request_ahead(llvm_ir, host)
+    ptx, optimized, stand_ins = _to_ptx(llvm_ir, target, opt_level, verify, keep_llvm, timing, ahead)
+    entries = entries_of_ptx(ptx)
     flags = ptxas.arguments(target.ptx, opt_level, lineinfo=lineinfo, device_debug=device_debug,
-                            sanitize=sanitize, extended_smem=extended, extra=ptxas_flags)
+                            sanitize=sanitize, extra=ptxas_flags)
+    start = time.perf_counter()
+    host_object = host_maps.host_object(entries, host, ahead)
+    if timing is not None:
+        timing("host-object", time.perf_counter() - start)
     start = time.perf_counter()
     try:
         try:
-            assembled = ptxas.assemble(ptx, flags)
+            assembled = ptxas.assemble(ptx, flags, host=host_object)
         except ptxas.TooOldError:
             ptx = without_text(ptx, PTX_VERSION)
-            assembled = ptxas.assemble(ptx, flags)
+            assembled = ptxas.assemble(ptx, flags, host=host_object)
     except CompileError as error:
         error.loc, error.kernel = place_in_ptx(error.message, ptx)
         error.kernel = error.kernel or kernel_named(error.message, llvm_ir)
@@ -100,4 +108,4 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
     if timing is not None:
         timing("ptxas", time.perf_counter() - start)
     cubin = restore_names(assembled.cubin, stand_ins) if stand_ins else assembled.cubin
-    return CodegenResult(ptx, cubin, entries, assembled.report, assembled.warnings, optimized)
+    return CodegenResult(ptx, cubin, with_resources(entries, assembled.report), assembled.report, assembled.warnings, optimized)

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tileiras.codegen.host_maps import HIDDEN_MAP, attributes_of
 from tileiras.codegen.llvm_words import ASM_ESCAPES, type_text
 from tileiras.codegen.nvvm_text import print_instruction
 from tileiras.dialects import llvm
@@ -94,9 +95,12 @@ class Printer:
         entry = region.blocks[0]
         name = _data(func, "sym_name")
         attributes = [a.data for a in _data(func, "arg_attrs", ())] or [""] * len(entry.args)
+        maps = [text.data for text in _data(func, "maps", ())]
+        if maps:
+            attributes[-len(maps):] = [HIDDEN_MAP] * len(maps)
         params = ", ".join(f"{type_text(arg.type)}{' ' + attrs if attrs else ''} {self.value(arg)}"
                            for arg, attrs in zip(entry.args, attributes, strict=True))
-        launch = "".join(f' "{key}"="{value.data}"' for key, value in _data(func, "launch", {}).items())
+        launch = "".join(f' "{key}"="{value.data}"' for key, value in _data(func, "launch", {}).items()) + attributes_of(maps)
         debug = self.debug
         scope = "" if debug is None else debug.kernel(name, func.location)
         kind = "ptx_kernel" if "kernel" in func.properties else "internal"
@@ -330,7 +334,7 @@ def _nothing(p: Printer, op: Operation) -> None:
 
 PRINTERS: dict[str, Callable[[Printer, Operation], None]] = {
     **{c.name: _binary for c in llvm.BINARY.values()}, **{c.name: _cast for c in llvm.CASTS.values()},
-    "llvm.icmp": _compare, "llvm.fcmp": _compare, "llvm.select": _operands, "llvm.fneg": _operands,
+    "llvm.icmp": _compare, "llvm.fcmp": _compare, "llvm.select": _operands, "llvm.fneg": _operands, "llvm.freeze": _operands,
     "llvm.extractelement": _operands, "llvm.insertelement": _insert,
     "llvm.getelementptr": _gep, "llvm.alloca": _alloca, "llvm.load": _load, "llvm.store": _store, "llvm.shufflevector": _shuffle,
     "llvm.extractvalue": _extractvalue, "llvm.call": _call, "llvm.inline_asm": _asm, "llvm.cmpxchg": _cmpxchg,

@@ -9,18 +9,20 @@ doesn't print. Of this
                                             .visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];
     .visible .entry k(          becomes     .visible .entry k(
         .param .u64 k_param_0,                  .param .u64 k_param_0,
-        .param .align 64 .b8 k_param_1[128]     .hidden .param .align 64 .b8 k_param_1[128]
+        .param .align 64 .b8 k_param_1[128]     .hidden .param .align 64 .b8 k_param_1[128] // tensor map: f16 p0 ...
     )                                       )
     .reqntid 128                            .reqntid 128
     {                                       .minnctapersm 1
                                             .language 7
                                             {
 
-A 64-byte-aligned 128-byte parameter is always a tensor map that the launcher builds, hence hidden.
+A 64-byte-aligned 128-byte parameter is always a tensor map that the launcher builds, hence hidden. Its recipe
+(`host/recipe.py`) stands behind it as a comment: whoever has the PTX can launch it.
 """
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from tileiras.errors import CompileError
 
@@ -29,16 +31,20 @@ PTX_VERSION = "9.2"
 TILE_LANGUAGE = ".language 7"
 LAUNCH_METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
 
+RECIPE = " // tensor map: "
+
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _TENSOR_MAP = re.compile(r"^\s*\.param\s+\.align\s+64\s+\.b8\s+[\w$]+\[128\]")
 
 
-def fix_ptx(ptx: str) -> str:
-    """LLVM's PTX with the launch contract's header and entry directives.
+def fix_ptx(ptx: str, maps: Mapping[str, Sequence[str]] | None = None) -> str:
+    """LLVM's PTX with the launch contract's header and entry directives. `maps`: recipes of each kernel's tensor maps, one for
+    each parameter that is one.
 
-    Raises CompileError for an entry whose thread count isn't fixed by `.reqntid`.
+    Raises CompileError for an entry whose thread count isn't fixed by `.reqntid`, or that has other maps than recipes.
     """
     out: list[str] = []
+    recipes: list[str] | None = None
     entry: str | None = None
     has_threads = has_minimum = False
     for line in ptx.split("\n"):
@@ -50,9 +56,12 @@ def fix_ptx(ptx: str) -> str:
                 continue
             elif ".entry" in line and not line.startswith("\t") and (match := _ENTRY.search(line)):
                 entry, has_threads, has_minimum = match.group(1), False, False
+                recipes = list(maps.get(entry, ())) if maps else None
         elif line.startswith("{"):
             if not has_threads:
                 raise CompileError(f"kernel '{entry}' has no fixed thread count")
+            if recipes:
+                raise CompileError(f"kernel '{entry}' has no parameter for a tensor map '{recipes[0]}'")
             if not has_minimum:
                 out.append(".minnctapersm 1")
             out.append(TILE_LANGUAGE)
@@ -63,6 +72,10 @@ def fix_ptx(ptx: str) -> str:
             has_minimum = True
         elif _TENSOR_MAP.match(line):
             line = "\t.hidden " + line.lstrip()
+            if recipes is not None:
+                if not recipes:
+                    raise CompileError(f"kernel '{entry}' has a parameter for a tensor map that nothing is said of")
+                line += RECIPE + recipes.pop(0)
         out.append(line)
     return "\n".join(out)
 

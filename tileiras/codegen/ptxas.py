@@ -19,6 +19,9 @@ DEFAULT_TIMEOUT = 1800.0
 _NO_DEBUG_SECTIONS = "section not found"
 """What ptxas says of `-g` when the program carries no debug information; nothing a user could act on."""
 
+_ALWAYS = ("-v", "--enable-extended-smem=true", "-uumn")
+"""A report; static shared memory beyond the 48 KiB that every launch may have, up to what the SM has; and knobs in pragmas."""
+
 _SANITIZER_FLAGS = {"memcheck": ("-sanitize=memcheck", "-g-tmem-access-check")}
 
 
@@ -36,30 +39,31 @@ class Assembled:
 
 
 def arguments(ptx_target: str, opt_level: int, *, lineinfo: bool = False, device_debug: bool = False,
-              sanitize: str | None = None, extended_smem: bool = False, extra: tuple[str, ...] = ()) -> list[str]:
-    """ptxas' options for a compilation, without its input and output. `extended_smem`: static shared memory beyond the
-    48 KiB that every launch may have, up to what the SM has."""
-    flags = [f"-arch={ptx_target}", f"-O{opt_level}", "-v"]
+              sanitize: str | None = None, extra: tuple[str, ...] = ()) -> list[str]:
+    """ptxas' options for a compilation, without its input and output."""
+    flags = [f"-arch={ptx_target}", f"-O{opt_level}", *_ALWAYS]
     if device_debug:
         flags.append("-g")
     elif lineinfo:
         flags.append("-lineinfo")
     if sanitize:
         flags += _SANITIZER_FLAGS[sanitize]
-    if extended_smem:
-        flags.append("--enable-extended-smem=true")
     flags += extra
     return flags
 
 
-def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT) -> Assembled:
-    """Run ptxas on a text. Raises CompileError with ptxas' own words when it refuses."""
+def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT, host: bytes = b"") -> Assembled:
+    """Run ptxas on a text; `host` is the object that the cubin carries for the driver. Raises CompileError with ptxas' own
+    words when it refuses."""
     import subprocess
 
     ptxas = toolchain.find_tool("ptxas")
     if ptxas is None:
         raise CompileError(f"cannot find ptxas; {toolchain.where_tools_are_looked_for()}")
-    with _folder_with(ptx.encode(errors="surrogateescape")) as folder:
+    files = {_PTX_NAME: ptx.encode(errors="surrogateescape"), **({_HOST_NAME: host} if host else {})}
+    with _folder_with(files) as folder:
+        if host:
+            flags = [*flags, f"--nv-host={os.path.join(folder, _HOST_NAME)}"]
         cubin_path = os.path.join(folder, _CUBIN_NAME)
         command = [ptxas, *flags, "-o", cubin_path, os.path.join(folder, _PTX_NAME)]
         try:
@@ -107,14 +111,14 @@ def _run(command: list[str], environment: dict[str, str], timeout: float) -> tup
     return process.returncode, out, err
 
 
-_PTX_NAME, _CUBIN_NAME = "tile.ptx", "tile.cubin"
+_PTX_NAME, _CUBIN_NAME, _HOST_NAME = "tile.ptx", "tile.cubin", "tile.o"
 _FOLDER_VARIABLES = ("TMPDIR", "TEMP", "TMP")
 _FOLDERS = ("/tmp", "/var/tmp", os.curdir)
 
 
 @contextmanager
-def _folder_with(ptx: bytes) -> Iterator[str]:
-    """A folder of this process's own that holds a PTX file, for as long as the context lasts. (`tempfile` would load a
+def _folder_with(files: dict[str, bytes]) -> Iterator[str]:
+    """A folder of this process's own that holds some files, for as long as the context lasts. (`tempfile` would load a
     dozen modules more.) The next place is tried where one can't be written or is full."""
     problem = ""
     for place in [*(os.environ.get(variable, "") for variable in _FOLDER_VARIABLES), *_FOLDERS]:
@@ -128,8 +132,9 @@ def _folder_with(ptx: bytes) -> Iterator[str]:
             continue
         try:
             try:
-                with open(os.path.join(folder, _PTX_NAME), "wb") as file:
-                    file.write(ptx)
+                for name, data in files.items():
+                    with open(os.path.join(folder, name), "wb") as file:
+                        file.write(data)
             except OSError as error:
                 problem = problem or f"'{place}': {error.strerror}"
                 continue
@@ -137,7 +142,8 @@ def _folder_with(ptx: bytes) -> Iterator[str]:
             return
         finally:
             _remove(folder)
-    raise CompileError(f"cannot write {len(ptx)} bytes for ptxas to a temporary folder ({problem}); TMPDIR names another one")
+    size = sum(map(len, files.values()))
+    raise CompileError(f"cannot write {size} bytes for ptxas to a temporary folder ({problem}); TMPDIR names another one")
 
 
 def _remove(folder: str) -> None:

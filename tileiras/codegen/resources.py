@@ -2,12 +2,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from tileiras.codegen.ptx_fixup import RECIPE
 from tileiras.machine.targets import target_of_ptx
+
+if TYPE_CHECKING:
+    from tileiras.host.recipe import HostMap
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(?")
 _PARAM = re.compile(r"^\s*(\.hidden\s+)?\.param\s+(.*?)\s*([\w$]+)(?:\[(\d+)\])?,?\s*$")
+_HIDDEN = "\t.hidden"
 _THREADS = re.compile(r"^\s*\.(?:reqntid|maxntid)\s+([\d, ]+)")
 _PROPERTIES = re.compile(r"Function properties for ([\w$]+)")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -15,7 +21,6 @@ _COMPILING = re.compile(r"Compiling entry function '([\w$]+)'")
 _USED = re.compile(r"Used (\d+) registers")
 _BARRIERS = re.compile(r"used (\d+) barriers")
 _SHARED = re.compile(r"(\d+) bytes smem")
-_SHARED_ARRAY = re.compile(r"^[ \t]*(?:\.\w+[ \t]+)*\.shared[ \t]+\.align[ \t]+\d+[ \t]+\.b8[ \t]+[\w$]+\[(\d+)\]", re.MULTILINE)
 _ALIGN = re.compile(r"\.align\s+(\d+)")
 _TARGET = re.compile(r"^\.target\s+(\w+)", re.MULTILINE)
 _TYPE_BYTES = re.compile(r"\.[bsuf](\d+)\b")
@@ -36,7 +41,8 @@ class Parameter:
 @dataclass(frozen=True)
 class Entry:
     """One kernel of a cubin. Sizes are bytes a thread (stack, spills) or a CTA (shared); parameters begin at
-    `param_base` of the constant bank."""
+    `param_base` of the constant bank. `params` are the ordinary ones, which a launch gives; behind them lie `hidden` ones,
+    which the driver fills: at their end one for each of `maps`, with the recipe of a tensor map."""
 
     name: str
     params: tuple[Parameter, ...]
@@ -48,13 +54,15 @@ class Entry:
     spill_loads: int = 0
     barriers: int = 0
     param_base: int = 0
+    hidden: tuple[Parameter, ...] = ()
+    maps: tuple[HostMap, ...] = ()
 
     @property
     def param_offsets(self) -> tuple[int, ...]:
-        """Where each parameter lies in the parameter buffer: aligned as it lies in the constant bank."""
+        """Where each parameter lies in the parameter buffer, hidden ones behind: aligned as it lies in the constant bank."""
         offsets = []
         end = self.param_base
-        for param in self.params:
+        for param in (*self.params, *self.hidden):
             align = param.align or min(param.bytes, 8)
             start = -(-end // align) * align
             offsets.append(start - self.param_base)
@@ -64,7 +72,7 @@ class Entry:
     @property
     def param_bytes(self) -> int:
         """The parameter buffer's size."""
-        return self.param_offsets[-1] + self.params[-1].bytes if self.params else 0
+        return self.param_offsets[-1] + (self.hidden or self.params)[-1].bytes if self.params or self.hidden else 0
 
 
 def _parameter(match: re.Match[str]) -> Parameter:
@@ -77,11 +85,19 @@ def _parameter(match: re.Match[str]) -> Parameter:
     return Parameter(size.group(0) if size else kind.split()[0], total, ".ptr" in kind, bool(hidden), align)
 
 
+def _maps(recipes: list[str]) -> tuple[HostMap, ...]:
+    if not recipes:
+        return ()
+    from tileiras.host.recipe import read_map
+    return tuple(map(read_map, recipes))
+
+
 def entries_of_ptx(ptx: str) -> list[Entry]:
     """The entries of a PTX text in order, without their resources."""
     entries: list[Entry] = []
     name: str | None = None
     params: list[Parameter] = []
+    recipes: list[str] = []
     threads = 1
     target = target_of_ptx(named.group(1)) if (named := _TARGET.search(ptx)) else None
     base = target.parameter_base if target is not None else 0
@@ -89,12 +105,16 @@ def entries_of_ptx(ptx: str) -> list[Entry]:
         if name is None:
             match = _ENTRY.search(line) if ".entry" in line else None
             if match:
-                name, params, threads = match.group(1), [], 1
+                name, params, threads, recipes = match.group(1), [], 1, []
             continue
         if line.startswith("{"):
-            entries.append(Entry(name, tuple(params), threads, param_base=base))
+            ordinary, hidden = (tuple(p for p in params if p.hidden is kind) for kind in (False, True))
+            entries.append(Entry(name, ordinary, threads, param_base=base, hidden=hidden, maps=_maps(recipes)))
             name = None
             continue
+        line, _, recipe = line.partition(RECIPE) if line.startswith(_HIDDEN) else (line, "", "")
+        if recipe:
+            recipes.append(recipe)
         if match := _PARAM.match(line):
             params.append(_parameter(match))
         elif match := _THREADS.match(line):
@@ -102,11 +122,6 @@ def entries_of_ptx(ptx: str) -> list[Entry]:
             for extent in match.group(1).split(","):
                 threads *= int(extent)
     return entries
-
-
-def static_shared_bytes(ptx: str) -> int:
-    """The largest shared array of a PTX text; a kernel has one."""
-    return max((int(size) for size in _SHARED_ARRAY.findall(ptx)), default=0)
 
 
 def with_resources(entries: list[Entry], report: str) -> tuple[Entry, ...]:
@@ -128,7 +143,7 @@ def with_resources(entries: list[Entry], report: str) -> tuple[Entry, ...]:
             for key, pattern in (("barriers", _BARRIERS), ("shared_bytes", _SHARED)):
                 if extra := pattern.search(line):
                     used[key] = int(extra.group(1))
-    return tuple(Entry(e.name, e.params, e.threads, **found.get(e.name, {}), param_base=e.param_base) for e in entries)
+    return tuple(replace(e, **found.get(e.name, {})) for e in entries)
 
 
 _SASS_LINE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", re.MULTILINE)

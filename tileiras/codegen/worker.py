@@ -1,4 +1,4 @@
-"""What the code-generation process does: LLVM IR text in, PTX out, over a pair of pipes.
+"""What the code-generation process does: LLVM IR text in, PTX and host objects out, over a pair of pipes.
 
 LLVM ends the process it lives in when it can't select an instruction, so it has one to itself. This module is
 started as `python -I -S -c ...` by `codegen.client`; it imports llvmlite's binding and nothing else of weight.
@@ -6,8 +6,11 @@ started as `python -I -S -c ...` by `codegen.client`; it imports llvmlite's bind
 A message is four bytes of little-endian length and a `marshal`led tuple (both ends are the same interpreter):
 
     ("warm", cpu, features, opt_level)                    no reply
-    ("ptx", ir, cpu, features, opt_level, cc, verify, keep_llvm)
+    ("ptx", ir, cpu, features, opt_level, cc, verify, keep_llvm, host)
         -> ("ok", ptx, optimized llvm or "", {"phase": seconds}) | ("error", message)
+        and then, where `host` isn't None but as for "host", that reply: made while the client works on the PTX
+    ("host", ir, triple, code_model)
+        -> ("ok", object file) | ("error", message)
 
 LLVM's own output goes to the process's stderr, which the client keeps for the case that the process dies.
 """
@@ -17,9 +20,14 @@ import marshal
 import os
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from tileiras.host.object import DEFAULT_PLATFORM, PLATFORMS, host_module
+
 TRIPLE = "nvptx64-nvidia-cuda"
+HOST_OPT_LEVEL = 2
 
 _WARM_UP = """
 define ptx_kernel void @warm(ptr addrspace(1) align 16 %p, i32 %n) {
@@ -45,6 +53,7 @@ class Backend:
         self._binding = binding
         self._target = binding.Target.from_triple(TRIPLE)
         self._machines: dict[tuple[str, str, int], Any] = {}
+        self._host_machines: dict[tuple[str, str], Any] = {}
         self._libdevice_path = libdevice_path
         self._libdevice: Any = None
 
@@ -95,6 +104,16 @@ class Backend:
                   "llvm-optimize": optimized - parsed, "llvm-codegen": emitted - optimized}
         return ptx, str(module) if keep_llvm else "", phases
 
+    def host_object(self, llvm_ir: str, triple: str, code_model: str) -> bytes:
+        """The object file of a module for a host: position independent, addresses as far as the code model reaches."""
+        binding = self._binding
+        machine = self._host_machines.get((triple, code_model))
+        if machine is None:
+            machine = self._host_machines[triple, code_model] = binding.Target.from_triple(triple).create_target_machine(
+                opt=HOST_OPT_LEVEL, reloc="pic", codemodel=code_model)
+        module = binding.parse_assembly(f'target datalayout = "{machine.target_data}"\n{llvm_ir}', binding.create_context())
+        return machine.emit_object(module)
+
 
 def _read(fd: int, size: int) -> bytes | None:
     chunks = []
@@ -141,16 +160,39 @@ def main(libdevice_path: str, read_fd: int = 0, write_fd: int = 1) -> None:
                     backend.ptx(_WARM_UP, cpu, features, opt_level, 0, False, False)
                     if libdevice_path:
                         backend.load_libdevice()
+                    triple, code_model = PLATFORMS[DEFAULT_PLATFORM]
+                    backend.host_object(host_module((), triple), triple, code_model)
                 except Exception as error:  # the request that needs it will say so
                     print(error, file=sys.stderr)
             continue
+        work: list[Callable[[], tuple[Any, ...]]] = []
         if backend is None:
-            write_message(write_fd, ("error", failure))
-            continue
+            work = [lambda: ("error", failure)] * (2 if kind == "ptx" and arguments[-1] is not None else 1)
+        elif kind == "host":
+            work = [partial(_object, backend, *arguments)]
+        else:
+            *arguments, host = arguments
+            work = [partial(_ptx, backend, *arguments)]
+            if host is not None:
+                work.append(partial(_object, backend, *host))
         try:
-            write_message(write_fd, ("ok", *backend.ptx(*arguments)))
+            for step in work:
+                write_message(write_fd, _reply(step))
         except BrokenPipeError:
             break
-        except Exception as error:
-            write_message(write_fd, ("error", str(error).strip() or type(error).__name__))
     os._exit(0)
+
+
+def _ptx(backend: Backend, *arguments: Any) -> tuple[Any, ...]:
+    return "ok", *backend.ptx(*arguments)
+
+
+def _object(backend: Backend, *arguments: Any) -> tuple[Any, ...]:
+    return "ok", backend.host_object(*arguments)
+
+
+def _reply(step: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+    try:
+        return step()
+    except Exception as error:
+        return "error", str(error).strip() or type(error).__name__

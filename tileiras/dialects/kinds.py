@@ -160,7 +160,7 @@ KINDS: dict[str, Kind] = {
     "memref": Kind("a memref", _is_a(nv_tileaa.MemRefType)), "view": Kind("a tiled view", _is_a(nv_tileaa.TiledViewType)),
     "buffer": Kind("a buffer", _is_a(nv_tileas.BufferType)), "ring": Kind("a ring of buffers", _is_a(nv_tileas.RingType)),
     "storage": Kind("a buffer or a ring of buffers", _is_a(nv_tileas.BufferType, nv_tileas.RingType)),
-    "pipe": Kind("a pipe", _is_a(nv_tileas.PipeType)),
+    "pipe": Kind("a pipe", _is_a(nv_tileas.PipeType)), "tensormap": Kind("a tensor map", _is_a(nv_tileas.TensorMapType)),
     "factor": Kind("a tensor of integers or floats, or a buffer of them",
                    _either(_tensor(is_number), _is_a(nv_tileas.BufferType))),
     "printed": Kind("a number or a pointer, a tensor of such, or a buffer",

@@ -104,6 +104,7 @@ CASTS = {
     "sitofp": _cast("sitofp", _INTS, _FLOATS), "uitofp": _cast("uitofp", _INTS, _FLOATS),
     "bitcast": _cast("bitcast", "llvm.value", "llvm.value"), "ptrtoint": _cast("ptrtoint", _PTRS, _INTS),
     "inttoptr": _cast("inttoptr", _INTS, _PTRS), "addrspacecast": _cast("addrspacecast", _PTRS, _PTRS)}
+Freeze = _op("freeze", "source:llvm.value", "result:llvm.value", same="source result")
 Fneg = _op("fneg", "source:llvm.floats", "result:llvm.floats", same="source result")
 Icmp = _op("icmp", "lhs:llvm.value rhs:llvm.value", "result:llvm.bools", "predicate:integer_predicate", "lhs rhs")
 Fcmp = _op("fcmp", "lhs:llvm.floats rhs:llvm.floats", "result:llvm.bools", "predicate:fcmp_predicate", "lhs rhs")
@@ -135,10 +136,11 @@ AddressOf = _op("mlir.addressof", "", "result:llvm.ptr", "symbol:name")
 
 class Func(TileOp):
     """A kernel (`kernel` set) whose entry block's arguments are its parameters; `launch`: string attributes as
-    `nvvm.reqntid`; `arg_attrs`: an array of strings, LLVM parameter attributes."""
+    `nvvm.reqntid`; `arg_attrs`: an array of strings, LLVM parameter attributes. `maps`: recipes (`host/recipe.py`) of the
+    tensor maps that the host builds; the last parameters, generic pointers, are the addresses of as many hidden maps."""
 
     name = "llvm.func"
-    ATTRS = "sym_name:name kernel:unit? launch:string_dict? arg_attrs:strings?"
+    ATTRS = "sym_name:name kernel:unit? launch:string_dict? arg_attrs:strings? maps:strings?"
     REGIONS = "body:blocks"
 
 
@@ -150,7 +152,7 @@ class Global(TileOp):
 
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in [
-    *BINARY.values(), *CASTS.values(), Fneg, Icmp, Fcmp, Select, Getelementptr, Alloca, Load, Store, Extractelement, Insertelement,
-    Shufflevector, Extractvalue, Call, InlineAsm, Cmpxchg, Fence, Br, CondBr, Ret, Unreachable, Constant, Poison, AddressOf,
-    Func, Global]}
+    *BINARY.values(), *CASTS.values(), Freeze, Fneg, Icmp, Fcmp, Select, Getelementptr, Alloca, Load, Store, Extractelement,
+    Insertelement, Shufflevector, Extractvalue, Call, InlineAsm, Cmpxchg, Fence, Br, CondBr, Ret, Unreachable, Constant, Poison,
+    AddressOf, Func, Global]}
 TYPES = (PtrType, StructType, VoidType)

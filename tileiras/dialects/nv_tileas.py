@@ -26,14 +26,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, TensorType
 from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
 
 from tileiras.dialects.base import TileOp
-from tileiras.dialects.nv_tileaa import SHARED, make_op
+from tileiras.dialects.nv_tileaa import SHARED, int_values, make_op
 from tileiras.layout.linear import LinearLayout
-from tileiras.layout.shared import SharedLayout
+from tileiras.layout.shared import CanonicalTile, SharedLayout, canonical
+from tileiras.layout.tensormap import ELEMENTS
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -117,9 +118,32 @@ class PipeType(ParametrizedAttribute, TypeAttribute):
     stages: IntAttr = param_def()
 
 
+@irdl_attr_definition
+class TensorMapType(ParametrizedAttribute, TypeAttribute):
+    """A tensor map: 128 bytes that tell the copy engine where a tensor lies and what a box of it is. `element`: what the map
+    calls elements (layout/tensormap.py). `shape`, `major`, `swizzle`: the tile that copies by it move, as it lies in shared
+    memory (`CanonicalTile`); boxes follow from that."""
+
+    name = "nv_tileas.tensormap"
+    element: StringAttr = param_def()
+    shape: ArrayAttr[IntAttr] = param_def()
+    major: IntAttr = param_def()
+    swizzle: IntAttr = param_def()
+
+    @staticmethod
+    def of(element: str, tile: CanonicalTile) -> TensorMapType:
+        return TensorMapType(StringAttr(element), ArrayAttr([IntAttr(n) for n in tile.shape]), IntAttr(tile.major),
+                             IntAttr(tile.swizzle))
+
+    @property
+    def tile(self) -> CanonicalTile:
+        """The tile in shared memory."""
+        return canonical(int_values(self.shape), ELEMENTS[self.element.data][0], self.major.data, self.swizzle.data)
+
+
 _ACCESS = "runs:numbers? contiguous:count?"
 _PLACED_ATTRS: dict[str, str] = {
-    "func": "num_warps:power shared_bytes:count? shared_alignment:power?",
+    "func": "num_warps:power shared_bytes:count? shared_alignment:power? tensor_maps:strings?",
     "dot": "atom:string? chained:unit? k_slices:power?", "dot_scaled": "atom:string? k_slices:power?",
     "load": f"{_ACCESS} owners:unit?", "store": _ACCESS,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
@@ -127,6 +151,7 @@ _PLACED_ATTRS: dict[str, str] = {
     "tiled_atomic_rmw": f"check:flags? {_ACCESS}",
     "reduce": "parts:unit?", "print": "in_turn:unit?", "alloca": "owners:unit? offset:count?"}
 """What only this level says. num_warps: of a block. shared_bytes, shared_alignment, offset: set by `allocate-buffers`.
+tensor_maps: how a launch makes the maps that are the last parameters (texts of host/recipe.py).
 atom: the instruction that computes a dot (none: multiply and add); chained: in the layouts that let its result be another
 dot's operand; k_slices: parts of k that will go through buffers one after another. runs, contiguous, check: what is known of
 an access (analysis/access.py). owners: only the threads that own an element (the lowest of those that hold it; the first
@@ -243,6 +268,33 @@ class TiledCopy(TileOp):
     ATTRS = f"atom:name threads:layout? inbounds:inbounds? latency:index? allow_tma:flag? check:flags? {_ACCESS}"
 
 
+class MakeTiledTmaDesc(TileOp):
+    """The tensor map of a view's array. `nan`: what lies outside reads as NaN, not as zero. From `separate-host-tma` on a map
+    is a parameter of the function."""
+
+    name = "nv_tileas.make_tiled_tma_desc"
+    OPERANDS = "view:view"
+    RESULTS = "map:tensormap"
+    ATTRS = "nan:unit?"
+    PURE = True
+
+
+class PrefetchTmaDesc(TileOp):
+    """The copy engine fetches a tensor map before its first use."""
+
+    name = "nv_tileas.prefetch_tma_desc"
+    OPERANDS = "map:tensormap"
+
+
+class TmaLoad(TileOp):
+    """The copy engine brings a tile of a tensor to a buffer, in flight until the stage `index` of the pipe is full. `coords`: the
+    tile's first element, in the order of the tile's dimensions. `slot`: the tile lies there as the map says, maybe under another
+    shape of the same elements (dimensions permuted or reshaped)."""
+
+    name = "nv_tileas.tma_load"
+    OPERANDS = "map:tensormap coords:i32* slot:buffer pipe:pipe index:i32"
+
+
 class StoreShared(TileOp):
     """Write a tensor's (or scalar's) registers to a buffer.
 
@@ -301,5 +353,5 @@ def with_layout(t: TensorType, layout: LinearLayout) -> TensorType:
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in list(globals().values())
                                 if isinstance(c, type) and issubclass(c, TileOp) and c is not TileOp}
-TYPES = (BufferType, RingType, PipeType)
+TYPES = (BufferType, RingType, PipeType, TensorMapType)
 ATTRS = (LayoutAttr, SharedLayoutAttr)

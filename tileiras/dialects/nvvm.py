@@ -236,6 +236,8 @@ def _table() -> None:
         _intrinsic(f"cp.async.bulk.tensor.prefetch.tile.{rank}d", f"p {at} i64 i1", effects=ALL)
         for op in ("add", "min", "max", "inc", "dec", "and", "or", "xor"):
             _intrinsic(f"cp.async.bulk.tensor.reduce.{op}.tile.{rank}d", f"p3 p {at} i64 i1", effects=ALL)
+    # LLVM's intrinsic becomes two instructions where the map is a parameter
+    _assembly("prefetch.tensormap", "prefetch.tensormap [$0];", "p", features="has_tma")
     _intrinsic("cp.async.bulk.commit.group", effects=ALL)
     _intrinsic("cp.async.bulk.wait.group", "i32", effects=ALL)
     _intrinsic("cp.async.bulk.wait.group.read", "i32", effects=ALL)

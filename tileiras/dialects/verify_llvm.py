@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation
 from tileiras.dialects import llvm
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
 from tileiras.dialects.verify import Rule, shape_of
+from tileiras.host.recipe import RecipeError, read_map
 
 WIDTHS: dict[str, int] = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 POINTER_BITS = 64
@@ -204,6 +205,23 @@ def _func(op: Any) -> None:
     for i, arg in enumerate(op.body.blocks[0].args):
         if isinstance(arg.type, (llvm.StructType, llvm.VoidType)):
             raise InvalidOp(op, f"parameter {i} can't be '{arg.type}'")
+    if op.maps is not None:
+        _maps(op, [text.data for text in op.maps.data], [arg.type for arg in op.body.blocks[0].args])
+
+
+def _maps(op: Any, maps: list[str], parameters: list[Attribute]) -> None:
+    """Recipes of tensor maps are of the ordinary parameters, behind which there is one for each."""
+    ordinary = len(parameters) - len(maps)
+    if ordinary < 0 or any(t != llvm.ptr(llvm.GENERIC) for t in parameters[ordinary:]):
+        raise InvalidOp(op, f"must end with {len(maps)} parameters '{llvm.ptr(llvm.GENERIC)}' for its tensor maps")
+    for text in maps:
+        try:
+            recipe = read_map(text)
+        except RecipeError as error:
+            raise InvalidOp(op, str(error)) from None
+        for p in recipe.parameters():
+            if p.index >= ordinary or bits(parameters[p.index]) != p.bits or shape_of(parameters[p.index]):
+                raise InvalidOp(op, f"has no ordinary parameter {p.index} of {p.bits} bits, which a tensor map is made of")
 
 
 def _global(op: Any) -> None:

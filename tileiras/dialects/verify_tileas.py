@@ -9,6 +9,7 @@ from xdsl.ir import Block
 
 from tileiras.analysis.agents import FEWEST_REGISTERS, MOST_REGISTERS, REGISTER_STEP, agents_of
 from tileiras.analysis.async_copies import CHUNKS, copies_chunks, fills_with_zeros
+from tileiras.analysis.tma import map_element
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
 from tileiras.dialects.cuda_tile.verify_memory import count_conversions
 from tileiras.dialects.element import element_bytes
@@ -26,10 +27,26 @@ MAX_AGENTS = 15
 
 
 def _func(op: Any) -> None:
-    TILE_RULES["func"](op)
-    for i, arg in enumerate(op.body.block.args):
-        if not KINDS["scalar"].holds(arg.type):
-            raise InvalidOp(op, f"parameter {i} must be a number or a pointer, but is '{arg.type}'")
+    args = op.body.block.args
+    maps = len(op.tensor_maps.data) if op.tensor_maps is not None else 0
+    for i, arg in enumerate(args):
+        wanted = "tensormap" if i >= len(args) - maps else "scalar"
+        if not KINDS[wanted].holds(arg.type):
+            raise InvalidOp(op, f"parameter {i} must be {KINDS[wanted].words}, but is '{arg.type}'")
+    for text in op.tensor_maps.data if op.tensor_maps is not None else ():
+        _recipe(op, text.data, len(args) - maps)
+    last_of(op, op.body.block, "return")
+
+
+def _recipe(op: Any, text: str, parameters: int) -> None:
+    from tileiras.host.recipe import RecipeError, read_map
+    try:
+        read = read_map(text).parameters()
+    except RecipeError as error:
+        raise InvalidOp(op, str(error)) from None
+    for parameter in read:
+        if parameter.index >= parameters:
+            raise InvalidOp(op, f"a tensor map is made from parameter {parameter.index} of {parameters}")
 
 
 def _convert_layout(op: Any) -> None:
@@ -177,6 +194,33 @@ def _tiled_copy(op: Any) -> None:
         raise InvalidOp(op, "what is out of bounds is zero, and the view's padding isn't")
 
 
+def _make_tiled_tma_desc(op: Any) -> None:
+    t, view = op.map.type, op.view.type
+    mapped, walked = int_values(t.shape), int_values(view.tile_shape)
+    if mapped != walked:
+        raise InvalidOp(op, f"a map of tiles {written(mapped)} for a view of tiles {written(walked)}")
+    if map_element(view.memref.element_type) != t.element.data:
+        raise InvalidOp(op, f"a map of '{t.element.data}' for elements of type '{view.memref.element_type}'")
+    if int_values(view.memref.strides)[int_values(view.dim_map)[t.major.data]] != 1:
+        raise InvalidOp(op, f"dimension {t.major.data} of the view's tile doesn't run along memory")
+
+
+def _tma_load(op: Any) -> None:
+    _moves(op)
+    if op.pipe.type.kind.data != "tma":
+        raise InvalidOp(op, f"a pipe of kind '{op.pipe.type.kind.data}' counts no bytes")
+
+
+def _moves(op: Any) -> None:
+    """A tile goes by a map between a tensor and a buffer."""
+    t = op.map.type
+    if len(op.coords) != len(t.shape.data):
+        raise InvalidOp(op, f"needs {len(t.shape.data)} coordinates, but got {len(op.coords)}")
+    tile, layout = t.tile, op.slot.type.layout.data
+    if 8 * element_bytes(op.slot.type.element_type) != tile.bits or sorted(layout.bases) != sorted(tile.layout.bases):
+        raise InvalidOp(op, f"a tile of '{t}' doesn't lie in a buffer '{op.slot.type}' as the map says")
+
+
 def _print(op: Any) -> None:
     expected = count_conversions(op.format.data)
     if expected is None:
@@ -215,6 +259,7 @@ OP_RULES: dict[str, Rule] = {
     "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
     "nv_tileas.tiled_copy": _tiled_copy,
     "nv_tileas.extract_slice": _extract_slice, "nv_tileas.create_pipeline": _create_pipeline,
+    "nv_tileas.make_tiled_tma_desc": _make_tiled_tma_desc, "nv_tileas.tma_load": _tma_load,
     "nv_tileas.consumer_wait": _consumer_wait, "nv_tileas.agent_switch": _agent_switch,
     "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
     "nv_tileas.alloca": _alloca,

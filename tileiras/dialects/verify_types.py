@@ -14,8 +14,9 @@ from xdsl.ir import Attribute
 
 from tileiras.dialects.kinds import is_element
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemRefType, PtrType, TiledViewType, int_values
-from tileiras.dialects.nv_tileas import PIPE_KINDS, BufferType, LayoutAttr, PipeType, RingType
+from tileiras.dialects.nv_tileas import PIPE_KINDS, BufferType, LayoutAttr, PipeType, RingType, TensorMapType
 from tileiras.layout.f2 import independent
+from tileiras.layout.tensormap import ELEMENTS, MAX_RANK
 
 MAX_TILE_ELEMENTS = 1 << 24
 """Of the language."""
@@ -138,7 +139,25 @@ def _pipe(t: PipeType) -> str | None:
     return _stages(t.stages)
 
 
+def _tensor_map(t: TensorMapType) -> str | None:
+    if t.element.data not in ELEMENTS:
+        return f"the element must be one of {', '.join(ELEMENTS)}"
+    shape = int_values(t.shape)
+    problem = check_extents(shape)
+    if problem is not None:
+        return problem
+    if not 1 <= len(shape) <= MAX_RANK:
+        return f"there are 1 to {MAX_RANK} dimensions"
+    if not 0 <= t.major.data < len(shape):
+        return f"the major dimension must be one of {len(shape)}"
+    try:
+        _ = t.tile
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 _RULES: dict[type, Callable[[Any], str | None]] = {
     TensorType: _tensor, PtrType: _pointer, MemRefType: _memref, TiledViewType: _view, BufferType: _buffer,
-    RingType: _ring, PipeType: _pipe,
+    RingType: _ring, PipeType: _pipe, TensorMapType: _tensor_map,
 }

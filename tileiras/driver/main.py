@@ -196,6 +196,7 @@ def _check_version(bytecode: bytes) -> None:
 
 def _options(line: CommandLine) -> CompileOptions:
     from tileiras.driver.options import ALL_PASSES, CompileOptions
+    from tileiras.host.object import DEFAULT_PLATFORM
     from tileiras.machine.targets import find_target
 
     print_after = tuple(name for name in line.text("print-ir-after").split(",") if name)
@@ -206,6 +207,7 @@ def _options(line: CommandLine) -> CompileOptions:
         lineinfo=line.flag("lineinfo") or line.flag("generate-line-info"), device_debug=line.flag("device-debug"),
         sanitize=line.text("sanitize") or None, emit=line.text("emit", "cubin"), print_after=print_after,
         verify_each=line.flag("verify-each"), ptxas_flags=_ptxas_flags(line),
+        host_arch=line.text("host-arch", DEFAULT_PLATFORM[0]), host_os=line.text("host-os", DEFAULT_PLATFORM[1]),
         timing=[] if line.flag("pass-timing") else None, print_sink=_say, remarks=[] if _asks_for_remarks(line) else None)
     options.without |= frozenset(filter(None, line.text("without").split(",")))
     return options

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tileiras.errors import ConfigError
+from tileiras.host.object import DEFAULT_PLATFORM, PLATFORMS
 from tileiras.machine.targets import Target, find_target
 
 if TYPE_CHECKING:
     from tileiras.remarks import Remark
+    from tileiras.schedule.options import ScheduleOptions
 
 EMIT_KINDS = ("cubin", "ptx", "llvm", "cuda_tile", "nv_tileaa", "nv_tileas")
 """What `--emit` takes: how far down the pipeline goes, and what is written."""
@@ -56,7 +58,8 @@ class CompileOptions:
     `print_after` names passes to print the module after (`("*",)`: all) and `print_sink` is what prints. `timing`,
     where there is one, collects (pass or phase, seconds); `remarks`, where there is one, what passes have to tell.
     `ptxas_flags` are options that ptxas gets besides its own. `search_layouts`: layouts may be chosen by cost; without, and
-    at -O0, priorities decide. `without`: names of SWITCHES that are off; passes ask `uses(name)`.
+    at -O0, priorities decide. `without`: names of SWITCHES that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the
+    machine whose driver will load the cubin. `schedule`: what is asked of schedules of loops, beyond the program's hints.
     """
 
     target: Target
@@ -73,6 +76,9 @@ class CompileOptions:
     ptxas_flags: tuple[str, ...] = ()
     search_layouts: bool = True
     without: frozenset[str] = field(default_factory=_turned_off)
+    host_arch: str = DEFAULT_PLATFORM[0]
+    host_os: str = DEFAULT_PLATFORM[1]
+    schedule: ScheduleOptions | None = None
 
     def validate(self) -> None:
         """Raise ConfigError for a combination that doesn't exist, in the documented order."""
@@ -87,6 +93,9 @@ class CompileOptions:
         unknown = sorted(self.without - set(SWITCHES))
         if unknown:
             raise ConfigError(f"nothing is called '{unknown[0]}' that could be turned off; known: {', '.join(SWITCHES)}")
+        if (self.host_arch, self.host_os) not in PLATFORMS:
+            raise ConfigError(f"unknown host '{self.host_arch}' with '{self.host_os}'; known: "
+                              f"{', '.join(' with '.join(known) for known in PLATFORMS)}")
         if self.print_after:
             _check_passes(self.print_after)
         if self.emit not in EMIT_KINDS:

@@ -210,6 +210,15 @@ class HostMap:
         return TensorMap(evaluate(self.address, params), self.element, sizes, strides, self.box, swizzle=self.swizzle,
                          atomicity=self.atomicity, promotion=DEFAULT_PROMOTION, nan_fill=self.nan_fill)
 
+    def at_zeros(self) -> TensorMap:
+        """The map with its box and types, of a tensor that lies nowhere and has no elements."""
+        return self.at([0] * (1 + max((p.index for p in self.parameters()), default=0)))
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element in global memory."""
+        return ELEMENTS[self.element][0]
+
     def encode(self, params: Sequence[int]) -> bytes:
         """Its 128 bytes, as the host object writes them; those that it leaves alone (64 to 127) are 0."""
         return self.at(params).unchecked()

@@ -28,6 +28,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 BYTES = 128
+ALIGNMENT = 64
+"""Of a tensor map in memory or among the parameters."""
 MAX_RANK = 5
 
 # Element types: name -> (bits in global memory, code in the map, whether values are rounded to tf32)
@@ -48,6 +50,7 @@ CORNER_BITS = {3: 16, 4: 8, 5: 5}
 VERSION = 1
 WORD, DOUBLE = (1 << 32) - 1, (1 << 64) - 1
 ADDRESS_BITS = (1 << 57) - (1 << 4)  # of an address what a map keeps
+LARGE_BIT = 21                      # of word 2
 LARGE = 1 << 17                     # bytes that a tensor spans from which bit 21 of word 2 is set
 
 
@@ -174,6 +177,10 @@ class TensorMap:
     def unchecked(self) -> bytes:
         """The 128 bytes for any values, as code of a launch makes them: of each only the bits that its field has. A size of
         0 reads as 2**32."""
+        return struct.pack(f"<{BYTES // 4}I", *self.words())
+
+    def words(self) -> list[int]:
+        """`unchecked` as words of 32 bits."""
         words = [0] * (BYTES // 4)
         _, code, tf32 = ELEMENTS[self.element]
         swizzle = SWIZZLES[self.swizzle]
@@ -182,7 +189,7 @@ class TensorMap:
         words[2] = (int(self.mode != "tile") | VERSION << 1 | (self.rank - 1) << 4 | code << 7 | INTERLEAVES[self.interleave] << 11
                     | (swizzle & 3) << 13 | int(self.nan_fill) << 15 | tf32 << 16
                     | PROMOTIONS.index(self.promotion) << 17 | ATOMICITIES.index(self.atomicity) << 19
-                    | (self.span() >= LARGE) << 21 | (swizzle >> 2) << 22)
+                    | (self.span() >= LARGE) << LARGE_BIT | (swizzle >> 2) << 22)
         for i, stride in enumerate(self.strides):
             words[3 + i] = stride >> 4 & WORD
             words[7] |= (stride >> 36 & 15) << 4 * i
@@ -200,7 +207,7 @@ class TensorMap:
             for i, (low, high) in enumerate(zip(self.lower, self.upper)):
                 words[14] |= (low & (1 << bits) - 1) << bits * i | (high & (1 << bits) - 1) << 16 + bits * i
             words[15] = self.pixels - 1 | (self.mode == "im2col::w") << 31
-        return struct.pack(f"<{len(words)}I", *words)
+        return words
 
 
 def tiled(address: int, element: str, sizes: Sequence[int], box: Sequence[int], strides: Sequence[int] | None = None,

@@ -8,6 +8,8 @@
     modulo      iterative modulo scheduling
     refine      schedules again until rings fit shared memory and values fit registers
     constraints what attributes on ops ask of their schedule
+    options     what may be asked of schedules
+    names       the attributes that a schedule is written as
     chart       a schedule as text, and as a trace
 
 Nothing here changes IR but by attributes (transforms/generate_schedule.py writes them).

@@ -26,6 +26,7 @@ from tileiras.conversion.entry_hints import hint
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
 from tileiras.machine.machines import machine_of
+from tileiras.schedule.names import DEPTH, told
 from tileiras.schedule.resources import HANDOVER, model_of
 
 MOST_STAGES = 16
@@ -35,6 +36,7 @@ MOST_BLOCKS = 4
 BESIDE_CARRIED = 48
 """Registers a thread that a loop needs besides what it carries, and a quarter of that: addresses, fragments."""
 LANES, REGISTER_BYTES = 32, 4
+ASKED = "what was asked for"
 SHARED_KEPT_BACK = 256
 """Bytes of shared memory that barriers and small exchanges may take beside rings and buffers."""
 
@@ -44,7 +46,7 @@ class RingFacts:
     """`stage_bytes`: of all buffers that one stage fills. `work`: cycles that the loop's iteration takes besides loading.
     `has_product`: whether tensor cores work in it. `other_bytes`: of shared memory that is needed while the ring lives.
     `occupancy`: blocks that an SM is to hold, by the hint. `blocks`: that an SM can hold by their registers. `latency`: the
-    hint, the largest of the loads'. `warps`: of the block."""
+    hint, the largest of the loads'. `warps`: of the block. `asked`: stages that `generate-schedule`, or an option, decided on."""
 
     stage_bytes: int
     work: float
@@ -54,13 +56,14 @@ class RingFacts:
     blocks: int = 1
     latency: int | None = None
     warps: int = 4
+    asked: int | None = None
 
 
 @dataclass(frozen=True)
 class Depth:
     """`stages`: of the ring, 1 where no second one fits. `wanted`: without the bound of shared memory. `bound`: what decided:
-    "latency", "hint", "shared memory" or "other blocks on the SM". `latency`: cycles until a stage is there. `interval`: cycles
-    of an iteration."""
+    "latency", "hint", "shared memory", "other blocks on the SM" or ASKED. `latency`: cycles until a stage is there. `interval`:
+    cycles of an iteration."""
 
     stages: int
     wanted: int
@@ -88,6 +91,8 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     wanted, bound = min(MOST_STAGES, ceil(latency / interval) + 1), "latency"
     if facts.latency is not None and facts.latency > 0:
         wanted, bound = min(MOST_STAGES, facts.latency + 1), "hint"
+    if facts.asked is not None and facts.asked > 0:
+        wanted, bound = min(MOST_STAGES, facts.asked), ASKED
 
     def fit(blocks: int) -> int:
         return max(1, (shared_budget(target, blocks) - facts.other_bytes) // max(1, facts.stage_bytes))
@@ -97,7 +102,7 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     if stages < wanted:
         bound = "shared memory"
     beside_others = max(fit(blocks), min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1))
-    if bound != "hint" and beside_others < stages:
+    if bound not in ("hint", ASKED) and beside_others < stages:
         stages, bound = beside_others, "other blocks on the SM"
     return Depth(stages, wanted, bound, round(latency), round(interval))
 
@@ -123,7 +128,8 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
         work += model.footprint(op).cycles
         has_product = has_product or any(inner.name in DOTS for inner in op.walk())
     return RingFacts(stage_bytes, work, has_product, other_bytes, hint(func, "occupancy") or 1,
-                     blocks_by_registers(loop, target, warps) if blocks is None else blocks, latency_hint(loads), warps)
+                     blocks_by_registers(loop, target, warps) if blocks is None else blocks, latency_hint(loads), warps,
+                     max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None))
 
 
 def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:

@@ -3,8 +3,9 @@
 An op is a whole tile: an instruction's cost times how often the warps of the block issue it. Rates are those of the machine
 that stands for the SM (machine/units.py, machines.py, latencies.py); the figures steer schedules, they predict no time.
 Units are the SM's: `tensor` cores, `port` of shared memory, `fma`, `alu`, `half`, `xu`, `fp64`, `issue` slots of the four
-schedulers, `ingress` from L2. Loads take `ingress` for as long as their bytes need at the SM's share of bandwidth; what
-they wait for memory is latency on the edge to who uses them, and no unit's time.
+schedulers, `ingress` from L2, and `stream`: warps execute in order, so that an op that isn't asynchronous keeps the block's
+instructions to itself for as long as its busiest unit works. Loads take `ingress` for as long as their bytes need at the SM's
+share of bandwidth; what they wait for memory is latency on the edge to who uses them, and no unit's time.
 """
 from __future__ import annotations
 
@@ -22,13 +23,15 @@ from tileiras.machine import units
 from tileiras.machine.latencies import Latencies, latencies
 from tileiras.machine.machines import Machine, machine_of
 
-UNITS = ("tensor", "port", "fma", "alu", "half", "xu", "fp64", "issue", "ingress")
+UNITS = ("tensor", "port", "fma", "alu", "half", "xu", "fp64", "issue", "ingress", "stream")
 _OF_PIPE = {units.FMA: "fma", units.ALU: "alu", units.FP16: "half", units.XU: "xu", units.FP64: "fp64", units.LSU: "port",
             units.TENSOR: "tensor", units.UNIFORM: "alu", units.CONTROL: "issue"}
 HANDOVER = 100
 """Cycles that passing a stage of a ring on takes, however small it is (mbarrier: arrival, wake-up; group: wait and barrier)."""
 ASSUMED_TRIPS = 8
 """How often a loop inside a loop runs, as far as is known."""
+WGMMA = "sm90.mma."
+"""How the names of products of a warpgroup begin (layout/atoms/wgmma.py)."""
 FIXED_LATENCY = 5
 """Of arithmetic: mean of the pipes' dependent latencies (PX)."""
 
@@ -116,6 +119,12 @@ class Model:
 
     def footprint(self, op: Operation) -> Footprint:
         """Of one op. What costs nothing at run time gives `FREE`."""
+        found = self._footprint(op)
+        if not found.uses or is_asynchronous(op):
+            return found
+        return Footprint((("stream", found.cycles), *(use for use in found.uses if use[0] != "stream")), found.latency)
+
+    def _footprint(self, op: Operation) -> Footprint:
         dialect, _, name = op.name.partition(".")
         if dialect in ("arith", "math"):
             return self._elementwise(op, name)
@@ -167,7 +176,7 @@ class Model:
             length = 0.0
             for block in region.blocks:
                 for inner in block.ops:
-                    found = self.footprint(inner)
+                    found = self._footprint(inner)
                     parts += [(u, trips * c) for u, c in found.uses]
                     length += trips * found.latency
             mine = self._timed(tuple(parts), 0)
@@ -187,7 +196,7 @@ class Model:
                                FIXED_LATENCY)
         name: str = atom.data  # type: ignore[attr-defined]
         fetched = [b if isinstance(v.type, BufferType) else 0 for b, v in zip(operand_bytes, op.operands)]
-        if name.startswith("sm90."):
+        if name.startswith(WGMMA):
             return self._wgmma(op, name, m, n, k, batch)
         row = atom_named(name)
         # Each warp reads its rows of A and its columns of B: a near square of warps shares both.
@@ -252,8 +261,14 @@ _RULES: dict[str, Any] = {
     "atomic_cas": Model._atomic, "tiled_atomic_rmw": Model._atomic, "store_shared": Model._shared_access,
     "load_shared": Model._shared_access, "reduce": Model._reduce, "scan": Model._reduce, "convert_layout": Model._convert,
     "barrier": Model._barrier}
-ASYNC_RESULTS = ("load", "tiled_load", "tiled_copy", "copy")
-"""Ops that somebody else than the issuing warps completes: others work while they are under way."""
+
+
+def is_asynchronous(op: Operation) -> bool:
+    """Whether who issues the op goes on before it is done: products of warpgroups, copies to stages of rings."""
+    if op.name in ("nv_tileas.tiled_copy", "nv_tileas.copy"):
+        return True
+    atom: Any = op.properties.get("atom")
+    return atom is not None and op.name.endswith("dot") and atom.data.startswith(WGMMA)
 
 
 def _elements(t: Any) -> int:

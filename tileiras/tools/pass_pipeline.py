@@ -13,13 +13,18 @@ import re
 from dataclasses import dataclass, field
 
 from tileiras.errors import UsageError
+from tileiras.schedule.options import OPTIONS as SCHEDULE_OPTIONS
 
 ANCHORS = ("builtin.module", "cuda_tile.module", "nv_tileaa.func", "nv_tileas.func", "llvm.func", "any")
 WHOLE_PIPELINE = "tileir"
-PIPELINE_OPTIONS: dict[str, tuple[str, ...]] = {WHOLE_PIPELINE: ("opt-level",)}
+SCHEDULED = ("generate-schedule", "materialize-async", "materialize-schedule", "unspecialized-pipeline")
+"""Passes that take the options of schedules."""
+PIPELINE_OPTIONS: dict[str, tuple[str, ...]] = {
+    WHOLE_PIPELINE: ("opt-level", *SCHEDULE_OPTIONS), **dict.fromkeys(SCHEDULED, SCHEDULE_OPTIONS)}
 """The options that a pass takes, by its name."""
 
 MAX_DEPTH = 16
+_PATH = re.compile(r"\s*([^\s,{}]+)")
 _TOKEN = re.compile(r"\s*(?:([A-Za-z_][\w.-]*)|([(){}=,])|(\d+))")
 
 
@@ -66,6 +71,14 @@ class _Reader:
         assert match is not None
         self.at = match.end()
         return token
+
+    def take_path(self) -> str:
+        """A file's name: up to a space, a comma or a brace."""
+        match = _PATH.match(self.text, self.at)
+        if match is None:
+            raise self.error("expected a file's name")
+        self.at = match.end()
+        return match.group(1)
 
     def pipeline(self) -> list[Item]:
         out: list[Item] = []
@@ -118,7 +131,7 @@ class _Reader:
                 self.at = start
                 raise self.error(f"pass '{name}' has no option '{key}'")
             self.take("=")
-            found[key] = self.take()
+            found[key] = self.take_path() if key == "schedule-trace-file" else self.take()
             if self.peek() == ",":
                 self.take(",")
         self.take("}")

@@ -46,10 +46,13 @@ def _arguments() -> argparse.ArgumentParser:
         parser.add_argument(f"--print-ir-{when}", metavar="PASS[,PASS...]", help=f"print the IR {when} these passes")
     parser.add_argument("--crash-reproducer", metavar="FILE", help="where a failing pass leaves what it found, to run again")
     parser.add_argument("--pass-timing", choices=("tree", "json"), help="say how long reading, passes and writing took")
+    parser.add_argument("--schedule-trace-file", default="", metavar="FILE",
+                        help="where the schedules of loops go, in Chrome's trace format")
     for name, text in (("print-ir-before-all", "print the IR before every pass"),
                        ("print-ir-after-all", "print the IR after every pass"),
                        ("print-ir-after-change", "print the IR after passes that change it"),
                        ("print-ir-after-failure", "print the IR that a failing pass found"),
+                       ("print-schedule", "print the schedule of each loop: units over cycles, and its ops"),
                        ("verify-diagnostics", "compare errors with `// expected-error` comments"),
                        ("split-input-file", "treat parts between lines `// -----` as files of their own"),
                        ("mlir-print-debuginfo", "print locations"),
@@ -135,7 +138,19 @@ def _steps(given: argparse.Namespace, level: str) -> list[Any]:
     from tileiras.pipeline import LEVELS
     from tileiras.tools.pass_pipeline import WHOLE_PIPELINE, Item, parse_pipeline
 
-    options = CompileOptions(target=find_target(given.gpu_name), opt_level=given.opt_level)
+    plain = CompileOptions(target=find_target(given.gpu_name), opt_level=given.opt_level)
+
+    def scheduled(asked: Mapping[str, str]) -> Any:
+        """The options of a compilation with these wishes for schedules, the command line's own among them."""
+        if given.schedule_trace_file:
+            asked = {"schedule-trace-file": given.schedule_trace_file, **asked}
+        if not asked and not given.print_schedule:
+            return plain
+        from tileiras.schedule.options import OPTIONS, parse_options
+        schedule, off = parse_options({k: v for k, v in asked.items() if k in OPTIONS},
+                                      sys.stderr.write if given.print_schedule else None)
+        return dataclasses.replace(plain, schedule=schedule, without=plain.without | off)
+    options = scheduled({})
     items = [Item(name) for name in (given.passes or "").split(",") if name]
     items += [Item("canonicalize")] * given.canonicalize
     if given.pass_pipeline is not None:
@@ -143,12 +158,13 @@ def _steps(given: argparse.Namespace, level: str) -> list[Any]:
     out: list[Any] = []
     for item in items:
         if item.name != WHOLE_PIPELINE:
-            out.append(_step(item.name, options))
+            out.append(_step(item.name, scheduled(item.options)))
             continue
         wanted = item.options.get("opt-level", str(given.opt_level))
         if wanted not in ("0", "1", "2", "3"):
             raise UsageError(f"invalid optimization level: {wanted}")
-        out += _pipeline_steps(out[-1].gives if out else level, LEVELS[-1], dataclasses.replace(options, opt_level=int(wanted)))
+        out += _pipeline_steps(out[-1].gives if out else level, LEVELS[-1],
+                               dataclasses.replace(scheduled(item.options), opt_level=int(wanted)))
     if given.to is not None:
         if given.to not in LEVELS:
             raise UsageError(f"unknown level '{given.to}'; known: {', '.join(LEVELS)}")

@@ -254,6 +254,9 @@ class Builder:
     def ashr(self, x: SSAValue, n: int | SSAValue) -> SSAValue:
         return self.binary("ashr", x, self.bits(n, x.type) if isinstance(n, int) else n)
 
+    def freeze(self, x: SSAValue) -> SSAValue:
+        return self._one(llvm.Freeze, [x], x.type)
+
     def fneg(self, x: SSAValue) -> SSAValue:
         return self._one(llvm.Fneg, [x], x.type)
 

@@ -9,11 +9,13 @@ from xdsl.ir import Attribute, Block, Operation, Region
 from tileiras.analysis.agents import block_warps, launch_registers
 from tileiras.conversion.entry_hints import register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
-from tileiras.conversion.tileas_to_llvm.builder import Builder
+from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, storage_type
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.dialects.location_text import location_text
+from tileiras.dialects.nv_tileas import TensorMapType
 from tileiras.errors import CompileError
+from tileiras.layout import tensormap
 
 SHARED_ALIGNMENT = 128
 
@@ -55,17 +57,25 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
         low.shared_base = builder.address_of(symbol, llvm.SHARED)
     low.generic_pointers = any(op.name == "nv_tileas.alloca" and "global" not in op.properties for op in func.walk())
     for a, new in zip(old.args, entry.args):
-        low.set(a, new)
+        # A 32-bit parameter that is loaded and extended at once can't be a factor of `mul.wide` any more; a frozen one can.
+        low.set(a, builder.freeze(new) if new.type == I32 else new)
     low.lower_block(old)
     globals_ += low.extra_globals
     launch = {"nvvm.reqntid": StringAttr(str(32 * num_warps)), "nvvm.minctasm": StringAttr("1")}
     registers = launch_registers(func) or register_limit(func, target, 32 * num_warps)
     if registers is not None:
         launch["nvvm.maxnreg"] = StringAttr(str(registers))
-    arg_attrs = ArrayAttr([StringAttr("align 1" if isinstance(a.type, nv_tileaa.PtrType) else "") for a in old.args])
+    arg_attrs = ArrayAttr([StringAttr(_attributes(a.type)) for a in old.args])
     properties: dict[str, Attribute] = {"sym_name": StringAttr(name), "kernel": UnitAttr(),
                                         "launch": DictionaryAttr(launch), "arg_attrs": arg_attrs}
     return [*globals_, llvm.Func.create(properties=properties, regions=[region], location=func.location)]
+
+
+def _attributes(t: Attribute) -> str:
+    """The LLVM attributes of a parameter: a tensor map is 128 bytes that stay where they are."""
+    if isinstance(t, TensorMapType):
+        return f'byval([{tensormap.BYTES} x i8]) align {tensormap.ALIGNMENT} "nvvm.grid_constant"'
+    return "align 1" if isinstance(t, nv_tileaa.PtrType) else ""
 
 
 def _global(op: Operation) -> Operation:

@@ -46,7 +46,7 @@ from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes as element_bytes
 from tileiras.dialects.llvm import integer, ptr, vec
 from tileiras.dialects.location_text import location_text
-from tileiras.dialects.nv_tileas import layout_of
+from tileiras.dialects.nv_tileas import TensorMapType, layout_of
 from tileiras.errors import CompileError
 from tileiras.layout.linear import LinearLayout
 
@@ -75,6 +75,8 @@ def storage_type(t: Attribute) -> Attribute:
         return I8 if t.width.data == 4 else integer(t.width.data)
     if isinstance(t, nv_tileaa.PtrType):
         return ptr(llvm.GLOBAL)
+    if isinstance(t, TensorMapType):
+        return ptr(llvm.GENERIC)
     found = _STORAGE.get(type(t))
     if found is None:
         raise CompileError(f"no machine type for {t}")

@@ -24,6 +24,7 @@ _TOKEN = re.compile(
     r"""|(?P<string>"(?:[^"\\]|\\.)*")"""
     r"""|(?P<bad>\S))""")
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
+_RECIPE = re.compile(r"^[ \t]*\.hidden\s.*?([\w$]+)\[128\],? // tensor map: (.*)$", re.M)
 _NOISE = re.compile(r"^[ \t]*\.(?:loc|loc_intermediate|file)\b[^\n]*$", re.M)
 _EMBEDDED = re.compile(r"^[ \t]*\.nv_intermediate_source_section\b.*?(?=^[ \t]*\.(?:visible|entry|func|global|section)\b|\Z)",
                        re.M | re.S)
@@ -136,6 +137,8 @@ class Module:
     lines: list[str] = field(default_factory=list)
     locations: list[tuple[int, str]] = field(default_factory=list)   # (PTX line, "file:line"), sorted
 
+    recipes: dict[str, str] = field(default_factory=dict)   # hidden parameter -> how a launch makes its tensor map
+
     def source_of(self, line: int) -> str | None:
         """The user's source position in force at a PTX line, or None."""
         i = bisect.bisect_right(self.locations, (line, chr(0x10FFFF))) - 1
@@ -170,6 +173,8 @@ def parse(text: str) -> Module:
 class _Parser:
     def __init__(self, text: str) -> None:
         self.result = Module(lines=text.split("\n"))
+        if "// tensor map: " in text:
+            self.result.recipes = dict(_RECIPE.findall(text))
         self._collect_locations(text)
         clean = _NOISE.sub("", _COMMENT.sub(_blank, text))
         self.starts = [0]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tileiras.host.recipe import read_map
 from tileiras.sim.copy.tensormap import MapArgument
 from tileiras.sim.core import heap
 from tileiras.sim.core.memory import GLOBAL_BASE, GlobalMemory
@@ -236,14 +237,22 @@ class Launch:
 
     def _parameters(self, args: Sequence, pointers: dict[int, int]) -> bytes:
         params = self.entry.params
+        recipes = [self.module.recipes[p.name] for p in params if p.name in self.module.recipes]
+        if recipes and len(args) == len(params) - len(recipes):
+            params = params[:len(args)]                     # the host makes the others
+        else:
+            recipes = []
         if len(args) != len(params):
             raise LaunchError(f"kernel {self.entry.name} takes {len(params)} parameters, {len(args)} were given")
+        parts = [_scalar_bytes(i, p, pointers.get(i), a) for i, (p, a) in enumerate(zip(params, args))]
+        values = [int.from_bytes(part, "little") for part in parts] if recipes else []
+        parts += [read_map(recipe).encode(values) for recipe in recipes]
         self._offsets: dict[str, int] = {}
         data = bytearray()
-        for i, (p, a) in enumerate(zip(params, args)):
+        for p, part in zip(self.entry.params, parts):
             data += bytes(-len(data) % max(p.align, 1))
             self._offsets[p.name] = len(data)
-            data += _scalar_bytes(i, p, pointers.get(i), a)
+            data += part
         return bytes(data)
 
     def choose(self, only: Sequence[int] | None) -> None:
@@ -412,8 +421,9 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
              observer: Observer | None = None, only: Sequence[int] | None = None, processes: int | None = None) -> Report:
     """Run a PTX kernel on NumPy arrays.
 
-    `args`: the launch parameters in order; an array stands for a pointer to its memory (written in place), NumPy and
-    Python scalars are converted to the parameter's size. `block` defaults to the kernel's `.reqntid`, or one thread.
+    `args`: the launch parameters in order (hidden ones behind them are made by their recipes); an array stands for a pointer
+    to its memory (written in place), NumPy and Python scalars are converted to the parameter's size. `block` defaults to the
+    kernel's `.reqntid`, or one thread.
     `cluster`: CTAs of a cluster in x, y, z, where the kernel has no `.reqnctapercluster`; the grid counts CTAs.
     `dynamic_shared`: bytes of `extern .shared`. `max_instructions`: issued instructions before BudgetExceeded.
     `undefined`: "raise" makes any arithmetic on a register without a value a fault; "propagate" lets it pass (the

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xdsl.dialects.builtin import IntegerType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import arith
-from tileiras.transforms.rules import build, int_constant, int_splat, int_width, rule, wrap
+from tileiras.transforms.rules import build, element_type, int_constant, int_splat, int_width, rule, with_element, wrap
 
 # --- folding -------------------------------------------------------------------------------------------------------
 
@@ -159,13 +160,61 @@ def fold_compare(op: Operation) -> SSAValue | None:
         return int_splat(op, t, word in ("eq", "le", "ge"))
     a, b = int_constant(lhs), int_constant(rhs)
     if a is None or b is None:
-        return None
+        return _compare_narrow(op, predicate, lhs, rhs)
     if predicate not in COMPARISONS:
         if predicate[0] == "u":
             a, b = unsigned(a, width), unsigned(b, width)
         elif width == 1:
             a, b = -a, -b
     return int_splat(op, t, COMPARISONS[word](a, b))
+
+
+def _compare_narrow(op: Operation, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue | None:
+    """ext(a) < ext(b) -> a < b: sign extension keeps the order of signed and of unsigned integers, zero extension that of
+    unsigned ones, and its results compare alike either way. Extensions are found behind what only places elements."""
+    kind = _extension(lhs) or _extension(rhs)
+    if kind is None:
+        return None
+    cls, width = kind
+    signed = cls is arith.Extsi
+    narrow: list[SSAValue] = []
+    for v in (lhs, rhs):
+        c = int_constant(v)
+        if c is not None:
+            if c != (wrap(c, width) if signed else unsigned(c, width)):
+                return None
+            narrow.append(int_splat(op, with_element(v.type, IntegerType(width)), c))
+        elif _extension(v) == kind:
+            narrow.append(_without_extension(op, v))
+        else:
+            return None
+    if not signed and predicate not in COMPARISONS:
+        predicate = f"u{predicate[1:]}"
+    return build(op, arith.Cmpi, narrow, op.results[0].type, {"predicate": StringAttr(predicate)})
+
+
+_PLACING = frozenset({"nv_tileaa.splat", "nv_tileaa.view", "nv_tileaa.broadcast", "nv_tileaa.permute"})
+
+
+def _extension(v: SSAValue) -> tuple[type, int] | None:
+    """Which op extends an integer, and from how many bits."""
+    owner = v.owner
+    while isinstance(owner, Operation) and owner.name in _PLACING:
+        owner = owner.operands[0].owner
+    if isinstance(owner, (arith.Extsi, arith.Extui)) and int_width(owner.operands[0].type) > 1:
+        return type(owner), int_width(owner.operands[0].type)
+    return None
+
+
+def _without_extension(op: Operation, v: SSAValue) -> SSAValue:
+    """What is extended, placed as `v` is."""
+    owner = v.owner
+    assert isinstance(owner, Operation)
+    if owner.name not in _PLACING:
+        return owner.operands[0]
+    source = _without_extension(op, owner.operands[0])
+    return build(op, type(owner), (source,), with_element(v.type, element_type(source.type)),  # type: ignore[arg-type]
+                 dict(owner.properties))
 
 
 # --- widths --------------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def _wait(low: Lowering, barrier: SSAValue, phase: SSAValue) -> None:
     low.b.nvvm("mbarrier.wait.parity" if low.target.has_clusters else "mbarrier.spin.parity", [barrier, phase])
 
 
-def _if(low: Lowering, condition: SSAValue, what: Any) -> None:
+def only_if(low: Lowering, condition: SSAValue, what: Any) -> None:
     b = low.b
     then, join = b.new_block(), b.new_block()
     b.cond_br(condition, then, join)
@@ -139,7 +139,7 @@ def producer_acquire(low: Lowering, op: Operation) -> None:
     _wait(low, barrier_at(low, pipe.empty, index), phase)
     if pipe.kind == "tma":
         full = barrier_at(low, pipe.full, index)
-        _if(low, low.first_thread(),
+        only_if(low, low.first_thread(),
             lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
 
 
@@ -183,7 +183,7 @@ def _arrive_once_a_warp(low: Lowering, barrier: SSAValue) -> None:
     """What the warp's lanes did before is done: one lane tells so for all."""
     b = low.b
     b.nvvm("bar.warp.sync", [b.i32(-1)])
-    _if(low, b.icmp("eq", low.lane, b.i32(0)), lambda: b.nvvm("mbarrier.arrive.shared", [barrier]))
+    only_if(low, b.icmp("eq", low.lane, b.i32(0)), lambda: b.nvvm("mbarrier.arrive.shared", [barrier]))
 
 
 @lowers("nv_tileas.fence_async")

@@ -1,0 +1,25 @@
+"""The attributes by which a schedule is told to the passes that carry it out: i32, on ops of a loop's body.
+
+    nv_tile.aws.stage   the op works on an iteration that began so many intervals ago
+    nv_tile.aws.order   its place in an interval of the steady state
+    nv_tile.aws.depth   of a load that goes to a buffer: how many stages its ring has
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Operation
+
+STAGE, ORDER, DEPTH = "nv_tile.aws.stage", "nv_tile.aws.order", "nv_tile.aws.depth"
+
+
+def told(op: Operation, name: str) -> int | None:
+    """The value of one of these attributes, None where the op has none."""
+    attr: Any = op.attributes.get(name)
+    return None if attr is None else attr.value.data
+
+
+def forget(op: Operation) -> None:
+    """Take them off an op."""
+    for name in (STAGE, ORDER, DEPTH):
+        op.attributes.pop(name, None)

@@ -1,0 +1,134 @@
+"""`generate-schedule`: when the ops of a loop run in its steady state, and how many stages its ring of loads has.
+
+    scf.for ... {                                scf.for ... {
+      %x = tiled_load %v[%i]                       %x = tiled_load %v[%i] {nv_tile.aws.stage = 0, .order = 2, .depth = 5}
+      store_shared %x, %b                ->        store_shared %x, %b    {nv_tile.aws.stage = 3, .order = 0}
+      %d = dot %b ...                              %d = dot %b ...        {nv_tile.aws.stage = 3, .order = 1}
+    }                                            }
+
+Only loops that can run ahead of themselves (counted, without loops inside and other ways out) and have loads that go to buffers
+are looked at; others keep the program's order and get no attribute. Nothing moves here: the passes that make rings and agents
+obey. See schedule/ for how it is decided.
+"""
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.schedule.graph import ASYNC_LOADS
+from tileiras.schedule.names import DEPTH, ORDER, STAGE
+
+EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
+LOOPS = frozenset({"scf.for", "nv_tileas.loop"})
+REGISTERS_KEPT_BACK = 48
+"""Of a thread's registers, for addresses, fragments and what the loop doesn't change."""
+LONGEST_DELAY = 2000
+"""Cycles that a random delay adds at most."""
+MOST_RANDOM_STAGES = 6
+
+
+def run(module: Operation, context: Any) -> None:
+    """Write the attributes, in place."""
+    if not context.target.has_cp_async or not context.uses("pipelines"):
+        return
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func":
+            loops = [op for op in func.walk() if op.name in ASYNC_LOADS and op.parent_op() is not None]
+            for loop in dict.fromkeys(op.parent_op() for op in loops):
+                if loop is not None and runs_ahead(loop):
+                    _loop(func, loop, context)
+    options = context.schedule
+    if options is not None and options.trace_file:
+        _write_trace(options)
+
+
+def runs_ahead(loop: Operation) -> bool:
+    """Whether iterations of a loop may overlap."""
+    return loop.name == "scf.for" and not any(op is not loop and (op.name in LOOPS or op.name in EXITS) for op in loop.walk())
+
+
+def rings_of(loop: Operation) -> dict[SSAValue, Operation]:
+    """The buffers of a loop's body that loads fill directly -> the load."""
+    from tileiras.schedule.graph import load_behind
+    body = loop.regions[0].block
+    found: dict[SSAValue, Operation] = {}
+    for op in body.ops:
+        load = load_behind(op)
+        if load is not None and load.parent is body:
+            found[op.operands[1]] = load
+    return found
+
+
+def _loop(func: Operation, loop: Operation, context: Any) -> None:
+    rings = rings_of(loop)
+    if not rings:
+        return
+    from tileiras.analysis.shared_memory import buffer_bytes, bytes_beside
+    from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
+    from tileiras.schedule.graph import loop_graph
+    from tileiras.schedule.options import ScheduleOptions
+    from tileiras.schedule.refine import Room, choose
+    from tileiras.schedule.resources import model_of
+    from tileiras.schedule.schedule import NoSchedule
+
+    options: ScheduleOptions = context.schedule or ScheduleOptions()
+    target = context.target
+    num_warps: Any = func.properties["num_warps"]
+    graph = loop_graph(loop, model_of(target, num_warps.data), rings)
+    allocs = [v.owner for v in rings if isinstance(v.owner, Operation)]
+    beside = bytes_beside(func, loop, allocs)
+    sizes = {v: buffer_bytes(v.type) for v in rings}
+    dice = None if options.seed is None else random.Random(f"{options.seed} {func.properties['sym_name']} {len(graph.nodes)}")
+    if dice is not None:
+        graph.edges = [replace(e, latency=e.latency + dice.randrange(LONGEST_DELAY)) if not e.distance else e for e in graph.edges]
+    room = Room(shared_budget(target) - beside, target.max_registers_per_thread - REGISTERS_KEPT_BACK)
+    try:
+        outcome = choose(graph, room, sizes, True, iterations=options.iterations, threshold=options.threshold)
+    except NoSchedule:
+        return
+    facts = ring_facts(loop, list(rings.values()), sum(sizes.values()), target, beside)
+    if options.stages:
+        facts = replace(facts, asked=options.stages)
+    elif dice is not None:
+        facts = replace(facts, asked=dice.randint(1, MOST_RANDOM_STAGES))
+    depth = ring_depth(facts, target)
+    schedule = outcome.schedule
+    orders = schedule.orders()
+    for node in graph.nodes:
+        assert node.op is not None
+        node.op.attributes[STAGE] = IntegerAttr(schedule.stage(node.index), i32)
+        node.op.attributes[ORDER] = IntegerAttr(orders[node.index], i32)
+    for load in rings.values():
+        load.attributes[DEPTH] = IntegerAttr(depth.stages, i32)
+    name: str = func.properties["sym_name"].data  # type: ignore[attr-defined]
+    if options.show is not None:
+        from tileiras.schedule.chart import chart
+        serial = f"  in the program's order: {outcome.why}\n" if outcome.why else ""
+        options.show(f"{chart(schedule, name)}  ring: {depth}\n{serial}")
+    if options.trace_file:
+        options.traced.append((name, schedule))
+    if context.remarks is not None:
+        _remark(func, loop, schedule, depth, outcome.why, context.remarks)
+
+
+def _remark(func: Operation, loop: Operation, schedule: Any, depth: Any, why: str, remarks: list[Any]) -> None:
+    from tileiras.remarks import ANALYSIS, RESOURCES, remark
+    notes: dict[str, str | int] = {"interval": schedule.interval, "bound": schedule.bound or "nothing", "stages": schedule.stages,
+                                   "ring": depth.stages, "wanted": depth.wanted, "latency": depth.latency}
+    text = f"The loop is scheduled with an interval of {schedule.interval} cycles, its loads {depth.stages} stages deep"
+    reasons = [f"the ring is bound by {depth.bound}"] + ([f"the program's order is kept: {why}"] if why else [])
+    remarks.append(remark(func, loop, ANALYSIS, RESOURCES, "Schedule", text, notes, reasons))
+
+
+def _write_trace(options: Any) -> None:
+    from tileiras.errors import CompileError
+    from tileiras.schedule.chart import trace
+    try:
+        with open(options.trace_file, "w", encoding="utf-8") as f:
+            f.write(trace(options.traced))
+    except OSError as error:
+        raise CompileError(f"the schedule's trace can't be written to '{options.trace_file}': {error.strerror}") from error

@@ -1,0 +1,356 @@
+"""`lower-tma-load-store-to-async`: tiles of views that go to shared memory anyway are brought there by the copy engine.
+
+                                                    %ring = alloc_tensor : ring<buffer, 1>
+                                                    %pipe = create_pipeline {bytes = 16384} : pipe<"tma", 1>
+    for {                                           for {
+      %x = tiled_load %view[%i, %j]                   %n = producer_acquire %pipe
+      %b = alloc_tensor                       ->      tma_load %map[%i * 64, %j * 128], extract_slice %ring[%n], %pipe[%n]
+      store_shared %x, %b                             producer_commit %pipe
+      ... dot %b, ...                                 %m = consumer_wait %pipe
+    }                                                 ... dot (extract_slice %ring[%m]), ...
+                                                      consumer_release %pipe
+                                                    }
+
+The serial form: a ring of one stage, filled and read in turn, right in any loop. Who deepens the ring (or gives the filling to
+an agent of its own) changes the types and moves ops. What one op reads first is filled together, by one pipe. The view must allow
+a map (analysis/tma.py), the tile must lie in its buffer as boxes lie (the buffer's layout is changed if its readers take that),
+and nothing written may be what is read: the engine doesn't see a thread's stores without fences of its own.
+"""
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType, UnitAttr, i32
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.layout_rules import DOTS, operand_fragments, permutation_of
+from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.tma import MapFacts, Refusal, map_facts
+from tileiras.dialects import arith, nv_tileas
+from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
+from tileiras.dialects.nv_tileas import BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
+from tileiras.layout.linear import dim_bits
+from tileiras.layout.operands import ldmatrix_plan
+from tileiras.layout.shared import SharedLayout, bank_conflicts, vector_width
+from tileiras.transforms.hoist_buffers import only_store
+
+LOAD, STORE_SHARED, LOAD_SHARED = "nv_tileas.tiled_load", "nv_tileas.store_shared", "nv_tileas.load_shared"
+LEAVING = ("nv_tileas.break", "nv_tileas.continue", "nv_tileas.return")
+MOVES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
+"""The same elements under another shape or in other threads."""
+READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
+"""What makes a token that stands for no write."""
+HOST_MAPS = "TILEIRAS_HOST_MAPS"
+"""Set to 1, maps are used; launches don't fill in hidden parameters yet."""
+MAX_TOKENS = 256
+"""Tokens looked at, at most, to find whether one stands for a write."""
+
+
+@dataclass
+class Site:
+    """A tile on its way: the load, what lies between it and its buffer, the buffer, and how the tile lies there."""
+
+    load: Operation
+    moves: list[Operation]
+    store: Operation
+    alloc: Operation
+    facts: MapFacts
+    layout: SharedLayout
+    readers: list[Operation] = field(default_factory=list)
+
+
+def run(module: Operation, context: Any) -> None:
+    """Replace loads and stores, in place."""
+    if not (context.uses("tma") and context.target.has_tma and os.environ.get(HOST_MAPS) == "1"):
+        return
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func":
+            _Function(func, context).run()
+
+
+class _Function:
+    def __init__(self, func: Operation, context: Any) -> None:
+        self.func, self.target = func, context.target
+        self.warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
+        self._axis: AxisAnalysis | None = None
+
+    @property
+    def axis(self) -> AxisAnalysis:
+        if self._axis is None:
+            self._axis = AxisAnalysis(self.func)
+        return self._axis
+
+    def run(self) -> None:
+        together: dict[tuple[Block, Operation], list[Site]] = {}
+        for op in [op for op in self.func.walk() if op.name == "nv_tileas.alloc_tensor"]:
+            site = self.site(op)
+            if isinstance(site, Site):
+                block = site.load.parent
+                assert block is not None
+                first = min((_in_block(reader, block) for reader in site.readers), key=block.get_operation_index)
+                together.setdefault((block, first), []).append(site)
+        for (block, first), sites in together.items():
+            _lower(self.func, block, first, sites, self.warps, self.target)
+
+    # --- which -----------------------------------------------------------------------------------------------------
+
+    def site(self, alloc: Operation) -> Site | Refusal | None:
+        """The tile that is loaded into a buffer, if the engine can bring it; why it can't; None for buffers of other things."""
+        store = only_store(alloc)
+        if store is None or not isinstance(alloc.results[0].type, BufferType):
+            return None
+        moves: list[Operation] = []
+        value = store.operands[0]
+        while isinstance(value.owner, Operation) and value.owner.name in MOVES:
+            moves.append(value.owner)
+            value = value.owner.operands[0]
+        load = value.owner
+        if not isinstance(load, Operation) or load.name != LOAD:
+            return None
+        if {"slice", "rounds", "owners"} & store.properties.keys() or "owners" in load.properties:
+            return Refusal("only a part of the tile goes to shared memory at a time")
+        if any(_uses(op.results[0]) != 1 for op in (load, *moves)):
+            return Refusal("the tile is used from registers too")
+        if load.parent is not store.parent or alloc.parent is not store.parent:
+            return Refusal("the load stands outside of the loop that uses it")
+        facts = map_facts(load, self.axis)
+        if not isinstance(facts, MapFacts):
+            return facts[0]
+        if not _is_unwritten(load):
+            return Refusal("a store to global memory comes before the load in its token's order")
+        readers = [use.operation for use in alloc.results[0].uses if use.operation is not store]
+        layout = _buffer_layout(facts, moves, alloc)
+        if not readers or any(not self.takes(reader, alloc, layout) for reader in readers):
+            return Refusal("what reads the tile from shared memory wants it in another order than the copy engine's")
+        block = load.parent
+        assert block is not None
+        last = max((_in_block(reader, block) for reader in readers), key=block.get_operation_index)
+        if _leaves_between(load, last):
+            return Refusal("a break, continue or return may stand between the load and its use")
+        return Site(load, moves, store, alloc, facts, layout, readers)
+
+    def takes(self, reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
+        """Whether an op reads a buffer in this layout as well as in the one it has."""
+        t: Any = alloc.results[0].type
+        old, size = t.layout.data, element_bytes(t.element_type)
+        if layout == old:
+            return True
+        if reader.name == LOAD_SHARED:
+            result = reader.results[0].type
+            return "rounds" not in reader.properties and isinstance(result, TensorType) and result.get_shape() == layout.shape
+        if reader.name not in DOTS or "atom" not in reader.properties:
+            return False
+        fragments = operand_fragments(reader, layout_of(reader.results[0]).num_warps)
+        for v, fragment in zip(reader.operands, fragments):
+            if v is alloc.results[0] and (fragment is None or not _reads_as_well(fragment, old, layout, size)):
+                return False
+        return alloc.results[0] in reader.operands[:2]
+
+
+def _reads_as_well(fragment: Any, old: SharedLayout, new: SharedLayout, size: int) -> bool:
+    if (ldmatrix_plan(fragment, new, size) is None) != (ldmatrix_plan(fragment, old, size) is None):
+        return ldmatrix_plan(fragment, old, size) is None
+    return ldmatrix_plan(fragment, new, size) is not None or (
+        vector_width(fragment, new, size) >= vector_width(fragment, old, size)
+        and bank_conflicts(fragment, new, size) <= bank_conflicts(fragment, old, size))
+
+
+def _uses(v: SSAValue) -> int:
+    return len(list(v.uses))
+
+
+def _in_block(op: Operation, block: Block) -> Operation:
+    """The op of `block` that is or holds `op`."""
+    while op.parent is not block:
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
+
+
+def _leaves_between(first: Operation, last: Operation) -> bool:
+    """Whether control may leave the block between two of its ops (the first before the last)."""
+    op: Operation | None = first
+    while op is not None:
+        if op.regions and any(inner.name in LEAVING and _in_block_of(inner, op) for inner in op.walk()):
+            return True
+        if op is last:
+            return False
+        op = op.next_op
+    return False
+
+
+def _in_block_of(leaving: Operation, op: Operation) -> bool:
+    """Whether a break, continue or return inside of `op` leads out of it: not if it is of a loop inside."""
+    if leaving.name == "nv_tileas.return":
+        return True
+    parent = leaving.parent_op()
+    while parent is not None:
+        if parent.name in ("scf.for", "nv_tileas.loop"):
+            return False
+        if parent is op:
+            return True
+        parent = parent.parent_op()
+    return True
+
+
+def _is_unwritten(load: Operation) -> bool:
+    """Whether no token says that a write comes before the load."""
+    pending = [v for v in load.operands if isinstance(v.type, MemTokenType)]
+    seen: set[SSAValue] = set(pending)
+    while pending:
+        v = pending.pop()
+        if isinstance(v, BlockArgument):
+            loop: Any = v.owner.parent_op()
+            if loop.name == "scf.for":
+                sources = [loop.operands[2 + v.index], v.owner.last_op.operands[v.index - 1]]  # type: ignore[union-attr]
+                if any(op.name == "nv_tileas.continue" for op in loop.walk()):
+                    return False
+            else:
+                return False
+        else:
+            owner = v.owner
+            assert isinstance(owner, Operation)
+            if owner.name == "scf.for":
+                sources = [owner.operands[3 + v.index], owner.regions[0].block.last_op.operands[v.index]]  # type: ignore[union-attr]
+                if any(op.name in LEAVING for op in owner.walk()):
+                    return False
+            elif owner.name in READERS:
+                sources = [x for x in owner.operands if isinstance(x.type, MemTokenType)]
+            else:
+                return False
+        pending += [x for x in sources if x not in seen]
+        seen.update(sources)
+        if len(seen) > MAX_TOKENS:
+            return False
+    return True
+
+
+def _buffer_layout(facts: MapFacts, moves: list[Operation], alloc: Operation) -> SharedLayout:
+    """Where the buffer's elements lie when the engine has put the view's tile there: reshapes keep an element's index, permutes
+    exchange its bits."""
+    t: Any = alloc.results[0].type
+    shape: tuple[int, ...] = t.layout.data.shape
+    came_from = list(range(len(facts.tile.layout.bases)))
+    for op in moves:                    # from the buffer back to the load
+        if op.name == "nv_tileas.permute":
+            source: Any = op.operands[0].type
+            result: Any = op.results[0].type
+            to, fro = dim_bits(result.get_shape()), dim_bits(source.get_shape())
+            bit = {to[i][0] + n: fro[p][0] + n for i, p in enumerate(permutation_of(op)) for n in range(to[i][1])}
+            came_from = [bit[b] for b in came_from]
+    return SharedLayout(shape, tuple(facts.tile.layout.bases[b] for b in came_from))
+
+
+# --- what becomes of them --------------------------------------------------------------------------------------------
+
+
+def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], warps: int, target: Any) -> bool:
+    """Replace what `first` reads by a pipe of one stage. False, and nothing is done, if the rings don't fit."""
+    start = max((site.load for site in sites), key=block.get_operation_index)
+    outer = _in_block(start, func.regions[0].block)
+    nbytes = sum(site.facts.tile.num_bytes for site in sites)
+    pipe = _before(outer, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("tma"), IntAttr(1))], {
+        "bytes": IntAttr(nbytes), "consumers": IntAttr(warps)}), first).results[0]
+    ordered = any(r.uses for site in sites for r in site.load.results[1:])
+    full = _before(_after(start) if ordered else first, nv_tileas.ConsumerWait.make([pipe], [i32]), first)
+    rings = [_use_ring(site, outer, full) for site in sites]
+    if plan_shared_memory(func).size > target.most_static_smem:
+        for site, ring in zip(sites, rings):
+            slice_, = [use.operation for use in ring.uses]
+            slice_.results[0].replace_all_uses_with(site.alloc.results[0])
+            _erase(slice_, ring.owner)  # type: ignore[arg-type]
+        _erase(full, pipe.owner)  # type: ignore[arg-type]
+        return False
+    index = _before(start, nv_tileas.ProducerAcquire.make([pipe], [i32]), start).results[0]
+    for site, ring in zip(sites, rings):
+        buffer, view = ring.type.buffer, site.load.view  # type: ignore[attr-defined]
+        slot = _before(start, nv_tileas.ExtractSlice.make([ring, index], [buffer]), site.load)
+        made = nv_tileas.MakeTiledTmaDesc.make([view], [TensorMapType.of(site.facts.element, site.facts.tile)],
+                                               {"nan": UnitAttr() if site.facts.nan else None})
+        _before(start, made, site.load)
+        coords = _coordinates(site.load, start)
+        _before(start, nv_tileas.TmaLoad.make([made.results[0], coords, slot.results[0], pipe, index], []), site.load)
+    _before(start, nv_tileas.ProducerCommit.make([pipe], []), start)
+    last = max((_in_block(r, block) for site in sites for r in site.readers), key=block.get_operation_index)
+    _before(_after(last), nv_tileas.ConsumerRelease.make([pipe], []), last)
+    for site in sites:
+        _remove(site)
+    return True
+
+
+def _use_ring(site: Site, outer: Operation, full: Operation) -> SSAValue:
+    """A ring of one stage before `outer`; who used the buffer uses the stage that `full` waits for."""
+    t: Any = site.alloc.results[0].type
+    buffer = BufferType(t.element_type, SharedLayoutAttr(site.layout))
+    ring = _before(outer, nv_tileas.AllocTensor.make([], [RingType(buffer, IntAttr(1))]), site.load).results[0]
+    slot = _before(_after(full), nv_tileas.ExtractSlice.make([ring, full.results[0]], [buffer]), site.load)
+    site.alloc.results[0].replace_uses_with_if(slot.results[0], lambda use: use.operation is not site.store)
+    return ring
+
+
+def _erase(*ops: Operation) -> None:
+    for op in ops:
+        op.detach()
+        op.erase()
+
+
+def _before(op: Operation, new: Operation, like: Operation) -> Operation:
+    new.location = like.location
+    assert op.parent is not None
+    op.parent.insert_op_before(new, op)
+    return new
+
+
+def _after(op: Operation) -> Operation:
+    assert op.next_op is not None, "a terminator follows"
+    return op.next_op
+
+
+def _remove(site: Site) -> None:
+    """The load goes, and what led from it to the buffer. What its token ordered is behind the wait."""
+    token = next((v for v in site.load.operands if isinstance(v.type, MemTokenType)), None)
+    for result in site.load.results[1:]:
+        if result.uses:
+            if token is None:
+                token = _before(site.load, nv_tileas.CreateMemToken.make([], [MemTokenType()]), site.load).results[0]
+            result.replace_all_uses_with(token)
+    _erase(site.store, *site.moves, site.load, site.alloc)
+
+
+def _coordinates(load: Operation, before: Operation) -> list[SSAValue]:
+    """The tile's first element in each dimension of the tile, as i32. Where an extent is 0, one more: its map says 1, and so
+    nothing of the tile lies inside."""
+    view: Any = load.view  # type: ignore[attr-defined]
+    maker: Any = view.owner.operands[0].owner
+    t = view.type
+    sizes = iter(maker.sizes)
+    extents = [next(sizes) if n == DYNAMIC else n for n in int_values(t.memref.shape)]
+    out = []
+    for coord, step, d in zip(load.coords, int_values(t.steps), int_values(t.dim_map)):  # type: ignore[attr-defined]
+        value = _add(before, load, arith.Extsi.make([coord], [i32])) if coord.type != i32 else coord
+        if step != 1:
+            value = _add(before, load, arith.Muli.make([value, _constant(before, load, step)], [i32]))
+        extent = extents[d]
+        if isinstance(extent, SSAValue):
+            zero = arith.Constant.make([], [extent.type], {"value": IntegerAttr(0, extent.type)})  # type: ignore[arg-type]
+            _before(before, zero, load)
+            is_zero = arith.Cmpi.make([extent, zero.results[0]], [IntegerType(1)], {"predicate": StringAttr("eq")})
+            more = _add(before, load, arith.Extui.make([_add(before, load, is_zero)], [i32]))
+            value = _add(before, load, arith.Addi.make([value, more], [i32]))
+        elif extent == 0:
+            value = _add(before, load, arith.Addi.make([value, _constant(before, load, 1)], [i32]))
+        out.append(value)
+    return out
+
+
+def _add(before: Operation, like: Operation, new: Operation) -> SSAValue:
+    return _before(before, new, like).results[0]
+
+
+def _constant(before: Operation, like: Operation, value: int) -> SSAValue:
+    return _add(before, like, arith.Constant.make([], [i32], {"value": IntegerAttr(value, i32)}))
