@@ -66,6 +66,40 @@ def test_what_the_load_agent_fills_comes_out(program: str, gpu: str, kind: str, 
         assert np.array_equal(target, np.where(np.arange(4096) < trips * TILE, source, 0)), (trips, seed)
 
 
+@pytest.mark.parametrize("latency, stages", [(1, 2), (4, 5), (12, 13)])
+def test_a_ring_of_one_stage_gets_as_many_as_the_hint_asks_for(latency: int, stages: int) -> None:
+    """n loads on their way besides the one that is read."""
+    def check(ir: Any) -> None:
+        pipe, ring = (next(op for op in ir.walk() if op.name == name)
+                      for name in ("nv_tileas.create_pipeline", "nv_tileas.alloc_tensor"))
+        assert pipe.results[0].type.stages.data == ring.results[0].type.stages.data == stages
+        switch = next(op for op in ir.walk() if op.name == "nv_tileas.agent_switch")
+        assert not any(isinstance(r.type, nv_tileas.RingType) for op in switch.walk() for r in op.results)
+    hinted = COPY.replace("%v[%i] token = %t", f"%v[%i] token = %t optimization_hints = <sm_90 = {{latency = {latency}}}>")
+    lowered(hinted, "mbarrier", 1, CompileOptions(find_target("sm_90")), check)
+
+
+def test_the_compute_agent_takes_the_place_of_a_ring_that_is_done_with() -> None:
+    """What it allocates behind the loop lies where the ring was, while the load agent still has its own."""
+    from tileiras.analysis.shared_memory import plan_shared_memory
+
+    def check(ir: Any) -> None:
+        func = ir.body.block.first_op
+        switch = next(op for op in func.walk() if op.name == "nv_tileas.agent_switch")
+        ring = next(op for op in func.walk() if op.name == "nv_tileas.alloc_tensor")
+        t = ring.results[0].type.buffer
+        made = [nv_tileas.AllocTensor.make([], [t]) for _ in switch.regions]
+        for region, op in zip(switch.regions, made):
+            region.block.insert_op_before(op, region.block.last_op)
+        offsets = plan_shared_memory(func).offsets
+        start = offsets[ring]
+        assert start <= offsets[made[0]] < start + 8 * TILE
+        assert not start - 4 * TILE < offsets[made[1]] < start + 8 * TILE
+        for op in made:
+            op.detach()
+    lowered(COPY, "mbarrier", 2, CompileOptions(find_target("sm_90")), check)
+
+
 def share_registers(ir: Any) -> None:
     switch = next(op for op in ir.walk() if op.name == "nv_tileas.agent_switch")
     switch.properties["registers"] = ArrayAttr([IntAttr(232), IntAttr(24)])

@@ -50,6 +50,17 @@ def agents_of(switch: Operation) -> tuple[Agent, ...]:
     return tuple(out)
 
 
+def agent_of(op: Operation) -> tuple[Operation, int] | None:
+    """The switch that an op stands in, and the number of its agent."""
+    region = op.parent_region()
+    while region is not None and region.parent is not None:
+        outer = region.parent
+        if outer.name == SWITCH:
+            return outer, next(n for n, r in enumerate(outer.regions) if r is region)
+        region = outer.parent_region()
+    return None
+
+
 def switch_of(func: Operation) -> Operation | None:
     """The function's `agent_switch`, which stands in its body's block."""
     return next((op for op in func.regions[0].block.ops if op.name == SWITCH), None)

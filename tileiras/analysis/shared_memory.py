@@ -12,7 +12,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.agents import SWITCH
+from tileiras.analysis.agents import SWITCH, agent_of
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import PipeType, RingType
 from tileiras.layout.shared import canonical_of
@@ -101,7 +101,7 @@ def _pieces(func: Operation) -> tuple[list[_Piece], dict[Operation, int]]:
         if op.name == "nv_tileas.alloc_tensor":
             t: Any = op.results[0].type
             size = buffer_bytes(t)
-            end = max((_reach(op, user, last_inside) for user in _users(op.results[0])), default=number[op])
+            end = max((_reach(op, user, last_inside) for user in _last_users(op.results[0])), default=number[op])
             pieces.append(_Piece(op, number[op], end, size, alignment=alignment_of(t)))
         elif op.name == "nv_tileas.create_pipeline" and buffer_bytes(op.results[0].type):
             # its barriers are set up at the start, and hold until the end
@@ -118,13 +118,8 @@ def _pieces(func: Operation) -> tuple[list[_Piece], dict[Operation, int]]:
 def _beside(op: Operation) -> Operation | None:
     """The switch of which an op's agent isn't the first. Agents run at the same time: what the others have keeps its place for
     as long as any runs, and only the first uses a place again."""
-    region = op.parent_region()
-    while region is not None and region.parent is not None:
-        outer = region.parent
-        if outer.name == SWITCH:
-            return outer if region is not outer.regions[0] else None
-        region = outer.parent_region()
-    return None
+    found = agent_of(op)
+    return found[0] if found is not None and found[1] else None
 
 
 def _users(buffer: SSAValue) -> Iterator[Operation]:
@@ -133,6 +128,14 @@ def _users(buffer: SSAValue) -> Iterator[Operation]:
         yield use.operation
         if use.operation.name == "nv_tileas.extract_slice":
             yield from (inner.operation for inner in use.operation.results[0].uses)
+
+
+def _last_users(buffer: SSAValue) -> list[Operation]:
+    """The users that say how long a buffer lives. A ring of several agents lives as long as the first reads it: it has waited for
+    everything that another put there, or is still putting there."""
+    users = list(_users(buffer))
+    first = [user for user in users if (found := agent_of(user)) is not None and found[1] == 0]
+    return first or users
 
 
 def _placed(pieces: list[_Piece]) -> SharedPlan:
@@ -188,5 +191,7 @@ def _reach(alloc: Operation, user: Operation, last_inside: dict[Operation, int])
     while user.parent_block() is not alloc.parent_block():
         parent = user.parent_op()
         assert parent is not None
+        if parent.name == SWITCH and user.parent_region() is parent.regions[0]:
+            break       # the first agent uses places again that it is done with
         user = parent
     return last_inside[user]

@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tileiras.analysis.agents import agent_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
@@ -110,13 +111,10 @@ def _check_level(op: Operation, func: Operation, value: SSAValue, warps: Any, pl
 
 def _team(op: Operation, warps: int) -> int:
     """The warps that do an op: those of its agent, if it is in one, or of the block."""
-    region = op.parent_region()
-    while region is not None and region.parent is not None:
-        outer = region.parent
-        if outer.name == "nv_tileas.agent_switch":
-            given: Any = outer.properties["warps"]
-            return given.data[outer.regions.index(region)].data
-        region = outer.parent_region()
+    found = agent_of(op)
+    if found is not None:
+        given: Any = found[0].properties["warps"]
+        return given.data[found[1]].data
     return warps
 
 

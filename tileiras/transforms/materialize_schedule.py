@@ -22,6 +22,7 @@ stays in one agent, with a remark that says why: it is right as it stands, for a
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, TensorType
@@ -29,11 +30,13 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.analysis.agents import SWITCH, WARP_THREADS
 from tileiras.analysis.effects import BY_TOKENS
-from tileiras.analysis.program_slice import CONTROL, EXITS, YIELD, Slice, target_of
+from tileiras.analysis.program_slice import CONTROL, EXITS, YIELD, Slice, loop_around, target_of
+from tileiras.analysis.shared_memory import plan_shared_memory, stage_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import PipeType, RingType
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
+from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
 
 CONSUMES = ("nv_tileas.consumer_wait", "nv_tileas.consumer_release")
 """What compute agents do with a pipe; all other ops on one are the load agent's."""
@@ -70,6 +73,7 @@ def run(module: ModuleOp, context: Any) -> None:
             continue
         try:
             _cut(func, pipes)
+            _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], context.target)
         except Refusal as refusal:
             if context.remarks is not None:
                 context.remarks.append(remark(func, refusal.op, MISSED, MEMORY, "AgentsRefused", "The kernel stays in one agent",
@@ -111,11 +115,11 @@ def _cut(func: Operation, pipes: list[Operation]) -> None:
     written = _Written(func)
     for op in func.walk():
         if op in loader.ops:
-            _check(op, loads, written)
+            _check(op, loader, loads, written)
     compute = Slice(func, computes, above=shared, keep_tokens=True)
     properties: dict[str, Any] = func.properties
     warps = properties["num_warps"].data
-    load_warps = warps if any(_is_placed(op) for op in loader.ops) else 1
+    load_warps = warps if any(_is_placed(op, loader) for op in loader.ops) else 1
     _hoist(func, shared)
     regions = [compute.copy(), loader.copy()]
     _replace(func, regions, [warps, load_warps])
@@ -151,10 +155,10 @@ def _is_weak(op: Operation) -> bool:
     return properties["mem_semantic"].data == "weak"
 
 
-def _is_placed(op: Operation) -> bool:
+def _is_placed(op: Operation, part: Slice) -> bool:
     """Whether an op's values are spread over the threads of the compute agents: who repeats it must be as many. What lies in
     shared memory, or is copied from there by one thread, isn't."""
-    return any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)) or _copies_by_threads(op)
+    return any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results) if v in part.values) or _copies_by_threads(op)
 
 
 def _copies_by_threads(op: Operation) -> bool:
@@ -208,7 +212,7 @@ def _tokens_behind(op: Any, index: int) -> list[SSAValue]:
     return [r for r in op.results if isinstance(r.type, MemTokenType)]
 
 
-def _check(op: Operation, loads: list[Operation], written: _Written) -> None:
+def _check(op: Operation, loader: Slice, loads: list[Operation], written: _Written) -> None:
     """Whether the load agent may have an op of its slice. Raises Refusal."""
     if op in loads:
         if _produces(op) and written.waits_for_one(op):
@@ -225,7 +229,7 @@ def _check(op: Operation, loads: list[Operation], written: _Written) -> None:
               or op.name in ("nv_tileas.store_shared", "nv_tileas.load_shared")):
         raise Refusal(op, f"where a copy goes depends on '{op.name.removeprefix('nv_tileas.')}'")
     for v in op.results:
-        if isinstance(v.type, TensorType) and op.name not in LOADS and _elements(v.type) > MOST_ELEMENTS:
+        if v in loader.values and isinstance(v.type, TensorType) and op.name not in LOADS and _elements(v.type) > MOST_ELEMENTS:
             raise Refusal(op, f"where a copy goes depends on a tile of {_elements(v.type)} elements")
 
 
@@ -265,6 +269,48 @@ def _replace(func: Any, regions: list[Region], warps: list[int]) -> None:
         op.detach()
         op.erase(safe_erase=False)
     block.insert_op_before(switch, last)
+
+
+def _stages(op: Operation) -> int:
+    """Of a pipe or a ring."""
+    t: Any = op.results[0].type
+    return t.stages.data
+
+
+def _deepen(func: Operation, pipes: list[Operation], target: Any) -> None:
+    """Give the rings of each loop as many stages as hide the loads, and as shared memory holds."""
+    together: dict[Operation, list[Operation]] = {}
+    for pipe in pipes:
+        wait = next((use.operation for use in pipe.results[0].uses if use.operation.name == CONSUMES[0]), None)
+        loop = loop_around(wait) if wait is not None else None
+        if loop is not None:
+            together.setdefault(loop, []).append(pipe)
+    for loop, found in together.items():
+        rings = {ring for pipe in found for ring in _rings(pipe.results[0])}
+        nbytes = sum(stage_bytes(ring.results[0].type) for ring in rings)       # type: ignore[arg-type]
+        copies = [use.operation for pipe in found for use in pipe.results[0].uses if use.operation.name not in CONSUMES]
+        copies += [op for at in {op.parent: None for op in copies} if at is not None for op in at.ops if op.name in LOADS]
+        other = plan_shared_memory(func).size - nbytes
+        stages = ring_depth(ring_facts(loop, copies, nbytes, target, max(0, other)), target).stages
+        while stages > 1:
+            _set_stages(found, rings, stages)
+            if plan_shared_memory(func).size <= shared_budget(target):
+                break
+            stages -= 1
+        _set_stages(found, rings, stages)
+
+
+def _rings(pipe: SSAValue) -> list[Operation]:
+    """The rings whose stages a pipe numbers."""
+    numbers = [r for use in pipe.uses for r in use.operation.results]
+    slices = [use.operation for n in numbers for use in n.uses if use.operation.name == "nv_tileas.extract_slice"]
+    return list(dict.fromkeys(op.operands[0].owner for op in slices))      # type: ignore[misc]
+
+
+def _set_stages(pipes: list[Operation], rings: Iterable[Operation], stages: int) -> None:
+    for op in (*pipes, *rings):
+        t: Any = op.results[0].type
+        op.results[0]._type = PipeType(t.kind, IntAttr(stages)) if isinstance(t, PipeType) else RingType(t.buffer, IntAttr(stages))
 
 
 def _count(pipe: Operation, load_warps: int, compute_warps: int) -> None:
