@@ -100,10 +100,6 @@ def _cut(func: Operation, pipes: list[Operation]) -> None:
         if op is func or op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in PLACES:
             continue
         if _produces(op):
-            pipe = _pipe_of(op)
-            assert pipe is not None
-            if _kind(pipe) not in KINDS:
-                raise Refusal(op, "some copies are waited for by the threads that make them")
             loads.append(op)
         elif op.name in BOTH:
             loads.append(op)
@@ -141,8 +137,9 @@ def _pipe_of(op: Operation) -> SSAValue | None:
 
 
 def _produces(op: Operation) -> bool:
-    """Whether an op is on the side of a pipe that fills stages."""
-    return op.name not in CONSUMES and op.name not in PLACES and _pipe_of(op) is not None
+    """Whether an op fills stages that others may read."""
+    pipe = _pipe_of(op)
+    return op.name not in CONSUMES and op.name not in PLACES and pipe is not None and _kind(pipe) in KINDS
 
 
 def _is_pure(op: Any) -> bool:
