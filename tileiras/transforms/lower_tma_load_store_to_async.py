@@ -18,7 +18,6 @@ and nothing written may be what is read: the engine doesn't see a thread's store
 """
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,8 +43,6 @@ MOVES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
 """The same elements under another shape or in other threads."""
 READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
 """What makes a token that stands for no write."""
-HOST_MAPS = "TILEIRAS_HOST_MAPS"
-"""Set to 1, maps are used; launches don't fill in hidden parameters yet."""
 MAX_TOKENS = 256
 """Tokens looked at, at most, to find whether one stands for a write."""
 
@@ -65,7 +62,7 @@ class Site:
 
 def run(module: Operation, context: Any) -> None:
     """Replace loads and stores, in place."""
-    if not (context.uses("tma") and context.target.has_tma and os.environ.get(HOST_MAPS) == "1"):
+    if not (context.uses("tma") and context.target.has_tma):
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
