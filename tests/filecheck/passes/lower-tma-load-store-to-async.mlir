@@ -1,6 +1,6 @@
 // A tile of an aligned view that a dot reads from shared memory is brought there by the copy engine: what one op reads is one
 // stage of one pipe. The map is a parameter, made from the others. A view of unknown stride is loaded by threads.
-// RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s
+// RUN: env TILEIRAS_WITHOUT=agents,pipelines tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s
 // RUN: tileiras-opt %s --to=nv_tileas -O0 --gpu-name=sm_90 | filecheck %s --check-prefix=PLAIN
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_80 | filecheck %s --check-prefix=PLAIN
 
