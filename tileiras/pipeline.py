@@ -100,8 +100,13 @@ def run(module: Any, context: Any, stop_at: str | None = None, after: Callable[[
     return ir
 
 
+PIPE_PASSES = frozenset({"lower-tma-load-store-to-async", "materialize-async", "unspecialized-pipeline", "materialize-schedule",
+                         "order-memory"})
+"""Passes behind which pipes are checked, where passes are verified."""
+
+
 def verify_after(ir: Any, name: str) -> None:
-    """Raise CompileError if the pass `name` left IR that breaks a rule of its level."""
+    """Raise CompileError if the pass `name` left IR that breaks a rule of its level, or agents that don't get along."""
     from tileiras.dialects.cuda_tile.verify_error import InvalidOp
     from tileiras.dialects.location_text import location_text
     from tileiras.dialects.verify import verify_module
@@ -110,6 +115,12 @@ def verify_after(ir: Any, name: str) -> None:
         verify_module(ir)
     except InvalidOp as error:
         raise CompileError(f"the pass '{name}' left an invalid module: {error.message}", location_text(error.op)) from error
+    if name in PIPE_PASSES:
+        from tileiras.analysis.pipes import QUICK_ORDERS, QUICK_WAYS, WRONG, check_pipes
+        for func in ir.body.block.ops:
+            verdict = check_pipes(func, QUICK_WAYS, QUICK_ORDERS, placed=name == "order-memory")
+            if verdict.kind == WRONG:
+                raise CompileError(f"the pass '{name}' left pipes that go wrong: {verdict.message}", location_text(verdict.op))
 
 
 def lower_to_llvm(module: Any, context: Any) -> str:
