@@ -2,23 +2,35 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
-from xdsl.ir import Block, Region
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    Float16Type,
+    Float64Type,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, Block, Region
 
 import tileiras
 from tests.driver.test_main import empty_module
 from tests.host.hostcode import HostCode, read_elf
 from tests.host.test_object import EM_AARCH64, EM_X86_64
+from tileiras.codegen import client
 from tileiras.codegen.compile import compile_llvm, compile_llvm_to_ptx
+from tileiras.codegen.host_maps import request_ahead
 from tileiras.codegen.llvm_text import print_module
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
 from tileiras.dialects import llvm
 from tileiras.driver.main import main
 from tileiras.errors import CompileError
+from tileiras.host.object import DEFAULT_PLATFORM
 from tileiras.layout.tensormap import tiled
 from tileiras.machine.targets import TARGETS, Target
 from tileiras.sim.timing.cubin import Cubin
@@ -68,15 +80,15 @@ def test_the_command_makes_it_for_the_host_that_it_is_told(softmax: bytes, arch:
 
 # ---- maps
 
-def kernel_with_maps(*recipes: str) -> ModuleOp:
-    """A kernel `k(global pointer, i32, maps)` that copies the first 64 bytes of each map to its pointer."""
-    entry = Block(arg_types=[llvm.ptr(llvm.GLOBAL), I32, *[llvm.ptr(llvm.GENERIC)] * len(recipes)])
+def kernel_with_maps(*recipes: str, before: Sequence[Attribute] = ()) -> ModuleOp:
+    """A kernel `k(global pointer, i32, `before`, maps)` that copies the first 64 bytes of each map to its pointer."""
+    entry = Block(arg_types=[llvm.ptr(llvm.GLOBAL), I32, *before, *[llvm.ptr(llvm.GENERIC)] * len(recipes)])
     func = llvm.Func.make((), (), {
         "sym_name": StringAttr("k"), "kernel": UnitAttr(), "launch": DictionaryAttr({"nvvm.reqntid": StringAttr("32")}),
         "maps": ArrayAttr([StringAttr(text) for text in recipes])}, [Region(entry)])
     b = Builder(entry)
     words = llvm.vec(4, I32)
-    for i, address in enumerate(entry.args[2:]):
+    for i, address in enumerate(entry.args[2 + len(before):]):
         for k in range(4):
             b.store(b.load(words, b.gep(address, 16 * k), 16), b.gep(entry.args[0], 64 * i + 16 * k), 16)
     b.ret()
@@ -94,6 +106,20 @@ def test_recipes_reach_the_entry_and_the_object() -> None:
     filled = HostCode(host_of(result.cubin)).fill("k", struct.pack("<QI", 0x7F1000000000, 64) + bytes(292))
     assert filled[48:112] == tiled(0x7F1000000000, "f32", (64, 16), (32, 16), promotion=128).encode()[:64]
     assert filled[176:240] == tiled(0x7F1000000000, "u8", (4096,), (256,), promotion=128).encode()[:64]
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS if t.has_tma], ids=str)
+def test_the_object_is_known_before_the_ptx(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where parameters of all sizes lie, and so the host's code, is told from LLVM IR rightly."""
+    made = kernel_with_maps(RECIPE, "u8 add(p0, p6) [u16(p2)] [] box [256]", before=[
+        IntegerType(16), Float16Type(), IntegerType(8), I32, IntegerType(64), IntegerType(1), Float64Type(), IntegerType(8)])
+    asked: list[client.HostRequest] = []
+    get = client.host_object
+    monkeypatch.setattr(client, "host_object", lambda request: asked.append(request) or get(request))
+    source = print_module(made)
+    ahead = request_ahead(source, target, DEFAULT_PLATFORM)
+    compile_llvm(source, target)
+    assert ahead is not None and [request.arguments for request in asked] == [ahead.arguments]
 
 
 def test_a_recipe_without_a_parameter_is_refused() -> None:

@@ -156,18 +156,19 @@ def test_an_object_asked_for_ahead_survives_other_requests() -> None:
     from tileiras.codegen.host_maps import request_ahead
     from tileiras.machine.targets import find_target
 
-    source = programs.vector_op(find_target("sm_90"))
+    target = find_target("sm_90")
+    source = programs.vector_op(target)
     emit = {"cpu": "sm_90a", "features": "+ptx90", "opt_level": 3, "cc": 90}
-    requests = [request_ahead(source, DEFAULT_PLATFORM) for _ in range(3)]
+    requests = [request_ahead(source, target, DEFAULT_PLATFORM) for _ in range(3)]
     assert requests[0] is not None and requests[1] is not None and requests[2] is not None
     for request in requests:
         client.emit_ptx(source, **emit, host=request)
     first = client.host_object(requests[0])
     client.stop()
     assert client.host_object(requests[2]) == first == client.host_object(requests[1])
-    client.emit_ptx(source, **emit, host=request_ahead(source, DEFAULT_PLATFORM))
+    client.emit_ptx(source, **emit, host=request_ahead(source, target, DEFAULT_PLATFORM))
     client.stop()                                   # with a reply under way
-    late = request_ahead(source, DEFAULT_PLATFORM)
+    late = request_ahead(source, target, DEFAULT_PLATFORM)
     assert late is not None and client.host_object(late) == first
 
 

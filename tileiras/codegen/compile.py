@@ -81,7 +81,7 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
     from tileiras.codegen import occupancy, ptxas
 
     target = find_target(target)
-    ahead = host_maps.request_ahead(llvm_ir, host)
+    ahead = host_maps.request_ahead(llvm_ir, target, host)
     ptx, optimized, stand_ins = _to_ptx(llvm_ir, target, opt_level, verify, keep_llvm, timing, ahead)
     entries = entries_of_ptx(ptx)
     flags = ptxas.arguments(target.ptx, opt_level, lineinfo=lineinfo, device_debug=device_debug,

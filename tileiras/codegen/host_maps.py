@@ -1,11 +1,12 @@
 """Which tensor maps does the host build for each kernel? Recipes travel with the kernel's LLVM IR and PTX, to the host object.
 
 In LLVM IR a function says its maps in attributes, `"tileiras.map.0"="f16 p0 [u32(p1)] [] box [64]"`, one for each of its last
-parameters (`host/recipe.py` has their language); in PTX a comment behind the parameter does. Kernels without maps need no
-more of the host object than their names, so LLVM's process makes it while their PTX is still worked on.
+parameters (`host/recipe.py` has their language); in PTX a comment behind the parameter does. LLVM's process makes the
+object while the PTX is still worked on: names, recipes and where parameters will lie can be told from LLVM IR.
 """
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ from tileiras.host.object import PLATFORMS, host_module
 
 if TYPE_CHECKING:
     from tileiras.codegen.resources import Entry
+    from tileiras.machine.targets import Target
 
+MAP_BYTES, MAP_ALIGNMENT = 128, 64
 MAP_ATTRIBUTE = "tileiras.map."
 HIDDEN_MAP = 'byval([128 x i8]) align 64 "nvvm.grid_constant"'
 """The attributes of the parameter that holds a map: `ptx_fixup.py` knows by size and alignment what it is."""
@@ -35,27 +38,51 @@ def recipes_of(llvm_ir: str) -> dict[str, list[str]]:
     return out
 
 
-def request_ahead(llvm_ir: str, host: tuple[str, str]) -> client.HostRequest | None:
-    """What can be known of the host object before there is PTX; None where that isn't enough."""
-    if MAP_ATTRIBUTE in llvm_ir:
-        return None
-    return _without_maps([part[:part.index("(")] for part in llvm_ir.split(_KERNEL)[1:]], host)
+def request_ahead(llvm_ir: str, target: Target, host: tuple[str, str]) -> client.HostRequest | None:
+    """What the host object is expected to be before there is PTX, for LLVM's process to make meanwhile."""
+    maps = recipes_of(llvm_ir)
+    kernels = []
+    for part in llvm_ir.split(_KERNEL)[1:]:
+        name, _, rest = part.partition("(")
+        recipes = maps.get(name.strip('"'), ())
+        kernels.append((name, _offsets(rest, target) if recipes else (), recipes))
+    return _request(kernels, host)
+
+
+_TYPES = re.compile(r"(?:^|, )(?:ptr (byval)|(ptr|half|bfloat|float|double)|i(\d+))\b")
+_BITS = {"ptr": 64, "half": 16, "bfloat": 16, "float": 32, "double": 64}
+
+
+def _offsets(signature: str, target: Target) -> tuple[int, ...]:
+    """Where a kernel's parameters will lie, from its LLVM IR behind the first parenthesis."""
+    from tileiras.codegen.resources import Entry, Parameter
+
+    params = []
+    for match in _TYPES.finditer(signature[:signature.find(" nounwind")]):
+        hidden, word, bits = match.groups()
+        size = MAP_BYTES if hidden else (_BITS[word] if word else int(bits) + 7) // 8
+        params.append(Parameter("", size, align=MAP_ALIGNMENT if hidden else size))
+    return Entry("", tuple(params), 1, param_base=target.parameter_base).param_offsets
 
 
 def host_object(entries: Sequence[Entry], host: tuple[str, str], ahead: client.HostRequest | None) -> bytes:
     """The object file for the module's kernels, nothing where there are none. `ahead` is what was asked for before."""
-    if any(entry.maps for entry in entries):
-        from tileiras.host.callbacks import HostKernel, module_of
-
-        triple, model = PLATFORMS[host]
-        kernels = [HostKernel(e.name, e.param_offsets, e.maps) for e in entries]
-        return client.host_object(client.HostRequest(module_of(kernels, triple), triple, model))
-    wanted = _without_maps([e.name for e in entries], host)
+    wanted = _request([(e.name, e.param_offsets if e.maps else (), [str(m) for m in e.maps]) for e in entries], host)
     if wanted is None:
         return b""
     return client.host_object(ahead if ahead is not None and ahead.arguments == wanted.arguments else wanted)
 
 
-def _without_maps(names: list[str], host: tuple[str, str]) -> client.HostRequest | None:
+def _request(kernels: Sequence[tuple[str, tuple[int, ...], Sequence[str]]], host: tuple[str, str]) -> client.HostRequest | None:
+    """For kernels by name, offsets of parameters, and recipes."""
+    if not kernels:
+        return None
     triple, model = PLATFORMS[host]
-    return client.HostRequest(host_module([(name, ()) for name in names], triple), triple, model) if names else None
+    if any(recipes for _, _, recipes in kernels):
+        from tileiras.host.callbacks import HostKernel, module_of
+        from tileiras.host.recipe import read_map
+
+        text = module_of([HostKernel(name, offsets, tuple(map(read_map, recipes))) for name, offsets, recipes in kernels], triple)
+    else:
+        text = host_module([(name, ()) for name, _, _ in kernels], triple)
+    return client.HostRequest(text, triple, model)
