@@ -11,40 +11,30 @@ import pytest
 
 from tileiras.codegen import compile_llvm_to_ptx
 from tileiras.codegen.llvm_text import print_module
+from tileiras.codegen.ptx_fixup import RECIPE
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr
 from tileiras.driver.options import CompileOptions
-from tileiras.host.recipe import HostMap, read_map
 from tileiras.layout.shared import SharedLayout
 from tileiras.machine.targets import find_target
 from tileiras.pipeline import PIPELINE, verify_after
-from tileiras.sim import MapArgument, simulate
-from tileiras.transforms.lower_tma_load_store_to_async import HOST_MAPS
+from tileiras.sim import simulate
 
 SEEDS = range(5)
 
 
-@pytest.fixture(autouse=True)
-def _with_maps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(HOST_MAPS, "1")
-
-
-def compiled(program: str, gpu: str, through_shared: bool = False) -> tuple[str, list[HostMap]]:
-    """A program's PTX and the recipes of its maps. `through_shared`: what it loads goes to a buffer and comes back from it."""
+def compiled(program: str, gpu: str, through_shared: bool = False) -> str:
+    """A program's PTX. `through_shared`: what it loads goes to a buffer and comes back from it."""
     options = CompileOptions(find_target(gpu))
     ir: Any = parse_module(program)
-    maps: list[HostMap] = []
     for entry in PIPELINE:
         if entry.name == "lower-tma-load-store-to-async" and through_shared:
             for op in [op for op in ir.walk() if op.name == "nv_tileas.tiled_load"]:
                 _through_shared(op)
-        if entry.name == "convert-tileas-to-llvm":
-            func = ir.body.block.first_op
-            maps = [read_map(text.data) for text in func.properties["tensor_maps"].data] if "tensor_maps" in func.properties else []
         ir = entry.apply(ir, options)
         verify_after(ir, entry.name)
-    return compile_llvm_to_ptx(print_module(ir), options.target, 3), maps
+    return compile_llvm_to_ptx(print_module(ir), options.target, 3)
 
 
 def _through_shared(load: Any) -> None:
@@ -56,14 +46,9 @@ def _through_shared(load: Any) -> None:
     block.insert_ops_after([alloc, nv_tileas.StoreShared.make([value, alloc.results[0]]), again], load)
 
 
-def launch(ptx: str, maps: list[HostMap], grid: tuple[int, int, int], arguments: list[Any], seed: int) -> None:
-    """Run a kernel whose maps are made from its arguments."""
-    def made(m: HostMap) -> MapArgument:
-        pointer = next(p.index for p in m.parameters() if isinstance(arguments[p.index], np.ndarray))
-        numbers = [0 if isinstance(a, np.ndarray) else int(a) for a in arguments]
-        return MapArgument(arguments[pointer], lambda address: m.encode([*numbers[:pointer], address, *numbers[pointer + 1:]]))
-    report = simulate(ptx, None, grid, [*arguments, *map(made, maps)], seed=seed)
-    assert not report.findings
+def launch(ptx: str, grid: tuple[int, int, int], arguments: list[Any], seed: int) -> None:
+    """Run a kernel, whose maps are made from its arguments."""
+    assert not simulate(ptx, None, grid, arguments, seed=seed).findings
 
 
 # --- a tile there and back -------------------------------------------------------------------------------------------
@@ -120,8 +105,8 @@ def run_copy(element: str, tile: tuple[int, ...], sizes: tuple[int, ...], gpu: s
     order = order or tuple(range(rank))
     blocks = tuple(max(1, -(-sizes[order[d]] // tile[d])) if d < 3 else 1 for d in range(rank))
     padded = tuple(b * n for b, n in zip(blocks, tile))
-    ptx, maps = compiled(copy_program(element, tile, padded, 8 * dtype.itemsize, padding, order), gpu, through_shared=True)
-    assert len(maps) == 1 and f"cp.async.bulk.tensor.{rank}d" in ptx
+    ptx = compiled(copy_program(element, tile, padded, 8 * dtype.itemsize, padding, order), gpu, through_shared=True)
+    assert ptx.count(RECIPE) == 1 and f"cp.async.bulk.tensor.{rank}d" in ptx
     row = 16 // dtype.itemsize
     held = tuple(-(-n // row) * row if d == rank - 1 else max(n, 1) for d, n in enumerate(sizes))
     rng = np.random.default_rng(1)
@@ -133,7 +118,7 @@ def run_copy(element: str, tile: tuple[int, ...], sizes: tuple[int, ...], gpu: s
     strides = [s // dtype.itemsize for s in whole.strides[:-1]]
     for seed in seeds:
         target = np.full(padded, 77).astype(dtype)
-        launch(ptx, maps, (*blocks, 1, 1)[:3], [whole, target, *map(np.int32, sizes), *map(np.int32, strides)], seed)  # type: ignore[arg-type]
+        launch(ptx, (*blocks, 1, 1)[:3], [whole, target, *map(np.int32, sizes), *map(np.int32, strides)], seed)  # type: ignore[arg-type]
         same = target.view(f"u{dtype.itemsize}") == expected.view(f"u{dtype.itemsize}")
         if padding == "nan":
             with np.errstate(invalid="ignore"):         # signalling NaNs among the random bytes
@@ -176,8 +161,8 @@ def test_an_array_without_elements_is_padding_only(sizes: tuple[int, int]) -> No
 
 @pytest.mark.parametrize("padding, aligned, why", [("neg_inf", True, "padding"), ("zero", False, "strides")])
 def test_what_maps_cannot_say_is_loaded_by_threads(padding: str, aligned: bool, why: str) -> None:
-    ptx, maps = compiled(copy_program("f16", (32, 64), (32, 64), 16, padding, aligned=aligned), "sm_90", through_shared=True)
-    assert not maps and "cp.async.bulk" not in ptx, why
+    ptx = compiled(copy_program("f16", (32, 64), (32, 64), 16, padding, aligned=aligned), "sm_90", through_shared=True)
+    assert RECIPE not in ptx and "cp.async.bulk" not in ptx, why
 
 
 # --- products --------------------------------------------------------------------------------------------------------
@@ -238,8 +223,8 @@ def product_program(element: str, m: int, n: int, k: int, nested: bool) -> str:
 def test_a_product_of_what_the_engine_brings(gpu: str, element: str, tiles: tuple[int, int, int], sizes: tuple[int, int, int],
                                              nested: bool) -> None:
     dtype, (m, n, k) = np.dtype(DTYPES[element]), sizes
-    ptx, maps = compiled(product_program(element, *tiles, nested), gpu)
-    assert 1 <= len(maps) <= 2 and "mbarrier.try_wait" in ptx
+    ptx = compiled(product_program(element, *tiles, nested), gpu)
+    assert 1 <= ptx.count(RECIPE) <= 2 and "mbarrier.try_wait" in ptx
     rng = np.random.default_rng(3)
     rows = [-(-k // 16) * 16 or 16, -(-n // 16) * 16]
     a, b = (rng.integers(-3, 4, (max(x, 1), y)).astype(dtype) for x, y in ((m, rows[0]), (k, rows[1])))
@@ -249,5 +234,5 @@ def test_a_product_of_what_the_engine_brings(gpu: str, element: str, tiles: tupl
         c = np.full((m, n), np.nan, np.float32)
         numbers = [m, n, k, *rows, n, *counts]
         grid = (1, 1, 1) if nested else (counts[0], counts[1], 1)
-        launch(ptx, maps, grid, [a, b, c, *map(np.int32, numbers)], seed)
+        launch(ptx, grid, [a, b, c, *map(np.int32, numbers)], seed)
         assert np.array_equal(c, expected), seed

@@ -18,7 +18,6 @@ and nothing written may be what is read: the engine doesn't see a thread's store
 """
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,8 +43,6 @@ MOVES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
 """The same elements under another shape or in other threads."""
 READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
 """What makes a token that stands for no write."""
-HOST_MAPS = "TILEIRAS_HOST_MAPS"
-"""Set to 1, maps are used; launches don't fill in hidden parameters yet."""
 MAX_TOKENS = 256
 """Tokens looked at, at most, to find whether one stands for a write."""
 
@@ -65,7 +62,7 @@ class Site:
 
 def run(module: Operation, context: Any) -> None:
     """Replace loads and stores, in place."""
-    if not (context.uses("tma") and context.target.has_tma and os.environ.get(HOST_MAPS) == "1"):
+    if not (context.uses("tma") and context.target.has_tma):
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
@@ -75,7 +72,6 @@ def run(module: Operation, context: Any) -> None:
 class _Function:
     def __init__(self, func: Operation, context: Any) -> None:
         self.func, self.target = func, context.target
-        self.warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
         self._axis: AxisAnalysis | None = None
 
     @property
@@ -94,7 +90,7 @@ class _Function:
                 first = min((_in_block(reader, block) for reader in site.readers), key=block.get_operation_index)
                 together.setdefault((block, first), []).append(site)
         for (block, first), sites in together.items():
-            _lower(self.func, block, first, sites, self.warps, self.target)
+            _lower(self.func, block, first, sites, self.target)
 
     # --- which -----------------------------------------------------------------------------------------------------
 
@@ -249,13 +245,13 @@ def _buffer_layout(facts: MapFacts, moves: list[Operation], alloc: Operation) ->
 # --- what becomes of them --------------------------------------------------------------------------------------------
 
 
-def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], warps: int, target: Any) -> bool:
+def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], target: Any) -> bool:
     """Replace what `first` reads by a pipe of one stage. False, and nothing is done, if the rings don't fit."""
     start = max((site.load for site in sites), key=block.get_operation_index)
     outer = _in_block(start, func.regions[0].block)
     nbytes = sum(site.facts.tile.num_bytes for site in sites)
     pipe = _before(outer, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("tma"), IntAttr(1))], {
-        "bytes": IntAttr(nbytes), "consumers": IntAttr(warps)}), first).results[0]
+        "bytes": IntAttr(nbytes), "consumers": func.properties["num_warps"]}), first).results[0]
     ordered = any(r.uses for site in sites for r in site.load.results[1:])
     full = _before(_after(start) if ordered else first, nv_tileas.ConsumerWait.make([pipe], [i32]), first)
     rings = [_use_ring(site, outer, full) for site in sites]

@@ -1,8 +1,8 @@
 // A tile of an aligned view that a dot reads from shared memory is brought there by the copy engine: what one op reads is one
 // stage of one pipe. The map is a parameter, made from the others. A view of unknown stride is loaded by threads.
-// RUN: env TILEIRAS_HOST_MAPS=1 tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s
-// RUN: env TILEIRAS_HOST_MAPS=1 tileiras-opt %s --to=nv_tileas -O0 --gpu-name=sm_90 | filecheck %s --check-prefix=PLAIN
-// RUN: env TILEIRAS_HOST_MAPS=1 tileiras-opt %s --to=nv_tileas --gpu-name=sm_80 | filecheck %s --check-prefix=PLAIN
+// RUN: env TILEIRAS_WITHOUT=agents,pipelines tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s
+// RUN: tileiras-opt %s --to=nv_tileas -O0 --gpu-name=sm_90 | filecheck %s --check-prefix=PLAIN
+// RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_80 | filecheck %s --check-prefix=PLAIN
 
 // PLAIN-NOT: tma
 // CHECK: tensor_maps = ["f16 p0 [32, umax(u32(p3), 1)] [mul(u32(p4), 2)] box [32, 64] swizzle 64"]

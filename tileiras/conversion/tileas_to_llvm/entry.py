@@ -13,9 +13,7 @@ from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, storage_type
 from tileiras.dialects import llvm, nv_tileaa
 from tileiras.dialects.location_text import location_text
-from tileiras.dialects.nv_tileas import TensorMapType
 from tileiras.errors import CompileError
-from tileiras.layout import tensormap
 
 SHARED_ALIGNMENT = 128
 
@@ -65,17 +63,12 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
     registers = launch_registers(func) or register_limit(func, target, 32 * num_warps)
     if registers is not None:
         launch["nvvm.maxnreg"] = StringAttr(str(registers))
-    arg_attrs = ArrayAttr([StringAttr(_attributes(a.type)) for a in old.args])
+    arg_attrs = ArrayAttr([StringAttr("align 1" if isinstance(a.type, nv_tileaa.PtrType) else "") for a in old.args])
     properties: dict[str, Attribute] = {"sym_name": StringAttr(name), "kernel": UnitAttr(),
                                         "launch": DictionaryAttr(launch), "arg_attrs": arg_attrs}
+    if "tensor_maps" in func.properties:
+        properties["maps"] = func.properties["tensor_maps"]
     return [*globals_, llvm.Func.create(properties=properties, regions=[region], location=func.location)]
-
-
-def _attributes(t: Attribute) -> str:
-    """The LLVM attributes of a parameter: a tensor map is 128 bytes that stay where they are."""
-    if isinstance(t, TensorMapType):
-        return f'byval([{tensormap.BYTES} x i8]) align {tensormap.ALIGNMENT} "nvvm.grid_constant"'
-    return "align 1" if isinstance(t, nv_tileaa.PtrType) else ""
 
 
 def _global(op: Operation) -> Operation:
