@@ -33,6 +33,7 @@ from tileiras.errors import CompileError
 
 NEVER = -1
 LOOPS = ("scf.for", "nv_tileas.loop")
+COPIES = ("nv_tileas.tiled_copy", "nv_tileas.copy")
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,10 @@ class _Ordering:
             self.fence_due = False
 
     def needs_fence(self, op: Operation, mine: list[Touch], engine: bool) -> bool:
-        """Whether the copy engine or the tensor cores touch what threads have written by this op."""
-        return not engine and any(t.writes and t.start < e.end and e.start < t.end for t in mine for e in self.engine)
+        """Whether the copy engine or the tensor cores touch what threads have written by this op. What a copy brings is there at
+        the wait for it, not here."""
+        return not engine and op.name not in COPIES and any(
+            t.writes and t.start < e.end and e.start < t.end for t in mine for e in self.engine)
 
     def visit(self, op: Operation) -> None:
         if op.name == "nv_tileas.barrier":
