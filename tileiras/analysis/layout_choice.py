@@ -39,7 +39,7 @@ from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.placement import default_layout
 
-MAX_PER_THREAD_BYTES = 32
+MAX_PER_THREAD_BYTES = 16
 """How many bytes side by side a thread may hold of the widest type of a class: more would scatter a warp's access."""
 MAX_CANDIDATES = 6
 MIN_GAIN = 96

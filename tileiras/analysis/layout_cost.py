@@ -42,11 +42,16 @@ def conversion(src: LinearLayout, dst: LinearLayout, elem_bits: int) -> float:
 def global_access(layout: LinearLayout, width: int, contiguous: int | None, elem_bytes: int, writes: bool,
                   checked: bool) -> float:
     """Slots of reading or writing a tile once by accesses of `width` elements along dimension `contiguous`. What several
-    threads hold is read by each of them and written by one."""
+    threads hold is read by each of them and written by one. A sector that several accesses read comes from the L1 cache after
+    the first; what they write goes out each time."""
     registers = 1 << len(Span(layout.reg))
     accesses = max(1, registers // width)
     lines = 1 << _distinct(layout, layout.lane, contiguous, LINE_BYTES // elem_bytes)
-    sectors = 1 << _distinct(layout, (*layout.reg, *layout.lane), contiguous, SECTOR_BYTES // elem_bytes)
+    if writes:
+        inside = layout.reg[:log2(width)]
+        sectors = accesses << _distinct(layout, (*inside, *layout.lane), contiguous, SECTOR_BYTES // elem_bytes)
+    else:
+        sectors = 1 << _distinct(layout, (*layout.reg, *layout.lane), contiguous, SECTOR_BYTES // elem_bytes)
     each = ACCESS_SLOTS + LINE_SLOTS * lines + (CHECK_SLOTS if checked else 0)
     cost = accesses * each + FETCH_SLOTS * sectors
     if writes:
