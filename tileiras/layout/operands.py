@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.layout.shape_rules import restrict
-from tileiras.layout.shared import GROUP_ROWS, SWIZZLES, CanonicalTile, SharedLayout, access, between, canonical
+from tileiras.layout.shared import GROUP_ROWS, SWIZZLES, CanonicalTile, SharedLayout, access, between, canonical, canonical_of
 
 ROW_BYTES = 16
 """What one lane gives `ldmatrix`: a row of an 8 x 8 matrix of 16-bit elements (PTX ISA, ldmatrix)."""
@@ -63,6 +63,15 @@ def described_buffer(shape: tuple[int, ...], elem_bytes: int, k_dim: int, writer
             best = cost, tile
     assert best is not None, "an operand is at least one instruction's"
     return best[1]
+
+
+def is_described(layout: SharedLayout, elem_bytes: int, k_dim: int, columns: int) -> bool:
+    """Whether a matrix descriptor names a buffer in this layout, of an operand that `described_buffer` would place with the
+    same `columns`."""
+    tile = canonical_of(layout, 8 * elem_bytes)
+    if tile is None or tile.shape[2 * len(tile.shape) - 3 - tile.major] % GROUP_ROWS:
+        return False
+    return tile.major == k_dim or tile.span <= columns * elem_bytes
 
 
 @dataclass(frozen=True)

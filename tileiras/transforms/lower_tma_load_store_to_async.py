@@ -18,7 +18,8 @@ and nothing written may be what is read: the engine doesn't see a thread's store
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType, UnitAttr, i32
@@ -28,13 +29,14 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, operand_fragments, permutation_of
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tma import MapFacts, Refusal, map_facts
+from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
 from tileiras.dialects.nv_tileas import BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
 from tileiras.layout.linear import dim_bits
-from tileiras.layout.operands import ldmatrix_plan
-from tileiras.layout.shared import SharedLayout, bank_conflicts, vector_width
+from tileiras.layout.operands import is_described, ldmatrix_plan
+from tileiras.layout.shared import SWIZZLES, SharedLayout, bank_conflicts, canonical, vector_width
 from tileiras.transforms.hoist_buffers import only_store
 
 LOAD, STORE_SHARED, LOAD_SHARED = "nv_tileas.tiled_load", "nv_tileas.store_shared", "nv_tileas.load_shared"
@@ -119,32 +121,47 @@ class _Function:
         if not _is_unwritten(load):
             return Refusal("a store to global memory comes before the load in its token's order")
         readers = [use.operation for use in alloc.results[0].uses if use.operation is not store]
-        layout = _buffer_layout(facts, moves, alloc)
-        if not readers or any(not self.takes(reader, alloc, layout) for reader in readers):
+        found = next((f for f in _forms(facts) if all(_takes(r, alloc, _buffer_layout(f, moves, alloc)) for r in readers)), None)
+        if not readers or found is None:
             return Refusal("what reads the tile from shared memory wants it in another order than the copy engine's")
         block = load.parent
         assert block is not None
         last = max((_in_block(reader, block) for reader in readers), key=block.get_operation_index)
         if _leaves_between(load, last):
             return Refusal("a break, continue or return may stand between the load and its use")
-        return Site(load, moves, store, alloc, facts, layout, readers)
+        return Site(load, moves, store, alloc, found, _buffer_layout(found, moves, alloc), readers)
 
-    def takes(self, reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
-        """Whether an op reads a buffer in this layout as well as in the one it has."""
-        t: Any = alloc.results[0].type
-        old, size = t.layout.data, element_bytes(t.element_type)
-        if layout == old:
-            return True
-        if reader.name == LOAD_SHARED:
-            result = reader.results[0].type
-            return "rounds" not in reader.properties and isinstance(result, TensorType) and result.get_shape() == layout.shape
-        if reader.name not in DOTS or "atom" not in reader.properties:
-            return False
-        fragments = operand_fragments(reader, layout_of(reader.results[0]).num_warps)
-        for v, fragment in zip(reader.operands, fragments):
-            if v is alloc.results[0] and (fragment is None or not _reads_as_well(fragment, old, layout, size)):
+
+def _forms(facts: MapFacts) -> Iterator[MapFacts]:
+    """The same with every swizzle that the tile is wide enough for, the widest first."""
+    tile = facts.tile
+    for swizzle in sorted((s for s in SWIZZLES if s <= tile.swizzle), reverse=True):
+        yield replace(facts, tile=canonical(tile.shape, tile.bits, tile.major, swizzle))
+
+
+def _takes(reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
+    """Whether an op reads a buffer in this layout as well as in the one it has."""
+    t: Any = alloc.results[0].type
+    old, size = t.layout.data, element_bytes(t.element_type)
+    if layout == old:
+        return True
+    if reader.name == LOAD_SHARED:
+        result = reader.results[0].type
+        return "rounds" not in reader.properties and isinstance(result, TensorType) and result.get_shape() == layout.shape
+    if reader.name not in DOTS or "atom" not in reader.properties:
+        return False
+    wgmma = wgmma_of(reader)
+    fragments = operand_fragments(reader, layout_of(reader.results[0]).num_warps)
+    for number, (v, fragment) in enumerate(zip(reader.operands, fragments)):
+        if v is not alloc.results[0]:
+            continue
+        if wgmma is not None:
+            k_dim = len(layout.shape) - 1 - number
+            if not is_described(layout, size, k_dim, wgmma.contiguous(number == 0)):
                 return False
-        return alloc.results[0] in reader.operands[:2]
+        elif fragment is None or not _reads_as_well(fragment, old, layout, size):
+            return False
+    return alloc.results[0] in reader.operands[:2]
 
 
 def _reads_as_well(fragment: Any, old: SharedLayout, new: SharedLayout, size: int) -> bool:
