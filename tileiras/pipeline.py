@@ -51,6 +51,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("dce", "nv_tileaa", 0),
     _transform("decompose-dot-scaled", "nv_tileaa", 0),
     _conversion("convert-tileaa-to-tileas", "nv_tileas"),
+    _transform("plan-agents", "nv_tileas", 1),
     _transform("choose-atoms", "nv_tileas", 0),
     _transform("assign-load-store-layouts", "nv_tileas", 0),
     _transform("remove-layout-conversions", "nv_tileas", 1),

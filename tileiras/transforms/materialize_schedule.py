@@ -17,8 +17,9 @@
 
 Each agent has the slice of the function that its effects need (analysis/program_slice.py): the load agent those on the
 producers' side of pipes, the compute agents all others. Control flow, arithmetic and loads that nothing in the kernel writes
-to stand in both. The loader runs ahead as far as stages are empty, through whatever loops stand around. What can't be cut
-stays in one agent, with a remark that says why: it is right as it stands, for a pipe's ops need no second agent.
+to stand in both. The loader runs ahead as far as stages are empty, through whatever loops stand around. Kernels that load in no
+loop stay whole. What can't be cut stays in one agent, with a remark that says why: it is right as it stands, for a pipe's ops
+need no second agent.
 """
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def run(module: ModuleOp, context: Any) -> None:
         if func.name != "nv_tileas.func":
             continue
         pipes = [op for op in func.walk() if op.name == "nv_tileas.create_pipeline" and _kind(op.results[0]) in KINDS]
-        if not pipes or any(op.name == SWITCH for op in func.walk()):
+        if not any(map(_is_filled_in_loop, pipes)) or any(op.name == SWITCH for op in func.walk()):
             continue
         try:
             _cut(func, pipes)
@@ -82,6 +83,11 @@ def run(module: ModuleOp, context: Any) -> None:
         if context.remarks is not None:
             context.remarks.append(remark(func, func, PASSED, MEMORY, "AgentsChosen",
                                           "Loads run ahead in an agent of their own", {"Agents": len(_switch(func).regions)}))
+
+
+def _is_filled_in_loop(pipe: Operation) -> bool:
+    """Whether there is something to load ahead: without, more warps would only keep other blocks from the SM."""
+    return any(use.operation.name not in CONSUMES and loop_around(use.operation) is not None for use in pipe.results[0].uses)
 
 
 def _kind(pipe: SSAValue) -> str:

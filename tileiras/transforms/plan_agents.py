@@ -1,0 +1,61 @@
+"""`plan-agents`: how many warps compute a tile block whose products warpgroups do, before layouts say which thread holds what.
+
+A warpgroup of four warps issues the products of its rows; an accumulator takes as many registers of its threads as it has
+elements for each. Two warpgroups share the rows where one would pass MOST_ACCUMULATORS registers a thread, and more than two
+only keep registers from each other: the products of 128 rows and 256 columns fit two.
+
+    128 x 256 accumulators                    num_warps = 8:  128 registers a thread
+    two of 128 x 128, carried by one loop     num_warps = 8:  128 registers a thread
+
+The warps that load come later (`materialize-schedule`), and change nothing here.
+"""
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.ir import Operation
+
+from tileiras.analysis.agents import WARP_THREADS, WARPGROUP
+from tileiras.conversion.entry_hints import worker_warps
+from tileiras.dialects.element import element_bytes
+
+MOST_ACCUMULATORS = 128
+"""Registers a thread: half of what a thread may have, for operands' addresses and what is done with the sums behind the loop."""
+MOST_WARPS = 2 * WARPGROUP
+REGISTER_BYTES = 4
+
+
+def run(module: Operation, context: Any) -> None:
+    """Write `num_warps` on the functions, in place."""
+    if not (context.uses("wgmma") and context.target.has_wgmma):
+        return
+    for func in module.regions[0].block.ops:
+        if func.name != "nv_tileas.func" or worker_warps(func) is not None or "num_warps" not in func.properties:
+            continue
+        planned: Any = func.properties["num_warps"]
+        if planned.data < WARPGROUP or not any(op.name == "nv_tileas.dot" for op in func.walk()):
+            continue
+        words = max((_carried_words(op) for op in func.walk() if op.name == "scf.for"), default=0)
+        if words > MOST_ACCUMULATORS * WARPGROUP * WARP_THREADS or planned.data > MOST_WARPS:
+            func.properties["num_warps"] = IntAttr(MOST_WARPS)
+            if context.remarks is not None:
+                _report(func, context.remarks)
+
+
+def _report(func: Operation, remarks: list[Any]) -> None:
+    """What was said of the function's warps before holds no longer."""
+    from tileiras.remarks import ANALYSIS, RESOURCES, remark
+
+    new = remark(func, func, ANALYSIS, RESOURCES, "KernelWarps", f"{MOST_WARPS} warps run a tile block", {"Warps": MOST_WARPS},
+                 ["two warpgroups share the products' rows"])
+    remarks[:] = [new if (old.name, old.function) == (new.name, new.function) else old for old in remarks]
+
+
+def _carried_words(loop: Operation) -> int:
+    """Registers of all threads together that hold what a loop with products carries."""
+    if not any(op.name == "nv_tileas.dot" for op in loop.regions[0].block.ops):
+        return 0
+    tensors: list[Any] = [r.type for r in loop.results if isinstance(r.type, TensorType)]
+    return sum(prod(t.get_shape()) * element_bytes(t.element_type) // REGISTER_BYTES for t in tensors)
