@@ -94,7 +94,7 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
     if options.stages:
         facts = replace(facts, asked=options.stages)
     elif dice is not None:
-        facts = replace(facts, asked=dice.randint(1, MOST_RANDOM_STAGES))
+        facts = replace(facts, asked=dice.randint(2, MOST_RANDOM_STAGES))
     depth = ring_depth(facts, target)
     schedule = outcome.schedule
     orders = schedule.orders()

@@ -287,7 +287,9 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
                                                {"nan": UnitAttr() if site.facts.nan else None})
         _before(start, made, site.load)
         coords = _coordinates(site.load, start)
-        _before(start, nv_tileas.TmaLoad.make([made.results[0], coords, slot.results[0], pipe, index], []), site.load)
+        copy = nv_tileas.TmaLoad.make([made.results[0], coords, slot.results[0], pipe, index], [])
+        copy.attributes.update(site.load.attributes)        # what the schedule says of the load
+        _before(start, copy, site.load)
     _before(start, nv_tileas.ProducerCommit.make([pipe], []), start)
     last = max((_in_block(r, block) for site in sites for r in site.readers), key=block.get_operation_index)
     _before(_after(last), nv_tileas.ConsumerRelease.make([pipe], []), last)
