@@ -21,6 +21,8 @@ ALIGNMENT = 128
 """A piece starts at a multiple of this many bytes, or of its size: ldmatrix rows and 16-byte accesses stay aligned, swizzles
 whole."""
 LEAST_ALIGNMENT = 16
+SWIZZLE_ALIGNMENT = 1024
+"""Bytes after which the widest swizzle of the copy engine repeats."""
 BARRIERS_A_STAGE = 2
 """Of a pipe: full and empty."""
 MBARRIER_BYTES = 8
@@ -57,15 +59,17 @@ def buffer_bytes(t: Any) -> int:
 
 def stage_bytes(t: RingType) -> int:
     """From a stage of a ring to the next: as much as its buffer, aligned as that is."""
-    alignment = alignment_of(t.buffer)
+    alignment = alignment_of(t)
     return -(-buffer_bytes(t.buffer) // alignment) * alignment
 
 
 def alignment_of(t: Any) -> int:
     """Of what a buffer's (a ring's stages') place is a multiple: a form that the copy engine and the matrix descriptors know
-    starts where its swizzle does."""
-    t = t.buffer if isinstance(t, RingType) else t
-    least = min(ALIGNMENT, max(LEAST_ALIGNMENT, 1 << (buffer_bytes(t) - 1).bit_length()))
+    starts where its swizzle does. The engine fills the stages of a ring in such a form even where the dimensions' order hides it."""
+    whole = ALIGNMENT
+    if isinstance(t, RingType):
+        t, whole = t.buffer, SWIZZLE_ALIGNMENT
+    least = min(whole, max(LEAST_ALIGNMENT, 1 << (buffer_bytes(t) - 1).bit_length()))
     tile = canonical_of(t.layout.data, 8 * element_bytes(t.element_type))
     return max(least, tile.alignment) if tile is not None and tile.swizzle else least
 
