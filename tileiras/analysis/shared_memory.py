@@ -65,7 +65,7 @@ def stage_bytes(t: RingType) -> int:
 
 def alignment_of(t: Any) -> int:
     """Of what a buffer's (a ring's stages') place is a multiple: a form that the copy engine and the matrix descriptors know
-    starts where its swizzle does. The engine fills the stages of a ring in such a form even where the dimensions' order hides it."""
+    starts where its swizzle does. A ring's stages may have such a form even where the order of dimensions hides it."""
     whole = ALIGNMENT
     if isinstance(t, RingType):
         t, whole = t.buffer, SWIZZLE_ALIGNMENT
