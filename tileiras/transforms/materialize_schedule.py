@@ -247,8 +247,12 @@ def _elements(t: Any) -> int:
 
 
 def _is_shared(op: Operation) -> bool:
-    """Rings and pipes: what agents have in common."""
-    return op.name in PLACES and isinstance(op.results[0].type, (RingType, PipeType))
+    """Rings and pipes: what agents have in common. Groups are one agent's own, and their pipe stays where it is: made anew in each
+    iteration of a loop, it starts at its first stage."""
+    if op.name not in PLACES:
+        return False
+    kind = op.results[0].type
+    return isinstance(kind, RingType) or (isinstance(kind, PipeType) and _kind(op.results[0]) in KINDS)
 
 
 def _hoist(func: Operation, shared: list[Operation]) -> None:
