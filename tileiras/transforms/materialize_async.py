@@ -153,6 +153,10 @@ def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
     release = nv_tileas.ConsumerRelease.make([pipe])
     release.location = where
     body.insert_op_before(release, body.last_op)
+    # A loop around fills the first stage again, which others may still read.
+    done = nv_tileas.Barrier.make()
+    done.location = where
+    outside.insert_op_after(done, loop)
 
 
 def _drop_load(load: Any) -> None:

@@ -6,8 +6,8 @@
       wait {pending = 0} ; barrier        ->        wait {pending = S - 2} ; barrier
       compute                                       acquire ; copy %v[%i + (S - 1) * %s] if that is < %b ; commit
     }                                               compute
-                                                  }
-                                                  wait {pending = 0}
+    barrier                                       }
+                                                  wait {pending = 0} ; barrier
 
 No compute is copied. Every iteration commits a group, an empty one where nothing is copied any more, so that the number of
 groups that may be pending is always the same; trip counts down to zero need no version of their own. The slot that is filled
@@ -119,9 +119,10 @@ class _Expansion:
             loop.detach()
             loop.erase()
             self.loop = loop = new
-        barrier = nv_tileas.Barrier.make()
-        wait = nv_tileas.ConsumerWait.make([self.pipe], [i32], {"pending": IntAttr(0)})
-        for op in (barrier, wait):
+        made: list[Operation] = [nv_tileas.ConsumerWait.make([self.pipe], [i32], {"pending": IntAttr(0)})]
+        if not isinstance(loop.next_op, nv_tileas.Barrier):
+            made.append(nv_tileas.Barrier.make())
+        for op in reversed(made):
             op.location = loop.location
             outside.insert_op_after(op, loop)
 
