@@ -41,6 +41,7 @@ _REPLACED_TYPES = {11: (7, 1), 12: (8, 1), 13: (11, 0), 14: (12, 0), 15: (13, 0)
 _MODES = ("tile", "im2col", "im2col::w")
 _CORNER_BITS = {3: 16, 4: 8, 5: 5}
 MAP_BYTES = 128
+MAP_HALF = 64                                   # what has a meaning: maps that are built by kernels or hosts leave the rest
 NEWEST = 1                                      # version of maps; those that tensormap.replace builds from nothing have 0
 
 

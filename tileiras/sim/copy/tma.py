@@ -537,7 +537,7 @@ def _copy_fence(decoder, ins) -> Callable:
                 raise Misaligned(f"a tensor map isn't at a multiple of {MAP_ALIGN}", thread=lane)
             off = int(mem.shared_places(st, origin[i:i + 1], 1, lanes[i:i + 1])[0])
             mem.shared_places(st, origin[i:i + 1] + np.uint64(MAP_BYTES - 1), 1, lanes[i:i + 1])
-            check_source(st, off, MAP_BYTES, lane)
+            check_source(st, off, tensormap.MAP_HALF, lane)
             st.memory.offsets(target[i:i + 1], 1, lanes[i:i + 1], True)
             st.memory.bytes_at(where, MAP_BYTES)[:] = st.shared[off:off + MAP_BYTES]
             maps = maps_of(st)

@@ -111,6 +111,7 @@ class Variable:
     extern: bool = False
     pointer: bool = False
     kind: str = ""                    # "reg" for a register parameter
+    hidden: bool = False              # a parameter that the driver fills
 
 
 @dataclass
@@ -483,12 +484,13 @@ class _Parser:
         found = []
         while not self.accept(")"):
             space = self.next()
-            if space == ".hidden":
+            hidden = space == ".hidden"
+            if hidden:
                 space = self.next()
             if space not in (".param", ".reg"):
                 self.fail(f"expected a parameter, found {space!r}")
             v = self.declarator("param", self.type_prefix())
-            v.kind = space[1:]
+            v.kind, v.hidden = space[1:], hidden
             found.append(v)
             if not self.accept(","):
                 self.expect(")")

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tileiras.host.object import BYTES_AN_SM
 from tileiras.host.recipe import read_map
-from tileiras.sim.copy.tensormap import MapArgument
+from tileiras.sim.copy.tensormap import MAP_BYTES, MapArgument
 from tileiras.sim.core import heap
 from tileiras.sim.core.memory import GLOBAL_BASE, GlobalMemory
 from tileiras.sim.core.state import Batch
@@ -31,6 +32,8 @@ BATCH_BYTES = 512 << 20           # register and private memory of a batch, at m
 DEFAULT_BUDGET = 100_000_000      # issued instructions (one for all threads of a batch that execute it together)
 MAX_THREADS = 1024
 MAX_CLUSTER = 16
+SMS = 132                         # that a launch's tile blocks are spread over, one after the other
+MAX_CTA_MEMORY = 1 << 30          # bytes of `.minperctamemory`, of all CTAs
 MAX_GRID = (2**31 - 1, 65535, 65535)
 FUNCTION_BASE = 0x0F00_0000_0000
 CHUNK = 1 << 20                   # bytes compared at once when arrays are written back
@@ -89,7 +92,8 @@ class Launch:
     """One launch: dimensions, and where arguments and module variables are in memory."""
 
     def __init__(self, module: ptx.Module, entry: ptx.Function, grid, block, args: Sequence, dynamic_shared: int,
-                 undefined: str = "raise", watch_races: bool = True, cluster=None, names: Sequence[str] | None = None) -> None:
+                 undefined: str = "raise", watch_races: bool = True, cluster=None, names: Sequence[str] | None = None,
+                 cta_memory: bool = True) -> None:
         self.module, self.entry = module, entry
         self.names = names
         self.grid = _dimensions(grid, "grid")
@@ -128,8 +132,17 @@ class Launch:
         self.function_addresses = {n: FUNCTION_BASE + 16 * i for i, n in enumerate(module.functions)}
         self.param_addresses: dict[str, int] = {}
         self._spans: list[tuple[np.ndarray, int, str, bool]] = []
+        self.cta_bytes = int((entry.directives.get("minperctamemory") or [0])[0])
+        self.cta_base = self.hidden_memory = 0
+        self.sms = SMS if cta_memory else self.ctas             # the older way tells CTAs apart by SM
+        if self.cta_bytes * self.ctas > MAX_CTA_MEMORY:
+            raise LaunchError(f".minperctamemory {self.cta_bytes} for {self.ctas} CTAs is over {MAX_CTA_MEMORY} bytes")
         pointers = self._place_arrays(args)
         self._place_variables()
+        if self.cta_bytes and cta_memory:
+            self.cta_base = self.memory.add("memory of the CTAs", self.cta_bytes * self.ctas)
+        elif self.cta_bytes:
+            self.hidden_memory = self.memory.add("memory for tensor maps", BYTES_AN_SM * self.ctas * (self.cta_bytes // MAP_BYTES))
         block_bytes = self._parameters(args, pointers)
         base = self.memory.add("the kernel's parameters", block_bytes, readonly=True)
         for name, offset in self._offsets.items():
@@ -138,6 +151,10 @@ class Launch:
         if heap.ALLOCATE in module.functions:
             self.heap = heap.Heap(self.memory.add("the heap", heap.HEAP_BYTES))
         self.memory.seal()
+
+    def memory_of_cta(self, position: np.ndarray) -> np.ndarray:
+        """Where the memory of some CTAs begins that `.minperctamemory` asks for; 0 where there is none."""
+        return (self.cta_base + self.cta_bytes * position * (self.cta_base > 0)).astype(np.uint64)
 
     def ctaid(self, position):
         """x, y, z of the CTA at a place in the order of execution (an int or an array): cluster after cluster."""
@@ -237,16 +254,14 @@ class Launch:
 
     def _parameters(self, args: Sequence, pointers: dict[int, int]) -> bytes:
         params = self.entry.params
-        recipes = [self.module.recipes[p.name] for p in params if p.name in self.module.recipes]
-        if recipes and len(args) == len(params) - len(recipes):
-            params = params[:len(args)]                     # the host makes the others
-        else:
-            recipes = []
-        if len(args) != len(params):
+        made = [p for p in params[len(args):] if p.name in self.module.recipes or (p.hidden and p.pointer)]
+        if len(args) + len(made) != len(params):
             raise LaunchError(f"kernel {self.entry.name} takes {len(params)} parameters, {len(args)} were given")
         parts = [_scalar_bytes(i, p, pointers.get(i), a) for i, (p, a) in enumerate(zip(params, args))]
-        values = [int.from_bytes(part, "little") for part in parts] if recipes else []
-        parts += [read_map(recipe).encode(values) for recipe in recipes]
+        values = [int.from_bytes(part, "little") for part in parts] if made else []
+        for p in made:                                      # by the host
+            parts.append(self.hidden_memory.to_bytes(8, "little") if p.pointer else
+                         read_map(self.module.recipes[p.name]).encode(values))
         self._offsets: dict[str, int] = {}
         data = bytearray()
         for p, part in zip(self.entry.params, parts):
@@ -418,7 +433,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
              cluster=None, dynamic_shared: int = 0, max_instructions: int = DEFAULT_BUDGET, batch_threads: int = BATCH_THREADS,
              undefined: str = "propagate", races: bool = True, seed: int = 0,
              strict: bool = False, progress: Progress | None = None, names: Sequence[str] | None = None,
-             observer: Observer | None = None, only: Sequence[int] | None = None, processes: int | None = None) -> Report:
+             cta_memory: bool = True, observer: Observer | None = None,
+             only: Sequence[int] | None = None, processes: int | None = None) -> Report:
     """Run a PTX kernel on NumPy arrays.
 
     `args`: the launch parameters in order (hidden ones behind them are made by their recipes); an array stands for a pointer
@@ -434,7 +450,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     `strict`: also find what the ISA forbids and compilers rely on: mbarriers between accesses to tensor memory without
     tcgen05.fence, registers of tcgen05.ld used before tcgen05.wait::ld, and arithmetic between wgmma.fence and its product.
     `progress`: is kept up to date, for others to read. `names`: what messages call the launch parameters.
-    `observer`: is told of every block and instruction (see `observe`). `only`: the CTAs to run, by number in the grid (x
+    `cta_memory`: whether the driver gives CTAs the memory that they ask for; an older one gives memory of SMs instead, by hidden
+    pointers. `observer`: is told of every block and instruction (see `observe`). `only`: the CTAs to run, by number in the grid (x
     fastest), with the others of their clusters; the rest of the grid doesn't happen, and arrays keep what they hold.
     `processes`: how many may run a large grid of independent blocks together (default: one an idle core, none from a thread);
     results, findings and counts don't depend on it.
@@ -446,7 +463,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     if block is None:
         block = (entry.directives.get("reqntid") or [1])[:3]
     try:
-        launch = Launch(module, entry, grid, block, args, dynamic_shared, undefined, races, cluster, names)
+        launch = Launch(module, entry, grid, block, args, dynamic_shared, undefined, races, cluster, names, cta_memory)
         launch.observer = observer
         launch.choose(only)
     except LaunchError as error:
@@ -503,7 +520,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     if again:
         return simulate(ptx_text, kernel, grid, args, block, cluster=cluster, dynamic_shared=dynamic_shared,
                         max_instructions=max_instructions, batch_threads=batch_threads, undefined=undefined, races=races,
-                        seed=seed, strict=strict, progress=progress, names=names, processes=1)
+                        cta_memory=cta_memory, seed=seed, strict=strict, progress=progress, names=names, processes=1)
     if refused:
         error = LaunchError(f"{refused} is a read-only array, and the kernel changes it")
         error.locate(kernel=entry.name)

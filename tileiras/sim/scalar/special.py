@@ -8,6 +8,7 @@ import numpy as np
 from tileiras.sim.core.decode import operation, special_registers
 from tileiras.sim.errors import Trap, UnsupportedInstruction
 
+_CTA_MEMORY = "%perctamemoryoffset"
 _DIMS = {"x": 0, "y": 1, "z": 2}
 
 
@@ -15,7 +16,7 @@ def _per_thread(st, name: str) -> np.ndarray:
     """A special register's value for every thread of the batch, kept for later reads."""
     found = st.special.get(name)
     if found is None:
-        found = st.special[name] = np.ascontiguousarray(_compute(st, name).astype(np.uint32))
+        found = st.special[name] = np.ascontiguousarray(_compute(st, name).astype(np.uint64 if name == _CTA_MEMORY else np.uint32))
     return found if st.index is None or found.size == 1 else found[st.index]
 
 
@@ -49,9 +50,11 @@ def _compute(st, name: str) -> np.ndarray:
         return {"eq": one, "lt": one - np.uint64(1), "le": (one << np.uint64(1)) - np.uint64(1),
                 "gt": np.uint64(0xFFFFFFFF) & ~((one << np.uint64(1)) - np.uint64(1)),
                 "ge": np.uint64(0xFFFFFFFF) & ~(one - np.uint64(1))}[base[9:]]
+    if name == _CTA_MEMORY:
+        return launch.memory_of_cta(position)
     if base == "smid":
-        return (st.first + st.cta_of) % 132
-    constants = {"nwarpid": st.padded // 32, "nsmid": 132, "gridid": 1, "cluster_nctarank": launch.cluster_size,
+        return position % launch.sms
+    constants = {"nwarpid": st.padded // 32, "nsmid": launch.sms, "gridid": 1, "cluster_nctarank": launch.cluster_size,
                  "total_smem_size": st.program.shared_size,
                  "dynamic_smem_size": launch.dynamic_shared, "aggr_smem_size": st.program.shared_size,
                  "reserved_smem_offset_begin": 0, "reserved_smem_offset_end": 1024, "reserved_smem_offset_cap": 1024}
@@ -66,7 +69,7 @@ _KNOWN = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "laneid",
           "gridid", "cluster_ctarank", "cluster_nctarank", "cluster_ctaid", "cluster_nctaid", "is_explicit_cluster",
           "total_smem_size", "dynamic_smem_size", "aggr_smem_size", "reserved_smem_offset_begin",
           "reserved_smem_offset_end", "reserved_smem_offset_cap", "lanemask_eq", "lanemask_lt", "lanemask_le",
-          "lanemask_gt", "lanemask_ge")
+          "lanemask_gt", "lanemask_ge", "perctamemoryoffset")
 
 
 TIMER_STEP_NS = 1024
@@ -94,7 +97,7 @@ def special_register(name: str, decoder) -> tuple[Callable, int]:
         flag = np.array([decoder.launch.explicit_cluster])
         return (lambda st: flag), 1
     if base in _KNOWN or base.startswith(("envreg", "pm")):
-        return (lambda st: _per_thread(st, name)), 32
+        return (lambda st: _per_thread(st, name)), 64 if name == _CTA_MEMORY else 32
     raise UnsupportedInstruction(f"special register {name}")
 
 
