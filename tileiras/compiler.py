@@ -103,6 +103,11 @@ def _lowering() -> Iterator[None]:
             gc.enable()
 
 
+def entry_names(module: Any) -> list[str]:
+    """The names of a cuda_tile module's kernels, in order."""
+    return [op.properties["sym_name"].data for op in module.body.block.ops if op.name == "cuda_tile.entry"]
+
+
 def lower(bytecode: bytes, options: CompileOptions) -> str:
     """LLVM IR text of a bytecode module, empty for an empty module. Raises BytecodeError, CompileError."""
     return with_room(lambda: _lower(bytecode, options), len(bytecode))
@@ -114,6 +119,9 @@ def _lower(bytecode: bytes, options: CompileOptions) -> str:
         module = _read_module(bytecode, options)
         if not module.body.block.ops:  # what frontends probe for versions with
             return ""
+        if options.emit == "cubin":
+            from tileiras.codegen import host_maps
+            host_maps.prepare(entry_names(module), (options.host_arch, options.host_os))
         from tileiras.pipeline import lower_to_llvm
 
         return lower_to_llvm(module, options)

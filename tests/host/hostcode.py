@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
-from tileiras.codegen.client import HostRequest, host_object
+from tileiras.codegen.client import host_object
 from tileiras.host.callbacks import HostKernel, module_of
 from tileiras.host.object import DEFAULT_PLATFORM, PLATFORMS, VECTOR, VECTOR_WORDS
 
@@ -27,7 +27,7 @@ def words(address: int, count: int) -> list[int]:
 def made(*kernels: HostKernel, platform: tuple[str, str] = DEFAULT_PLATFORM) -> bytes:
     """The host object of some kernels."""
     triple, model = PLATFORMS[platform]
-    return host_object(HostRequest(module_of(kernels, triple), triple, model))
+    return host_object(module_of(kernels, triple), triple, model)
 
 
 class HostCode:

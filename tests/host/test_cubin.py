@@ -24,13 +24,12 @@ from tests.host.hostcode import HostCode, read_elf
 from tests.host.test_object import EM_AARCH64, EM_X86_64
 from tileiras.codegen import client
 from tileiras.codegen.compile import compile_llvm, compile_llvm_to_ptx
-from tileiras.codegen.host_maps import request_ahead
+from tileiras.codegen.host_maps import expected, kernels_of
 from tileiras.codegen.llvm_text import print_module
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
 from tileiras.dialects import llvm
 from tileiras.driver.main import main
 from tileiras.errors import CompileError
-from tileiras.host.object import DEFAULT_PLATFORM
 from tileiras.layout.tensormap import tiled
 from tileiras.machine.targets import TARGETS, Target
 from tileiras.sim.timing.cubin import Cubin
@@ -109,17 +108,23 @@ def test_recipes_reach_the_entry_and_the_object() -> None:
 
 
 @pytest.mark.parametrize("target", [t for t in TARGETS if t.has_tma], ids=str)
-def test_the_object_is_known_before_the_ptx(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_object_is_known_before_the_ptx(target: Target) -> None:
     """Where parameters of all sizes lie, and so the host's code, is told from LLVM IR rightly."""
     made = kernel_with_maps(RECIPE, "u8 add(p0, p6) [u16(p2)] [] box [256]", before=[
         IntegerType(16), Float16Type(), IntegerType(8), I32, IntegerType(64), IntegerType(1), Float64Type(), IntegerType(8)])
-    asked: list[client.HostRequest] = []
-    get = client.host_object
-    monkeypatch.setattr(client, "host_object", lambda request: asked.append(request) or get(request))
     source = print_module(made)
-    ahead = request_ahead(source, target, DEFAULT_PLATFORM)
-    compile_llvm(source, target)
-    assert ahead is not None and [request.arguments for request in asked] == [ahead.arguments]
+    assert expected(source, target) == kernels_of(compile_llvm(source, target).entries)
+
+
+def test_a_compile_asks_for_its_host_code_before_its_passes(softmax: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And gets what it asked for."""
+    asked, got = [], []
+    prepare, get = client.prepare_host_object, client.host_object
+    monkeypatch.setattr(client, "_objects", {})
+    monkeypatch.setattr(client, "prepare_host_object", lambda *key: asked.append(key) or prepare(*key))
+    monkeypatch.setattr(client, "host_object", lambda *key: got.append(key) or get(*key))
+    tileiras.compile(softmax, "sm_90")
+    assert asked[0] in got and set(got) == set(asked)
 
 
 def test_a_recipe_without_a_parameter_is_refused() -> None:

@@ -11,7 +11,7 @@ from tests.host.hostcode import ATTRIBUTE, HostCode, made, read_elf, words
 from tileiras.codegen import client
 from tileiras.errors import CompileError
 from tileiras.host.callbacks import HostKernel
-from tileiras.host.object import DEFAULT_PLATFORM, PLATFORMS
+from tileiras.host.object import DEFAULT_PLATFORM, PLATFORMS, host_module
 from tileiras.host.recipe import OPERATIONS, Apply, Choose, Const, Extend, HostMap, Param, evaluate, read_map
 
 EM_X86_64, EM_AARCH64 = 62, 183
@@ -151,30 +151,41 @@ def test_the_same_kernels_give_the_same_bytes() -> None:
     assert made(HostKernel("k", OFFSETS, (MAP,))) == made(HostKernel("k", OFFSETS, (MAP,)))
 
 
-def test_an_object_asked_for_ahead_survives_other_requests() -> None:
+def test_an_object_asked_for_ahead_survives_other_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.codegen import programs
-    from tileiras.codegen.host_maps import request_ahead
     from tileiras.machine.targets import find_target
 
-    target = find_target("sm_90")
-    source = programs.vector_op(target)
+    monkeypatch.setattr(client, "_objects", {})
+    source = programs.vector_op(find_target("sm_90"))
     emit = {"cpu": "sm_90a", "features": "+ptx90", "opt_level": 3, "cc": 90}
-    requests = [request_ahead(source, target, DEFAULT_PLATFORM) for _ in range(3)]
-    assert requests[0] is not None and requests[1] is not None and requests[2] is not None
-    for request in requests:
-        client.emit_ptx(source, **emit, host=request)
-    first = client.host_object(requests[0])
-    client.stop()
-    assert client.host_object(requests[2]) == first == client.host_object(requests[1])
-    client.emit_ptx(source, **emit, host=request_ahead(source, target, DEFAULT_PLATFORM))
+    platform = PLATFORMS[DEFAULT_PLATFORM]
+    one, two, three = (host_module([(name, ())], platform[0]) for name in ("one", "two", "three"))
+    expected = {name: made(HostKernel(name)) for name in ("one", "two", "three")}
+    client._objects.clear()
+    client.emit_ptx(source, **emit)
+    client.prepare_host_object(one, *platform)
+    client.prepare_host_object(two, *platform)      # one at a time: this is made when it is wanted
+    assert ".entry" in client.emit_ptx(source, **emit)[0]
+    assert client.host_object(one, *platform) == expected["one"] and client.host_object(two, *platform) == expected["two"]
+    client.prepare_host_object(three, *platform)
     client.stop()                                   # with a reply under way
-    late = request_ahead(source, target, DEFAULT_PLATFORM)
-    assert late is not None and client.host_object(late) == first
+    assert client.host_object(three, *platform) == expected["three"] != expected["one"]
+    pid = client.worker_pid()
+    client.stop()
+    assert client.host_object(three, *platform) == expected["three"] and client.worker_pid() is None and pid is not None
+
+
+def test_only_the_last_objects_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_objects", {})
+    monkeypatch.setattr(client, "MAX_OBJECTS", 2)
+    for name in "abc":
+        made(HostKernel(name))
+    assert [f"c\"\\{ord(name):X}\\00" in key[0] for key, name in zip(client._objects, "bc")] == [True, True]
 
 
 def test_a_wrong_module_is_a_diagnostic() -> None:
     with pytest.raises(CompileError, match="of the host's code"):
-        client.host_object(client.HostRequest("nonsense", *PLATFORMS[DEFAULT_PLATFORM]))
+        client.host_object("nonsense", *PLATFORMS[DEFAULT_PLATFORM])
 
 
 def test_words_are_read_from_this_process() -> None:

@@ -30,12 +30,10 @@ _LOG_TAIL = 4000
 _LONGEST_POLL = 3600.0
 
 
-class HostRequest:
-    """A host object that is wanted: `text` is its LLVM module. Its `reply` comes behind that of the PTX it was asked with."""
+class _Object:
+    """A host object: the worker's reply, once it is there."""
 
-    def __init__(self, text: str, triple: str, code_model: str) -> None:
-        self.arguments = text, triple, code_model
-        self.reply: tuple[Any, ...] | None = None
+    reply: tuple[Any, ...] | None = None
 
 
 class _Worker:
@@ -53,7 +51,7 @@ class _Worker:
             paths.append(package_root)
         argv = [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, toolchain.find_libdevice() or "", *paths]
         self.served = 0
-        self.owed: list[HostRequest] = []
+        self.owed: _Object | None = None     # what it makes while nobody waits
         self.log = _anonymous_file()
         child_in, self.to_child = os.pipe()
         self.from_child, child_out = os.pipe()
@@ -71,17 +69,20 @@ class _Worker:
     def ask(self, message: tuple[Any, ...], timeout: float) -> tuple[Any, ...]:
         """One request and its reply. Raises CompileError when the process dies or takes too long."""
         self.collect(timeout)
+        self.send(message)
+        return self._receive(timeout)
+
+    def collect(self, timeout: float) -> None:
+        """Take the reply that is still to come, if there is one."""
+        if self.owed is not None:
+            self.owed.reply = self._receive(timeout)
+            self.owed = None
+
+    def send(self, message: tuple[Any, ...]) -> None:
         try:
             write_message(self.to_child, message)
         except OSError:
             raise CompileError(self._death()) from None
-        return self._receive(timeout)
-
-    def collect(self, timeout: float) -> None:
-        """Take the replies that are still to come."""
-        while self.owed:
-            self.owed[0].reply = self._receive(timeout)
-            del self.owed[0]
 
     def _receive(self, timeout: float) -> tuple[Any, ...]:
         deadline = time.monotonic() + timeout
@@ -181,10 +182,6 @@ def _retire(cpu: str, features: str, opt_level: int) -> None:
     worker.served += 1
     if worker.served >= MAX_REQUESTS:
         _worker = None
-        try:
-            worker.collect(DEFAULT_TIMEOUT)
-        except CompileError:
-            pass  # asked for again
         worker.close(kill=True)
         try:
             write_message(_current().to_child, ("warm", cpu, features, opt_level))
@@ -193,21 +190,15 @@ def _retire(cpu: str, features: str, opt_level: int) -> None:
 
 
 def emit_ptx(llvm_ir: str, *, cpu: str, features: str, opt_level: int, cc: int, verify: bool = False,
-             keep_llvm: bool = False, host: HostRequest | None = None,
-             timeout: float = DEFAULT_TIMEOUT) -> tuple[str, str, dict[str, float]]:
-    """PTX, optimized LLVM text (empty unless asked for) and seconds by phase. `host`: an object that the worker makes next,
-    for `host_object` to get.
+             keep_llvm: bool = False, timeout: float = DEFAULT_TIMEOUT) -> tuple[str, str, dict[str, float]]:
+    """PTX, optimized LLVM text (empty unless asked for) and seconds by phase.
 
     Raises CompileError with LLVM's text when it can't compile the module.
     """
     global _worker
     with _lock:
         try:
-            wanted = None if host is None else host.arguments
-            worker = _current()
-            reply = worker.ask(("ptx", llvm_ir, cpu, features, opt_level, cc, verify, keep_llvm, wanted), timeout)
-            if host is not None:
-                worker.owed.append(host)
+            reply = _current().ask(("ptx", llvm_ir, cpu, features, opt_level, cc, verify, keep_llvm), timeout)
         except BaseException:  # dead, or in the middle of a reply
             worker, _worker = _worker, None
             if worker is not None:
@@ -219,23 +210,51 @@ def emit_ptx(llvm_ir: str, *, cpu: str, features: str, opt_level: int, cc: int, 
     return reply[1], reply[2], reply[3]
 
 
-def host_object(request: HostRequest, timeout: float = DEFAULT_TIMEOUT) -> bytes:
-    """The object file of a request, be it on its way or new. Raises CompileError."""
+_objects: dict[tuple[str, str, str], _Object] = {}
+MAX_OBJECTS = 64
+
+
+def prepare_host_object(llvm_ir: str, triple: str, code_model: str) -> None:
+    """Let the worker make a host object when it has nothing else to do; `host_object` will have it. The last few are kept."""
+    key = llvm_ir, triple, code_model
+    if key in _objects or not _lock.acquire(blocking=False):
+        return
+    try:
+        if _worker is not None and _worker.owed is None:
+            _worker.send(("host", *key))
+            _worker.owed = _keep(key)
+    except CompileError:
+        pass  # the next request reports it
+    finally:
+        _lock.release()
+
+
+def _keep(key: tuple[str, str, str]) -> _Object:
+    while len(_objects) >= MAX_OBJECTS:
+        del _objects[next(iter(_objects))]
+    made = _objects[key] = _Object()
+    return made
+
+
+def host_object(llvm_ir: str, triple: str, code_model: str, timeout: float = DEFAULT_TIMEOUT) -> bytes:
+    """The object file of a module of a host's code. Raises CompileError."""
     global _worker
+    key = llvm_ir, triple, code_model
     with _lock:
+        made = _objects.get(key) or _keep(key)
         try:
-            if _worker is not None:
+            if made.reply is None and _worker is not None:
                 _worker.collect(timeout)
-            if request.reply is None:
-                request.reply = _current().ask(("host", *request.arguments), timeout)
+            if made.reply is None:
+                made.reply = _current().ask(("host", *key), timeout)
         except BaseException:
             worker, _worker = _worker, None
             if worker is not None:
                 worker.close(kill=True)
             raise
-    if request.reply[0] != "ok":
-        raise CompileError(f"LLVM, of the host's code: {request.reply[1]}")
-    return request.reply[1]
+    if made.reply[0] != "ok":
+        raise CompileError(f"LLVM, of the host's code: {made.reply[1]}")
+    return made.reply[1]
 
 
 def worker_pid() -> int | None:

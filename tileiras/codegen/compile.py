@@ -38,20 +38,22 @@ def compile_llvm_to_ptx(llvm_ir: str, target: Target | str, opt_level: int = 3, 
 
 
 def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llvm: bool,
-            timing: TimingSink | None, host: client.HostRequest | None = None) -> tuple[str, str, StandIns]:
+            timing: TimingSink | None, host: tuple[str, str] | None = None) -> tuple[str, str, StandIns]:
     if "define " not in llvm_ir:
         return empty_ptx(target.ptx), llvm_ir, []
     gate.check(llvm_ir, target)
     try:
         ptx, optimized, phases = client.emit_ptx(
             llvm_ir, cpu=target.llvm_cpu, features=target.llvm_features, opt_level=opt_level, cc=target.cc,
-            verify=verify, keep_llvm=keep_llvm, host=host)
+            verify=verify, keep_llvm=keep_llvm)
     except CompileError as error:
         error.kernel = kernel_named(error.message, llvm_ir)
         raise
     if timing is not None:
         for phase, seconds in phases.items():
             timing(phase, seconds)
+    if host is not None:
+        host_maps.prepare_with_maps(llvm_ir, target, host)
     ptx = fix_ptx(ptx, host_maps.recipes_of(llvm_ir))
     table = read_table(llvm_ir)
     ptx, stand_ins = (ptx, []) if table is None else complete(ptx, table)
@@ -81,13 +83,12 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
     from tileiras.codegen import occupancy, ptxas
 
     target = find_target(target)
-    ahead = host_maps.request_ahead(llvm_ir, target, host)
-    ptx, optimized, stand_ins = _to_ptx(llvm_ir, target, opt_level, verify, keep_llvm, timing, ahead)
+    ptx, optimized, stand_ins = _to_ptx(llvm_ir, target, opt_level, verify, keep_llvm, timing, host)
     entries = entries_of_ptx(ptx)
     flags = ptxas.arguments(target.ptx, opt_level, lineinfo=lineinfo, device_debug=device_debug,
                             sanitize=sanitize, extra=ptxas_flags)
     start = time.perf_counter()
-    host_object = host_maps.host_object(entries, host, ahead)
+    host_object = host_maps.host_object(entries, host)
     if timing is not None:
         timing("host-object", time.perf_counter() - start)
     start = time.perf_counter()

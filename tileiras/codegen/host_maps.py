@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tileiras.codegen import client
 from tileiras.host.object import PLATFORMS, host_module
@@ -21,6 +21,8 @@ MAP_BYTES, MAP_ALIGNMENT = 128, 64
 MAP_ATTRIBUTE = "tileiras.map."
 HIDDEN_MAP = 'byval([128 x i8]) align 64 "nvvm.grid_constant"'
 """The attributes of the parameter that holds a map: `ptx_fixup.py` knows by size and alignment what it is."""
+HostKernel: TypeAlias = "tuple[str, tuple[int, ...], tuple[str, ...]]"
+"""Name; where its parameters lie, if it has maps; recipes of its maps."""
 _KERNEL = "define ptx_kernel void @"
 
 
@@ -38,15 +40,29 @@ def recipes_of(llvm_ir: str) -> dict[str, list[str]]:
     return out
 
 
-def request_ahead(llvm_ir: str, target: Target, host: tuple[str, str]) -> client.HostRequest | None:
-    """What the host object is expected to be before there is PTX, for LLVM's process to make meanwhile."""
+def prepare(names: Sequence[str], host: tuple[str, str]) -> None:
+    """Have the host object of kernels by these names made, while LLVM's process has nothing else to do, for kernels without
+    maps: most have none."""
+    if names:
+        client.prepare_host_object(*_module([(name, (), ()) for name in names], host))
+
+
+def prepare_with_maps(llvm_ir: str, target: Target, host: tuple[str, str]) -> None:
+    """The same for a module in LLVM IR, which says what maps there are and where parameters will lie."""
+    kernels = expected(llvm_ir, target)
+    if any(recipes for _, _, recipes in kernels):
+        client.prepare_host_object(*_module(kernels, host))
+
+
+def expected(llvm_ir: str, target: Target) -> list[HostKernel]:
+    """A module's kernels as their PTX will have them."""
     maps = recipes_of(llvm_ir)
     kernels = []
-    for part in llvm_ir.split(_KERNEL)[1:]:
+    for part in llvm_ir.split(_KERNEL)[1:] if maps else ():
         name, _, rest = part.partition("(")
-        recipes = maps.get(name.strip('"'), ())
+        recipes = tuple(maps.get(name.strip('"'), ()))
         kernels.append((name, _offsets(rest, target) if recipes else (), recipes))
-    return _request(kernels, host)
+    return kernels
 
 
 _TYPES = re.compile(r"(?:^|, )(?:ptr (byval)|(ptr|half|bfloat|float|double)|i(\d+))\b")
@@ -65,24 +81,23 @@ def _offsets(signature: str, target: Target) -> tuple[int, ...]:
     return Entry("", tuple(params), 1, param_base=target.parameter_base).param_offsets
 
 
-def host_object(entries: Sequence[Entry], host: tuple[str, str], ahead: client.HostRequest | None) -> bytes:
-    """The object file for the module's kernels, nothing where there are none. `ahead` is what was asked for before."""
-    wanted = _request([(e.name, e.param_offsets if e.maps else (), [str(m) for m in e.maps]) for e in entries], host)
-    if wanted is None:
-        return b""
-    return client.host_object(ahead if ahead is not None and ahead.arguments == wanted.arguments else wanted)
+def kernels_of(entries: Sequence[Entry]) -> list[HostKernel]:
+    """The kernels of a module's entries."""
+    return [(e.name, e.param_offsets if e.maps else (), tuple(map(str, e.maps))) for e in entries]
 
 
-def _request(kernels: Sequence[tuple[str, tuple[int, ...], Sequence[str]]], host: tuple[str, str]) -> client.HostRequest | None:
-    """For kernels by name, offsets of parameters, and recipes."""
-    if not kernels:
-        return None
+def host_object(entries: Sequence[Entry], host: tuple[str, str]) -> bytes:
+    """The object file for the module's kernels, nothing where there are none."""
+    return client.host_object(*_module(kernels_of(entries), host)) if entries else b""
+
+
+def _module(kernels: Sequence[HostKernel], host: tuple[str, str]) -> tuple[str, str, str]:
+    """The LLVM module for some kernels, its triple and code model."""
     triple, model = PLATFORMS[host]
-    if any(recipes for _, _, recipes in kernels):
-        from tileiras.host.callbacks import HostKernel, module_of
-        from tileiras.host.recipe import read_map
+    if not any(recipes for _, _, recipes in kernels):
+        return host_module([(name, ()) for name, _, _ in kernels], triple), triple, model
+    from tileiras.host import callbacks
+    from tileiras.host.recipe import read_map
 
-        text = module_of([HostKernel(name, offsets, tuple(map(read_map, recipes))) for name, offsets, recipes in kernels], triple)
-    else:
-        text = host_module([(name, ()) for name, _, _ in kernels], triple)
-    return client.HostRequest(text, triple, model)
+    return callbacks.module_of([callbacks.HostKernel(name, offsets, tuple(map(read_map, recipes)))
+                                for name, offsets, recipes in kernels], triple), triple, model

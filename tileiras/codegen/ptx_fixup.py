@@ -56,7 +56,7 @@ def fix_ptx(ptx: str, maps: Mapping[str, Sequence[str]] | None = None) -> str:
                 continue
             elif ".entry" in line and not line.startswith("\t") and (match := _ENTRY.search(line)):
                 entry, has_threads, has_minimum = match.group(1), False, False
-                recipes = list(maps.get(entry, ())) if maps else None
+                recipes = list(maps.get(match.group(1), ())) if maps else None
         elif line.startswith("{"):
             if not has_threads:
                 raise CompileError(f"kernel '{entry}' has no fixed thread count")

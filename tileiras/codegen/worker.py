@@ -6,9 +6,8 @@ started as `python -I -S -c ...` by `codegen.client`; it imports llvmlite's bind
 A message is four bytes of little-endian length and a `marshal`led tuple (both ends are the same interpreter):
 
     ("warm", cpu, features, opt_level)                    no reply
-    ("ptx", ir, cpu, features, opt_level, cc, verify, keep_llvm, host)
+    ("ptx", ir, cpu, features, opt_level, cc, verify, keep_llvm)
         -> ("ok", ptx, optimized llvm or "", {"phase": seconds}) | ("error", message)
-        and then, where `host` isn't None but as for "host", that reply: made while the client works on the PTX
     ("host", ir, triple, code_model)
         -> ("ok", object file) | ("error", message)
 
@@ -20,8 +19,6 @@ import marshal
 import os
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from tileiras.host.object import DEFAULT_PLATFORM, PLATFORMS, host_module
@@ -165,34 +162,14 @@ def main(libdevice_path: str, read_fd: int = 0, write_fd: int = 1) -> None:
                 except Exception as error:  # the request that needs it will say so
                     print(error, file=sys.stderr)
             continue
-        work: list[Callable[[], tuple[Any, ...]]] = []
         if backend is None:
-            work = [lambda: ("error", failure)] * (2 if kind == "ptx" and arguments[-1] is not None else 1)
-        elif kind == "host":
-            work = [partial(_object, backend, *arguments)]
-        else:
-            *arguments, host = arguments
-            work = [partial(_ptx, backend, *arguments)]
-            if host is not None:
-                work.append(partial(_object, backend, *host))
+            write_message(write_fd, ("error", failure))
+            continue
         try:
-            for step in work:
-                write_message(write_fd, _reply(step))
+            reply = (backend.host_object(*arguments),) if kind == "host" else backend.ptx(*arguments)
+            write_message(write_fd, ("ok", *reply))
         except BrokenPipeError:
             break
+        except Exception as error:
+            write_message(write_fd, ("error", str(error).strip() or type(error).__name__))
     os._exit(0)
-
-
-def _ptx(backend: Backend, *arguments: Any) -> tuple[Any, ...]:
-    return "ok", *backend.ptx(*arguments)
-
-
-def _object(backend: Backend, *arguments: Any) -> tuple[Any, ...]:
-    return "ok", backend.host_object(*arguments)
-
-
-def _reply(step: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
-    try:
-        return step()
-    except Exception as error:
-        return "error", str(error).strip() or type(error).__name__
