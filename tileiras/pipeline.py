@@ -67,6 +67,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("generate-schedule", "nv_tileas", 1),
     _transform("lower-tma-load-store-to-async", "nv_tileas", 1),
     _transform("separate-host-tma", "nv_tileas", 1),
+    _transform("stage-streams", "nv_tileas", 1),
     _transform("materialize-async", "nv_tileas", 1),
     _transform("unspecialized-pipeline", "nv_tileas", 1),
     _transform("free-heap", "nv_tileas", 0),

@@ -1,0 +1,129 @@
+"""Loops without products that read ahead through rings: right for every trip count and in every order of threads and copies, also
+where they store into what no later iteration reads, and out of bounds; a loop whose tiles depend on what it stores stays serial."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tileiras
+from tileiras.bytecode import write
+from tileiras.compiler import compile_module
+from tileiras.dialects.cuda_tile.asm_parse import parse_module
+from tileiras.driver.options import CompileOptions
+from tileiras.machine.targets import find_target
+from tileiras.sim import simulate
+
+TILE, LENGTH = 256, 2000
+VIEW = f"partition_view<tile=({TILE}), tensor_view<{LENGTH}xf32, strides=[1]>>"
+PADDED = f"partition_view<tile=({TILE}), padding_value = zero, tensor_view<{LENGTH}xf32, strides=[1]>>"
+HEAD = f"""cuda_tile.module @m {{
+  entry @kernel(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %o: tile<ptr<f32>>, %from: tile<i32>, %to: tile<i32>, %by: tile<i32>) {{
+    %t = make_token : token
+    %zero = constant <i32: 0> : tile<i32>
+    %start = constant <f32: 0.0> : tile<{TILE}xf32>
+    %pa = assume div_by<16>, %p : tile<ptr<f32>>
+    %qa = assume div_by<16>, %q : tile<ptr<f32>>
+    %wp = make_tensor_view %pa, shape = [{LENGTH}], strides = [1] : tensor_view<{LENGTH}xf32, strides=[1]>
+    %wq = make_tensor_view %qa, shape = [{LENGTH}], strides = [1] : tensor_view<{LENGTH}xf32, strides=[1]>
+    %wo = make_tensor_view %o, shape = [{LENGTH}], strides = [1] : tensor_view<{LENGTH}xf32, strides=[1]>
+    %vp = make_partition_view %wp : {PADDED}
+    %vq = make_partition_view %wq : {PADDED}
+    %vo = make_partition_view %wo : {VIEW}
+"""
+
+
+def load(name: str, view: str, token: str = "%t") -> str:
+    return f"%{name}, %t{name} = load_view_tko weak {view}[%k] token = {token} : {PADDED}, tile<i32> -> tile<{TILE}xf32>, token\n"
+
+
+def store(value: str, view: str, at: str, name: str, token: str = "%t", kind: str = VIEW) -> str:
+    types = f"tile<{TILE}xf32>, {kind}, tile<i32> -> token"
+    return f"%{name} = store_view_tko weak {value}, {view}[{at}] token = {token} : {types}\n"
+
+
+SUM = f"""{HEAD}
+    %sum = for %k in (%from to %to, step %by) : tile<i32> iter_values(%acc = %start) -> (tile<{TILE}xf32>) {{
+      {load("x", "%vp")}{load("y", "%vq")}
+      %xy = mulf %x, %y : tile<{TILE}xf32>
+      %more = addf %acc, %xy : tile<{TILE}xf32>
+      continue %more : tile<{TILE}xf32>
+    }}
+    {store("%sum", "%vo", "%zero", "e")}
+    return
+  }}
+}}
+"""
+ELEMENTWISE = f"""{HEAD}
+    for %k in (%from to %to, step %by) : tile<i32> {{
+      {load("x", "%vp")}{load("y", "%vq")}
+      %xy = addf %x, %y : tile<{TILE}xf32>
+      {store("%xy", "%vo", "%k", "e")}
+      continue
+    }}
+    return
+  }}
+}}
+"""
+IN_PLACE = f"""{HEAD}
+    %last = for %k in (%from to %to, step %by) : tile<i32> iter_values(%u = %t) -> (token) {{
+      {load("x", "%vp", "%u")}
+      %xy = addf %x, %x : tile<{TILE}xf32>
+      {store("%xy", "%vp", "%k", "e", "%tx", PADDED)}
+      continue %e : token
+    }}
+    return
+  }}
+}}
+"""
+TRIPS = [(0, 8, 1), (0, 0, 1), (3, 4, 1), (0, 2, 1), (1, 8, 3), (0, 5, 2)]
+
+
+def compiled(text: str, gpu: str) -> Any:
+    return tileiras.compile(write(parse_module(text), "13.3"), gpu_name=gpu, opt_level=3)
+
+
+def tiles(x: np.ndarray) -> np.ndarray:
+    return np.pad(x, (0, -len(x) % TILE)).reshape(-1, TILE)
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_120"])
+def test_sums_over_tiles(gpu: str) -> None:
+    ptx = compiled(SUM, gpu).ptx
+    assert "cp.async.c" in ptx
+    rng = np.random.default_rng(1)
+    for seed, (first, last, step) in enumerate(TRIPS):
+        x, y = rng.integers(-8, 8, (2, LENGTH)).astype(np.float32)
+        out = np.full(LENGTH, 7, np.float32)
+        report = simulate(ptx, args=[x, y, out, np.int32(first), np.int32(last), np.int32(step)], seed=seed)
+        assert not report.findings
+        assert out[:TILE].tolist() == (tiles(x) * tiles(y))[first:last:step].sum(0).tolist() and (out[TILE:] == 7).all()
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
+def test_tiles_that_are_stored_elsewhere(gpu: str) -> None:
+    ptx = compiled(ELEMENTWISE, gpu).ptx
+    assert "cp.async.c" in ptx
+    rng = np.random.default_rng(2)
+    for seed, (first, last, step) in enumerate(TRIPS):
+        x, y = rng.integers(-8, 8, (2, LENGTH)).astype(np.float32)
+        out = np.full(LENGTH, 7, np.float32)
+        report = simulate(ptx, args=[x, y, out, np.int32(first), np.int32(last), np.int32(step)], seed=seed)
+        assert not report.findings
+        want = tiles(np.full(LENGTH, 7, np.float32)).copy()
+        want[first:last:step] = (tiles(x) + tiles(y))[first:last:step]
+        assert out.tolist() == want.reshape(-1)[:LENGTH].tolist()
+
+
+def test_what_a_loop_stores_and_loads_stays_in_order() -> None:
+    ptx = compiled(IN_PLACE, "sm_90").ptx
+    assert "cp.async" not in ptx
+    x = np.arange(LENGTH, dtype=np.float32)
+    simulate(ptx, args=[x, x.copy(), x.copy(), np.int32(0), np.int32(8), np.int32(1)])
+    assert x.tolist() == (2 * np.arange(LENGTH, dtype=np.float32)).tolist()
+
+
+def test_no_pipelines_no_rings() -> None:
+    options = CompileOptions(target=find_target("sm_90"), opt_level=3, without=frozenset({"pipelines"}))
+    assert "cp.async" not in compile_module(write(parse_module(SUM), "13.3"), options).ptx
