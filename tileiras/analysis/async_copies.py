@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.analysis.access import contiguous_of, runs_of
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import PtrType, TiledViewType, int_values
-from tileiras.layout.linear import LinearLayout
+from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.placement import default_layout
 from tileiras.layout.shared import SharedLayout, access
 
@@ -52,6 +52,37 @@ def copies_chunks(layout: LinearLayout, buffer: SharedLayout, size: int, chunk: 
         return False
     plan = access(layout, buffer, size, (), chunk)
     return plan.vec == width and all(r == tuple(range(r[0], r[0] + width)) for r, _, _ in plan.groups)
+
+
+RENAMES = ("nv_tileas.view", "nv_tileas.permute")
+"""Ops that give elements other names only."""
+
+
+def renames_of(value: SSAValue) -> list[Operation]:
+    """The ops, last first, that lead to a tensor from the one that it has the elements of, each used for this only."""
+    found: list[Operation] = []
+    while isinstance(value.owner, Operation) and value.owner.name in RENAMES and value.has_one_use() and \
+            isinstance(value.owner.operands[0].type, TensorType):
+        found.append(value.owner)
+        value = value.owner.operands[0]
+    return found
+
+
+def as_source(shared: SharedLayout, renames: list[Operation]) -> SharedLayout:
+    """Where the elements of a buffer lie by the names that they have before these ops (last first)."""
+    for op in renames:
+        source: Any = op.operands[0].type
+        shape = tuple(source.get_shape())
+        bases = shared.bases
+        if op.name == "nv_tileas.permute":
+            order: Any = op.properties["permutation"]
+            old, new = dim_bits(shared.shape), dim_bits(shape)
+            moved = list(bases)
+            for i, d in enumerate(int_values(order)):
+                moved[new[d][0]:new[d][0] + new[d][1]] = bases[old[i][0]:old[i][0] + old[i][1]]
+            bases = tuple(moved)
+        shared = SharedLayout(shape, bases)
+    return shared
 
 
 def thread_copy(load: Operation, buffer: Any, num_warps: int) -> ThreadCopy | None:

@@ -189,7 +189,7 @@ class AllocTensor(TileOp):
 
 
 class ExtractSlice(TileOp):
-    """A stage of a ring: the buffer of that number."""
+    """A stage of a ring: the buffer of that number, its elements by the names that the result's type gives them."""
 
     name = "nv_tileas.extract_slice"
     OPERANDS = "ring:ring index:i32"

@@ -123,8 +123,10 @@ def _alloca(op: Any) -> None:
 
 
 def _extract_slice(op: Any) -> None:
-    if op.buffer.type != op.ring.type.buffer:
-        raise InvalidOp(op, f"a stage of '{op.ring.type}' is '{op.ring.type.buffer}', not '{op.buffer.type}'")
+    """A stage may be named by other indices: reshaped, or its dimensions in another order."""
+    made, stage = op.buffer.type, op.ring.type.buffer
+    if made.element_type != stage.element_type or sorted(made.layout.data.bases) != sorted(stage.layout.data.bases):
+        raise InvalidOp(op, f"a stage of '{op.ring.type}' is '{stage}', or that by other names, not '{made}'")
 
 
 def _create_pipeline(op: Any) -> None:

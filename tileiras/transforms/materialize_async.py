@@ -23,10 +23,10 @@ from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.ahead import slice_of, tokens_before
-from tileiras.analysis.async_copies import ThreadCopy, thread_copy
+from tileiras.analysis.async_copies import ThreadCopy, as_source, renames_of, thread_copy
 from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
 from tileiras.dialects import nv_tileaa, nv_tileas
-from tileiras.dialects.nv_tileas import BufferType, LayoutAttr, PipeType, RingType
+from tileiras.dialects.nv_tileas import BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
 from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
 from tileiras.transforms.hoist_buffers import only_store
 
@@ -40,12 +40,15 @@ LEAST_STAGES = 2
 
 @dataclass(frozen=True)
 class Move:
-    """A load that only feeds a buffer: its ops, and how threads copy it there."""
+    """A load that only feeds a buffer, by way of `renames` (last first): its ops, how threads copy it there, and the buffer by the
+    load's names of the elements."""
 
     load: Operation
+    renames: list[Operation]
     store: Operation
     alloc: Operation
     copy: ThreadCopy
+    buffer: BufferType
 
 
 def run(module: Operation, context: Any) -> None:
@@ -88,22 +91,24 @@ def _move(loop: Operation, store: Operation, num_warps: int) -> Move | None:
     body = loop.regions[0].block
     if not isinstance(store, nv_tileas.StoreShared) or any(name in store.properties for name in ("slice", "rounds", "owners")):
         return None
-    load, alloc = store.operands[0].owner, store.operands[1].owner
+    renames = renames_of(store.operands[0])
+    tile = renames[-1].operands[0] if renames else store.operands[0]
+    load, alloc = tile.owner, store.operands[1].owner
     if not isinstance(load, nv_tileas.TiledLoad) or load.parent is not body or not isinstance(alloc, nv_tileas.AllocTensor):
         return None
     t: Any = alloc.results[0].type
     if only_store(alloc) is not store or alloc.parent is not body or not isinstance(t, BufferType):
         return None
-    tile, semantic = load.results[0], load.mem_semantic.data
-    if "owners" in load.properties or semantic != "weak" or not tile.has_one_use() or \
+    if "owners" in load.properties or load.mem_semantic.data != "weak" or not tile.has_one_use() or \
             any(isinstance(c.type, TensorType) for c in load.coords):
         return None
     if any(use.operation is not store and use.operation.name not in READERS for use in alloc.results[0].uses):
         return None
     if tokens_before(loop, load.token) is None or slice_of(loop, (load.view, *load.coords)).obstacle is not None:
         return None
-    copy = thread_copy(load, t, num_warps)
-    return None if copy is None else Move(load, store, alloc, copy)
+    buffer = BufferType(t.element_type, SharedLayoutAttr(as_source(t.layout.data, renames)))
+    copy = thread_copy(load, buffer, num_warps)
+    return None if copy is None else Move(load, renames, store, alloc, copy, buffer)
 
 
 def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
@@ -130,7 +135,7 @@ def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
     filled = at_head(nv_tileas.ProducerAcquire.make([pipe], [i32])).results[0]
     for move, ring in zip(moves, rings):
         load: Any = move.load
-        slot = at_head(nv_tileas.ExtractSlice.make([ring, filled], [move.alloc.results[0].type])).results[0]
+        slot = at_head(nv_tileas.ExtractSlice.make([ring, filled], [move.buffer])).results[0]
         kept = {name: value for name in ("inbounds", "latency", "check", "runs", "contiguous")
                 if (value := load.properties.get(name)) is not None}
         tokens = tokens_before(loop, load.token) or []
@@ -147,8 +152,9 @@ def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
         move.store.detach()
         move.store.erase()
         move.alloc.results[0].replace_all_uses_with(slot)
-        move.alloc.detach()
-        move.alloc.erase()
+        for op in (move.alloc, *move.renames):
+            op.detach()
+            op.erase()
         _drop_load(move.load)
     release = nv_tileas.ConsumerRelease.make([pipe])
     release.location = where
