@@ -2,7 +2,6 @@
 loops; and a protocol that is broken on purpose is found."""
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ from tileiras.codegen import compile_llvm_to_ptx
 from tileiras.codegen.llvm_text import print_module
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.driver.options import CompileOptions
+from tileiras.errors import CompileError
 from tileiras.machine.targets import find_target
 from tileiras.pipeline import verify_after
+from tileiras.schedule.options import ScheduleOptions
 from tileiras.sim import SimulationError, simulate
-from tileiras.transforms import materialize_async
 
 K = 512
 LEFT, RIGHT = (f"partition_view<tile=({m}x{n}), tensor_view<{rows}x{columns}xf16, strides=[{columns},1]>>"
@@ -95,20 +95,20 @@ NESTED = f"""{HEAD}{VIEWS}
 """
 
 
-def ptx_of(program: str, stages: int, gpu: str, monkeypatch: pytest.MonkeyPatch, change: Any = None) -> str:
+def ptx_of(program: str, stages: int, gpu: str, change: Any = None) -> str:
     """The PTX with rings of so many stages; `change` spoils the module behind `unspecialized-pipeline`."""
-    chosen = materialize_async.ring_depth
-    monkeypatch.setattr(materialize_async, "ring_depth",
-                        lambda facts, target: dataclasses.replace(chosen(facts, target), stages=stages))
-    options = CompileOptions(find_target(gpu))
+    options = CompileOptions(find_target(gpu), without=frozenset({"tma"}), schedule=ScheduleOptions(stages=stages))
     ir: Any = parse_module(program)
     for entry in pipeline.selected(3, "cuda_tile", "llvm"):
         ir = entry.apply(ir, options)
-        verify_after(ir, entry.name)
+        if change is None:
+            verify_after(ir, entry.name)
         if entry.name == "unspecialized-pipeline":
             assert any(op.name == "nv_tileas.tiled_copy" for op in ir.walk())
             if change is not None:
                 change(ir)
+                with pytest.raises(CompileError, match="pipes that go wrong"):
+                    verify_after(ir, entry.name)
     return compile_llvm_to_ptx(print_module(ir), options.target, 3)
 
 
@@ -137,8 +137,8 @@ def product(pairs: list[tuple[int, int]]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("gpu, stages", [("sm_80", 2), ("sm_80", 3), ("sm_89", 4), ("sm_120", 5)])
-def test_every_trip_count(gpu: str, stages: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    ptx = ptx_of(COUNTED, stages, gpu, monkeypatch)
+def test_every_trip_count(gpu: str, stages: int) -> None:
+    ptx = ptx_of(COUNTED, stages, gpu)
     for trips in range(2 * stages + 3):
         out = run(ptx, 0, trips, 1, seed=trips % 5)
         assert np.array_equal(out[:32], product([(k, k) for k in range(trips)])), trips
@@ -147,22 +147,22 @@ def test_every_trip_count(gpu: str, stages: int, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("start, stop, step", [
     (3, 14, 2), (5, 5, 1), (9, 2, 3), (-4, -4, 5), (0, 16, 2**30), (15, 2**31 - 1, 2**31 - 2), (1, 16, 7)])
-def test_starts_and_steps_up_to_the_counters_limits(start: int, stop: int, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    ptx = ptx_of(COUNTED, 4, "sm_80", monkeypatch)
+def test_starts_and_steps_up_to_the_counters_limits(start: int, stop: int, step: int) -> None:
+    ptx = ptx_of(COUNTED, 4, "sm_80")
     places = [(k, k) for k in range(start, stop, step)]
     assert np.array_equal(run(ptx, start, stop, step, seed=1)[:32], product(places))
 
 
 @pytest.mark.parametrize("stages", [2, 4])
-def test_addresses_that_are_carried_run_ahead_by_themselves(stages: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    ptx = ptx_of(CARRIED, stages, "sm_80", monkeypatch)
+def test_addresses_that_are_carried_run_ahead_by_themselves(stages: int) -> None:
+    ptx = ptx_of(CARRIED, stages, "sm_80")
     for trips in range(1, 8):
         places = [(k, 2 * k % trips) for k in range(trips)]
         assert np.array_equal(run(ptx, 0, trips, 1, seed=trips % 5)[:32], product(places)), trips
 
 
-def test_a_ring_starts_anew_in_each_iteration_of_an_outer_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    ptx = ptx_of(NESTED, 3, "sm_80", monkeypatch)
+def test_a_ring_starts_anew_in_each_iteration_of_an_outer_loop() -> None:
+    ptx = ptx_of(NESTED, 3, "sm_80")
     for trips in range(6):
         wanted = product([(k, k) for k in range(trips)])
         for seed in range(5):
@@ -187,8 +187,8 @@ def _without(name: str) -> Any:
 
 @pytest.mark.parametrize("change", [_later, _without("nv_tileas.barrier"), _without("nv_tileas.producer_commit")],
                          ids=["a group too many pending", "no barrier", "no commit"])
-def test_a_broken_protocol_is_found(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ptx = ptx_of(COUNTED, 3, "sm_80", monkeypatch, change)
+def test_a_broken_protocol_is_found(change: Any) -> None:
+    ptx = ptx_of(COUNTED, 3, "sm_80", change)
 
     def survives(seed: int) -> bool:
         try:

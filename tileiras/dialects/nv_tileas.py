@@ -261,11 +261,11 @@ class TiledCopy(TileOp):
 
     `atom`: which instruction; "cp.async.16", "cp.async.8", "cp.async.4": of so many bytes a thread, `threads` says who copies
     which elements. Where `guard` doesn't hold nothing is copied. `token`: what the read waits for; nothing waits for the read but
-    by the pipe."""
+    by the pipe. `spread`: its instructions may come anywhere between here and the pipe's commit."""
 
     name = "nv_tileas.tiled_copy"
     OPERANDS = "view:view coords:ints* buffer:buffer pipe:pipe index:i32 guard:bool? token:token?"
-    ATTRS = f"atom:name threads:layout? inbounds:inbounds? latency:index? allow_tma:flag? check:flags? {_ACCESS}"
+    ATTRS = f"atom:name threads:layout? spread:unit? inbounds:inbounds? latency:index? allow_tma:flag? check:flags? {_ACCESS}"
 
 
 class MakeTiledTmaDesc(TileOp):

@@ -217,8 +217,11 @@ def _table() -> None:
             _intrinsic(f"cp.async.{level}.shared.global.{nbytes}", "p3 p1", effects=ALL)
             _intrinsic(f"cp.async.{level}.shared.global.{nbytes}.s", "p3 p1 i32", effects=ALL)
             name = f"cp.async.{level}.shared.global"
-            _assembly(f"{name}.{nbytes}.if", f"@$2 {name} [$0], [$1], {nbytes};", "p3 p1 i1", features="has_cp_async")
-            _assembly(f"{name}.{nbytes}.s.if", f"@$3 {name} [$0], [$1], {nbytes}, $2;", "p3 p1 i32 i1", features="has_cp_async")
+            for suffix, more, types in (("", "", "p3 p1"), (".ignore", ", $2", "p3 p1 i1")):
+                if suffix:      # nothing is read where the predicate holds, and zeros are written
+                    _assembly(f"{name}.{nbytes}{suffix}", f"{name} [$0], [$1], {nbytes}{more};", types, features="has_cp_async")
+                _assembly(f"{name}.{nbytes}{suffix}.if", f"@${types.count(' ') + 1} {name} [$0], [$1], {nbytes}{more};",
+                          f"{types} i1", features="has_cp_async")
     _intrinsic("cp.async.commit.group", effects=ALL)
     _intrinsic("cp.async.wait.group", "i32", effects=ALL)
     _intrinsic("cp.async.wait.all", effects=ALL)

@@ -49,7 +49,7 @@ def run(module: Operation, context: Any) -> None:
             warpgroups = context.uses("wgmma") and not any(map(_calls, ops))
             for op in [op for op in ops if op.name == "nv_tileas.dot" and not is_staged(op)]:
                 atom = (_wgmma_of(op, func, context.target) if warpgroups else None) or _atom_of(op, context.target)
-                slices = _k_slices(op, atom, context.target)
+                slices = _k_slices(op, atom, context)
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
                     report_dot(func, op, atom, slices, context.target, context.remarks)
@@ -116,12 +116,16 @@ def _signed(op: Operation, name: str) -> bool:
     return attr is None or getattr(attr, "data", "signed") == "signed"
 
 
-def _k_slices(op: Operation, atom: MmaAtom | WgmmaAtom | None, target: Any) -> int:
-    """Parts of k, so that both operands of one part fit the block's shared memory."""
+def _k_slices(op: Operation, atom: MmaAtom | WgmmaAtom | None, context: Any) -> int:
+    """Parts of k, so that both operands of one part fit the block's shared memory; in a ring of them, that what ptxas grants
+    besides, too."""
+    target = context.target
     batch, m, n, k = dot_shape(op)
     lhs: Any = op.operands[0].type
     size = 2 if atom is not None and atom.widen else element_bytes(lhs.element_type)
     budget = target.max_static_smem - SHARED_RESERVE
+    if target.has_cp_async and context.uses("pipelines"):
+        budget = max(budget, target.most_static_smem // 2 - SHARED_RESERVE)
     slices, least = 1, atom.k if atom is not None else 1
     while max(batch, 1) * (m + n) * k // slices * size > budget and k // slices > least:
         slices *= 2

@@ -9,10 +9,12 @@
                                                      ... dot %b ...
                                                      consumer_release %pipe
                                                    }
+                                                   barrier
 
 All loads of a loop's body that go to a buffer and nowhere else fill one stage together, at the head of the body; what their
-addresses are computed from moves there. The loop is still serial: `unspecialized-pipeline` lets the copies run ahead. As many
-stages as `schedule/depth.py` says; a loop stays as it was where that is one, and where it can be left early.
+addresses are computed from moves there. Behind the loop all threads have read: the ring's place, and in an outer loop the ring
+itself, may be written again. The loop is still serial: `unspecialized-pipeline` lets the copies run ahead. As many
+stages as `generate-schedule` says; a loop stays as it was where that is one, and where it can be left early.
 """
 from __future__ import annotations
 
@@ -28,6 +30,7 @@ from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
 from tileiras.dialects import nv_tileaa, nv_tileas
 from tileiras.dialects.nv_tileas import BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
 from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
+from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.hoist_buffers import only_store
 
 READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
@@ -73,12 +76,17 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
         return
     bytes_a_stage = sum(stage_bytes(_ring(move, 1)) for move in moves)
     beside = bytes_beside(func, loop, [move.alloc for move in moves])
-    facts = ring_facts(loop, [move.load for move in moves], bytes_a_stage, context.target, beside)
-    stages = ring_depth(facts, context.target).stages
+    stages = _told_depth(moves) or ring_depth(
+        ring_facts(loop, [move.load for move in moves], bytes_a_stage, context.target, beside), context.target).stages
     while stages >= LEAST_STAGES and beside + stages * bytes_a_stage > shared_budget(context.target):
         stages -= 1
     if stages >= LEAST_STAGES:
         _materialize(loop, moves, stages)
+
+
+def _told_depth(moves: list[Move]) -> int:
+    """The stages that `generate-schedule` has written on the loads, 0 where it has looked at none of them."""
+    return max(told(move.load, DEPTH) or 0 for move in moves)
 
 
 def _ring(move: Move, stages: int) -> RingType:
@@ -156,13 +164,10 @@ def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
             op.detach()
             op.erase()
         _drop_load(move.load)
-    release = nv_tileas.ConsumerRelease.make([pipe])
-    release.location = where
+    release, barrier = nv_tileas.ConsumerRelease.make([pipe]), nv_tileas.Barrier.make()
+    release.location = barrier.location = where
     body.insert_op_before(release, body.last_op)
-    # A loop around fills the first stage again, which others may still read.
-    done = nv_tileas.Barrier.make()
-    done.location = where
-    outside.insert_op_after(done, loop)
+    outside.insert_op_after(barrier, loop)
 
 
 def _drop_load(load: Any) -> None:

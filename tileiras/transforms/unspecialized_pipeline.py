@@ -4,22 +4,23 @@
     scf.for %i = %a to %b step %s {               S - 1 times: acquire ; copy of iteration k if %a + k * %s < %b ; commit
       acquire ; copy %v[%i] ; commit              scf.for %i = %a to %b step %s {
       wait {pending = 0} ; barrier        ->        wait {pending = S - 2} ; barrier
-      compute                                       acquire ; copy %v[%i + (S - 1) * %s] if that is < %b ; commit
-    }                                               compute
+      compute                                       acquire ; copy %v[%i + (S - 1) * %s] if that is < %b
+    }                                               compute ; commit
     barrier                                       }
                                                   wait {pending = 0} ; barrier
 
-No compute is copied. Every iteration commits a group, an empty one where nothing is copied any more, so that the number of
-groups that may be pending is always the same; trip counts down to zero need no version of their own. The slot that is filled
-was read in the iteration before, which every thread has finished at the barrier. Carried values that addresses depend on get
-copies of their own that run ahead. A loop inside another one starts its ring anew each time.
+No compute is copied. The copies' instructions are spread over the body's first product, so that tensor cores don't wait for them.
+Every iteration commits a group, an empty one where nothing is copied any more: the number of groups that may be pending is always
+the same, and trip counts down to zero need no version of their own. The slot that is filled was read in the iteration before,
+which every thread has finished at the barrier. Carried values that addresses depend on get copies of their own that run ahead.
+A loop inside another one starts its ring anew each time.
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, StringAttr, i32
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, StringAttr, UnitAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.ahead import Slice, slice_of
@@ -94,7 +95,8 @@ class _Expansion:
         far = self.distance(step, self.ahead)
         at = self.make(arith.Addi, [args[0], self.narrowed(far)], self.index_type)
         guard = self.exceeds(self.widened(self.make(arith.Subi, [upper, args[0]], self.index_type)), far)
-        following = self.produce(addresses, at, arguments, guard)
+        product = self.first_product()
+        following = self.produce(addresses, at, arguments, guard, product)
         for op in reversed(self.section):
             op.detach()
             op.erase()
@@ -119,24 +121,32 @@ class _Expansion:
             loop.detach()
             loop.erase()
             self.loop = loop = new
-        made: list[Operation] = [nv_tileas.ConsumerWait.make([self.pipe], [i32], {"pending": IntAttr(0)})]
-        if not isinstance(loop.next_op, nv_tileas.Barrier):
-            made.append(nv_tileas.Barrier.make())
-        for op in reversed(made):
-            op.location = loop.location
-            outside.insert_op_after(op, loop)
+        wait = nv_tileas.ConsumerWait.make([self.pipe], [i32], {"pending": IntAttr(0)})
+        wait.location = loop.location
+        outside.insert_op_after(wait, loop)
 
     # --- making ops in front of `before` --------------------------------------------------------------------------------
 
-    def produce(self, addresses: Slice, at: SSAValue, carried: dict[int, SSAValue], guard: SSAValue) -> dict[int, SSAValue]:
-        """The section for the iteration whose counter is `at`, and the carried values of the one after it."""
+    def first_product(self) -> Operation | None:
+        """The first product of the body itself, whose instructions leave room for the copies' between them."""
+        return next((op for op in self.body.ops if op.name == "nv_tileas.dot" and is_of_warps(op)), None)
+
+    def produce(self, addresses: Slice, at: SSAValue, carried: dict[int, SSAValue], guard: SSAValue,
+                product: Operation | None = None) -> dict[int, SSAValue]:
+        """The section for the iteration whose counter is `at`, and the carried values of the one after it. The copies are spread
+        over `product`, behind which they are committed, if there is one."""
         args = self.body.args
         values: dict[SSAValue, SSAValue] = {args[0]: at, **{args[1 + n]: v for n, v in carried.items()}}
         for op in (*(addresses.updates if carried else addresses.roots), *self.section):
             copy = op.clone(values)
             if op.name in COPIES:
                 set_guard(copy, guard)
-            self.insert(copy)
+                if product is not None:
+                    copy.properties["spread"] = UnitAttr()
+            if op is self.commit and product is not None:
+                self.body.insert_op_after(copy, product)
+            else:
+                self.insert(copy)
         last: Any = self.body.last_op
         return {n: values.get(last.operands[n]) or last.operands[n] for n in carried}
 
@@ -178,6 +188,12 @@ class _Expansion:
 
     def exceeds(self, left: SSAValue, distance: SSAValue) -> SSAValue:
         return self.make(arith.Cmpi, [left, distance], IntegerType(1), predicate="ugt")
+
+
+def is_of_warps(dot: Operation) -> bool:
+    """Whether warps multiply by instructions of their own, step by step."""
+    atom: Any = dot.properties.get("atom")
+    return atom is not None and atom.data.startswith("mma.")
 
 
 def constant_of(v: SSAValue) -> int | None:

@@ -1,5 +1,6 @@
-// A loop's loads for its product go to rings ahead of it: copies in front of the loop and behind the barrier of each step, which
-// copy nothing past the last iteration; without pipelines, and at -O0, a tile goes through registers to one buffer.
+// A loop's loads for its product go to rings ahead of it: copies in front of the loop and behind the barrier of each step (their
+// instructions between those of the product), which copy nothing past the last iteration. Without pipelines, and at -O0, a tile
+// goes through registers to one buffer.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_80 -O3 | filecheck %s
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_80 -O0 | filecheck %s --check-prefix=SERIAL
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_75 -O3 | filecheck %s --check-prefix=SERIAL
@@ -19,12 +20,12 @@ cuda_tile.module @m {
   // CHECK: [[J:%[0-9]+]] = "nv_tileas.consumer_wait"([[P]]) <{pending =
   // CHECK-NEXT: "nv_tileas.barrier"
   // CHECK: [[MORE:%[0-9]+]] = "arith.cmpi"{{.*}}predicate = "ugt"
-  // CHECK: "nv_tileas.tiled_copy"({{.*}}, [[MORE]]
-  // CHECK: "nv_tileas.tiled_copy"({{.*}}, [[MORE]]
-  // CHECK-NEXT: "nv_tileas.producer_commit"([[P]])
+  // CHECK: "nv_tileas.tiled_copy"({{.*}}, [[MORE]]{{.*}}spread
+  // CHECK: "nv_tileas.tiled_copy"({{.*}}, [[MORE]]{{.*}}spread
   // CHECK-NEXT: [[X:%[0-9]+]] = "nv_tileas.extract_slice"([[A]], [[J]])
   // CHECK-NEXT: [[Y:%[0-9]+]] = "nv_tileas.extract_slice"([[B]], [[J]])
   // CHECK-NEXT: "nv_tileas.dot"([[X]], [[Y]]
+  // CHECK-NEXT: "nv_tileas.producer_commit"([[P]])
   // CHECK-NEXT: "nv_tileas.consumer_release"([[P]])
   // CHECK-NEXT: "scf.yield"
   // CHECK: "nv_tileas.consumer_wait"([[P]]) <{pending = #builtin.int<0>}>

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from tileiras.machine.targets import Target
 
 
-def choose_num_warps(func: Operation) -> int:
+def choose_num_warps(func: Operation, target: Target) -> int:
     """Warps of a block: the entry's hint, else enough that a thread holds a few elements of the largest tile, 4 at most,
-    8 and 16 when a thread would otherwise hold 64 registers (an accumulator: 128) or more of one tile."""
+    8 and 16 when a thread would otherwise hold 64 registers (an accumulator: more than 128; 128 where a warpgroup multiplies)
+    or more of one tile. Few warps with large parts of an accumulator read less of the operands from shared memory."""
     wanted = worker_warps(func)
     if wanted is not None:
         return wanted
@@ -39,7 +40,7 @@ def choose_num_warps(func: Operation) -> int:
         cross |= op.name in ("nv_tileaa.dot", "nv_tileaa.dot_scaled")
     if largest >= 32 * 8 * 128:
         return 16
-    if largest >= 32 * 4 * (128 if cross else 64):
+    if largest >= 32 * 4 * (64 if not cross else 128 if target.has_wgmma else 129):
         return 8
     warps = 1
     while warps < 4 and largest > 32 * warps * 4:
@@ -62,7 +63,7 @@ def renamed_function(func: Operation, target: Target) -> Operation:
             new.add_op(copy)
         return new
     body = Region([block(b) for b in func.regions[0].blocks])
-    return renamed(func, [], [body], {"num_warps": IntAttr(choose_num_warps(func))})
+    return renamed(func, [], [body], {"num_warps": IntAttr(choose_num_warps(func, target))})
 
 
 def renamed(op: Operation, operands: list[SSAValue], regions: list[Region],

@@ -83,9 +83,14 @@ def storage_type(t: Attribute) -> Attribute:
     return found
 
 
+BOUNDS = frozenset({"nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_tileas.barrier"})
+"""What instructions that may come late come before."""
+
+
 class Lowering:
     """One function's lowering. `b` is the builder, `target` the SM's facts; `loops` and `joins` are the enclosing loops'
-    and ifs' targets, `views` what the memref and view values stand for."""
+    and ifs' targets, `views` what the memref and view values stand for; `late` makes the instructions that wait for a place between
+    others."""
 
     def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str) -> None:
         self.b = builder
@@ -99,6 +104,7 @@ class Lowering:
         self.generic_pointers = False
         self.extra_globals: list[Operation] = []
         self.shared_base: SSAValue | None = None
+        self.late: list[Callable[[], None]] = []
         self._value: dict[SSAValue, SSAValue] = {}
         self._list: dict[SSAValue, list[SSAValue]] = {}
         self._scopes: list[list[tuple[dict[Any, Any], Any]]] = [[]]
@@ -288,6 +294,15 @@ class Lowering:
         """Whether this is the team's first thread: the one that does what is done once."""
         return self.b.icmp("eq", self.tid, self.b.i32(0))
 
+    # --- instructions that find their place between others --------------------------------------------------------------
+
+    def catch_up(self, share: int = 1) -> None:
+        """Make one of `share` parts of those that wait: all, where no number is given."""
+        count = -(-len(self.late) // share)
+        now, self.late = self.late[:count], self.late[count:]
+        for make in now:
+            make()
+
     # --- the walk -------------------------------------------------------------------------------------------------
 
     def lower_block(self, block: Any) -> None:
@@ -296,6 +311,8 @@ class Lowering:
             self.lower_op(op)
 
     def lower_op(self, op: Operation) -> None:
+        if self.late and (op.regions or op.name in BOUNDS or op.next_op is None):
+            self.catch_up()
         handler = HANDLERS.get(op.name)
         if handler is None:
             raise CompileError(f"'{op.name}' has no lowering", location_text(op))

@@ -200,6 +200,7 @@ def dot(low: Lowering, op: Operation) -> None:
         scales = [Scales(low, v, atom, k_bits) for v in op.operands[3:]]  # type: ignore[arg-type]
     acc = _accumulators(low, op, c_layout, c_word)
     c_words = (1 << inside[2]) // (2 if atom.acc == "f16" else 1)
+    steps = 1 << batch_bits + k_bits
     for z in range(1 << batch_bits):
         for step in range(1 << k_bits):
             a_all = lhs.words(step << inside[0] | z << inside[0] + k_bits + m_bits, a_bits)
@@ -218,6 +219,9 @@ def dot(low: Lowering, op: Operation) -> None:
                     if scales:
                         args += scales[0].operand(z << m_bits | i, step) + scales[1].operand(z << n_bits | j, step)
                     acc[at:at + c_words] = b.nvvm(atom.intrinsic, args)
+            steps -= 1
+            if low.late:
+                low.catch_up(max(1, steps))
     _finish(low, op, acc)
 
 

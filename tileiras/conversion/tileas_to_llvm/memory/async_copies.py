@@ -1,13 +1,15 @@
 """Copies from global memory straight to a buffer in shared memory, by the threads: `cp.async`.
 
     tiled_copy %view[%i, %j] -> %slot, %pipe[%s] guard %g {atom = "cp.async.16", threads = #l}
-->  for each chunk of 16 bytes of this thread:   @%g cp.async.cg.shared.global [slot + there], [view + here], 16, inside ? 16 : 0
+->  for each chunk of 16 bytes of this thread:   @%g cp.async.cg.shared.global [slot + there], [view + here], 16, outside
 
-What lies out of bounds is read as zeros: an instruction that is to read 0 bytes touches no memory and writes zeros. Chunks of
-16 bytes go past the first-level cache, where nobody would read them again.
+What lies out of bounds is zero: an instruction whose last predicate holds touches no memory and writes zeros. Chunks of 16 bytes
+go past the first-level cache, where nobody would read them again. The instructions of a copy that says `spread` come a few at a
+time between those of the product behind it, none later than the pipe's commit.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
@@ -39,8 +41,13 @@ def tiled_copy(low: Lowering, op: Operation) -> None:
     plan = access(threads.data, t.layout.data, size, (), chunk)
     where = Addresses(low, plan, low.scalar(buffer), size)
     executes = _executes(low, op, plan)
-    for registers, offset, _ in plan.groups:
-        chunk_copy(low, where.at(offset), address.pointer(registers[0]), chunk, address.predicate(registers[0]), executes)
+
+    def copy(register: int, offset: int) -> Callable[[], None]:
+        to, source, inside = where.at(offset), address.pointer(register), address.predicate(register)
+        return lambda: chunk_copy(low, to, source, chunk, inside, executes)
+    low.late += [copy(registers[0], offset) for registers, offset, _ in plan.groups]
+    if "spread" not in op.properties:
+        low.catch_up()
 
 
 def _executes(low: Lowering, op: Operation, plan: Access) -> SSAValue | None:
@@ -62,8 +69,8 @@ def chunk_copy(low: Lowering, to: SSAValue, source: SSAValue, chunk: int, inside
     known = b.known(inside) if inside is not None else 1
     if known != 1:
         assert inside is not None
-        name += ".s"
-        args.append(b.select(inside, b.i32(chunk), b.i32(0)))
+        name += ".ignore"
+        args.append(b.xor(inside, b.true()))
     known = b.known(executes) if executes is not None else 1
     if known == 0:
         return
