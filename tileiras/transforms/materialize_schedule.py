@@ -38,6 +38,7 @@ from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import PipeType, RingType
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
 from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
+from tileiras.schedule.names import DEPTH, told
 
 CONSUMES = ("nv_tileas.consumer_wait", "nv_tileas.consumer_release")
 """What compute agents do with a pipe; all other ops on one are the load agent's."""
@@ -285,7 +286,7 @@ def _stages(op: Operation) -> int:
 
 
 def _deepen(func: Operation, pipes: list[Operation], target: Any) -> None:
-    """Give the rings of each loop as many stages as hide the loads, and as shared memory holds."""
+    """Give the rings of each loop as many stages as the schedule says, or else as hide the loads, and as shared memory holds."""
     together: dict[Operation, list[Operation]] = {}
     for pipe in pipes:
         wait = next((use.operation for use in pipe.results[0].uses if use.operation.name == CONSUMES[0]), None)
@@ -298,7 +299,8 @@ def _deepen(func: Operation, pipes: list[Operation], target: Any) -> None:
         copies = [use.operation for pipe in found for use in pipe.results[0].uses if use.operation.name not in CONSUMES]
         copies += [op for at in {op.parent: None for op in copies} if at is not None for op in at.ops if op.name in LOADS]
         other = plan_shared_memory(func).size - nbytes
-        stages = ring_depth(ring_facts(loop, copies, nbytes, target, max(0, other)), target).stages
+        asked = [depth for op in copies if (depth := told(op, DEPTH)) is not None]
+        stages = max(asked) if asked else ring_depth(ring_facts(loop, copies, nbytes, target, max(0, other)), target).stages
         while stages > 1:
             _set_stages(found, rings, stages)
             if plan_shared_memory(func).size <= shared_budget(target):
