@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -124,7 +125,7 @@ def entries_of_ptx(ptx: str) -> list[Entry]:
     return entries
 
 
-def with_resources(entries: list[Entry], report: str) -> tuple[Entry, ...]:
+def with_resources(entries: Sequence[Entry], report: str) -> tuple[Entry, ...]:
     """`entries` with what `ptxas -v` reported of each (its stderr)."""
     found: dict[str, dict[str, int]] = {}
     current = ""
