@@ -49,7 +49,7 @@ class CompiledModule:
             raise ConfigError(f"unknown stage '{stage}'; known: {', '.join(STAGES)}")
         assert self._options is not None
         options = CompileOptions(self._options.target, self._options.opt_level, self._options.lineinfo,
-                                 self._options.device_debug, self._options.sanitize)
+                                 self._options.device_debug, self._options.sanitize, without=self._options.without)
         if stage in DIALECT_STAGES:
             return stage_text(self._bytecode, options, stage)
         llvm = self.llvm or lower(self._bytecode, options)
