@@ -28,7 +28,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, operand_fragments
 from tileiras.analysis.shared_memory import plan_shared_memory
-from tileiras.analysis.tma import MapFacts, Refusal, map_facts
+from tileiras.analysis.tma import MapFacts, Refusal, is_copied, map_facts
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
@@ -37,7 +37,7 @@ from tileiras.dialects.nv_tileas import BufferType, PipeType, RingType, SharedLa
 from tileiras.layout.operands import is_described, ldmatrix_plan
 from tileiras.layout.shared import SWIZZLES, SharedLayout, bank_conflicts, canonical, vector_width
 from tileiras.transforms.hoist_buffers import only_store
-from tileiras.transforms.tma_common import LEAVING, MOVES, after, before, coordinates, erase, index_bits, is_unwritten
+from tileiras.transforms.tma_common import LEAVING, MOVES, after, before, coordinates, erase, index_bits, is_unwritten, wavefronts
 from tileiras.transforms.tma_stores import lower_stores
 
 LOAD, STORE_SHARED, LOAD_SHARED = "nv_tileas.tiled_load", "nv_tileas.store_shared", "nv_tileas.load_shared"
@@ -131,7 +131,9 @@ def _forms(facts: MapFacts) -> Iterator[MapFacts]:
     """The same with every swizzle that the tile is wide enough for, the widest first."""
     tile = facts.tile
     for swizzle in sorted((s for s in SWIZZLES if s <= tile.swizzle), reverse=True):
-        yield replace(facts, tile=canonical(tile.shape, tile.bits, tile.major, swizzle))
+        form = canonical(tile.shape, tile.bits, tile.major, swizzle)
+        if is_copied(form):
+            yield replace(facts, tile=form)
 
 
 def _takes(reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
@@ -141,8 +143,13 @@ def _takes(reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
     if layout == old:
         return True
     if reader.name == LOAD_SHARED:
-        result = reader.results[0].type
-        return "rounds" not in reader.properties and isinstance(result, TensorType) and result.get_shape() == layout.shape
+        result = reader.results[0]
+        if "rounds" in reader.properties or not isinstance(result.type, TensorType) or result.type.get_shape() != layout.shape:
+            return False
+        wanted, write = layout_of(result), only_store(alloc)
+        assert write is not None
+        now = wavefronts(wanted, old, size) + wavefronts(layout_of(write.operands[0]), old, size)
+        return wavefronts(wanted, layout, size) <= now
     if reader.name not in DOTS or "atom" not in reader.properties:
         return False
     wgmma = wgmma_of(reader)

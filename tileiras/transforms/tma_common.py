@@ -9,7 +9,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from tileiras.analysis.layout_rules import permutation_of
 from tileiras.dialects import arith
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
-from tileiras.layout.linear import dim_bits
+from tileiras.layout.linear import LinearLayout, dim_bits
+from tileiras.layout.shared import SharedLayout, access
 
 MOVES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
 """The same elements under another shape or in other threads."""
@@ -112,3 +113,9 @@ def is_unwritten(access: Operation) -> bool:
         if len(seen) > MAX_TOKENS:
             return False
     return True
+
+
+def wavefronts(layout: LinearLayout, shared: SharedLayout, size: int) -> int:
+    """What a warp's accesses to a buffer cost, issuing them included; `size`: bytes of an element."""
+    plan = access(layout, shared, size)
+    return len(plan.groups) * (plan.passes(size) + 1)

@@ -23,8 +23,8 @@ from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, TensorMapType, layout_of
-from tileiras.layout.shared import Access, SharedLayout, access
-from tileiras.transforms.tma_common import MOVES, before, coordinates, erase, index_bits, is_unwritten
+from tileiras.layout.shared import SharedLayout
+from tileiras.transforms.tma_common import MOVES, before, coordinates, erase, index_bits, is_unwritten, wavefronts
 
 STORE, STORE_SHARED, LOAD_SHARED = "nv_tileas.tiled_store", "nv_tileas.store_shared", "nv_tileas.load_shared"
 
@@ -71,14 +71,10 @@ def store_refusal(store: Any, axis: Callable[[], AxisAnalysis]) -> Refusal | Map
     t: Any = read.operands[0].type
     size = element_bytes(t.element_type)
     layout = _layout(facts, moves, t.layout.data)
-    here = _wavefronts(access(layout_of(write.operands[0]), layout, size), size)
-    there = sum(_wavefronts(access(layout_of(v), t.layout.data, size), size) for v in (write.operands[0], read.results[0]))
+    here = wavefronts(layout_of(write.operands[0]), layout, size)
+    there = sum(wavefronts(layout_of(v), t.layout.data, size) for v in (write.operands[0], read.results[0]))
     there += layout_of(store.source).num_regs // access_width(store, layout_of(store.source))
     return facts if here <= there else Refusal("the threads would write rows of the tile with bank conflicts")
-
-
-def _wavefronts(plan: Access, size: int) -> int:
-    return len(plan.groups) * (plan.passes(size) + 1)
 
 
 def _layout(facts: MapFacts, moves: list[Operation], old: SharedLayout) -> SharedLayout:
