@@ -37,7 +37,18 @@ from tileiras.dialects.nv_tileas import BufferType, PipeType, RingType, SharedLa
 from tileiras.layout.operands import is_described, ldmatrix_plan
 from tileiras.layout.shared import SWIZZLES, SharedLayout, bank_conflicts, canonical, vector_width
 from tileiras.transforms.hoist_buffers import only_store
-from tileiras.transforms.tma_common import LEAVING, MOVES, after, before, coordinates, erase, index_bits, is_unwritten, wavefronts
+from tileiras.transforms.tma_common import (
+    LEAVING,
+    MOVES,
+    Refused,
+    after,
+    before,
+    coordinates,
+    erase,
+    index_bits,
+    is_unwritten,
+    wavefronts,
+)
 from tileiras.transforms.tma_stores import lower_stores
 
 LOAD, STORE_SHARED, LOAD_SHARED = "nv_tileas.tiled_load", "nv_tileas.store_shared", "nv_tileas.load_shared"
@@ -57,12 +68,16 @@ class Site:
 
 
 def run(module: Operation, context: Any) -> None:
-    """Replace loads and stores, in place."""
-    if not (context.uses("tma") and context.target.has_tma):
-        return
+    """Replace loads and stores, in place. Remarks tell of all accesses."""
     for func in module.regions[0].block.ops:
-        if func.name == "nv_tileas.func":
-            _Function(func, context).run()
+        if func.name != "nv_tileas.func":
+            continue
+        refused: list[Refused] = []
+        if context.uses("tma") and context.target.has_tma:
+            refused = _Function(func, context).run()
+        if context.remarks is not None:
+            from tileiras.transforms.layout_remarks import report_accesses
+            report_accesses(func, context.remarks, refused)
 
 
 class _Function:
@@ -76,7 +91,9 @@ class _Function:
             self._axis = AxisAnalysis(self.func)
         return self._axis
 
-    def run(self) -> None:
+    def run(self) -> list[Refused]:
+        """Replace what can be; the accesses that stay, and why."""
+        refused: list[Refused] = []
         together: dict[tuple[Block, Operation], list[Site]] = {}
         for op in [op for op in self.func.walk() if op.name == "nv_tileas.alloc_tensor"]:
             site = self.site(op)
@@ -85,13 +102,16 @@ class _Function:
                 assert block is not None
                 first = min((_in_block(reader, block) for reader in site.readers), key=block.get_operation_index)
                 together.setdefault((block, first), []).append(site)
+            elif site is not None:
+                refused.append(site)
         for (block, first), sites in together.items():
-            _lower(self.func, block, first, sites, self.target)
-        lower_stores(self.func, lambda: self.axis, self.target)
+            if not _lower(self.func, block, first, sites, self.target):
+                refused += [(site.load, [Refusal("shared memory has no room for the pipe's barriers")]) for site in sites]
+        return refused + lower_stores(self.func, lambda: self.axis, self.target)
 
     # --- which -----------------------------------------------------------------------------------------------------
 
-    def site(self, alloc: Operation) -> Site | Refusal | None:
+    def site(self, alloc: Operation) -> Site | Refused | None:
         """The tile that is loaded into a buffer, if the engine can bring it; why it can't; None for buffers of other things."""
         store = only_store(alloc)
         if store is None or not isinstance(alloc.results[0].type, BufferType):
@@ -105,25 +125,25 @@ class _Function:
         if not isinstance(load, Operation) or load.name != LOAD:
             return None
         if {"slice", "rounds", "owners"} & store.properties.keys() or "owners" in load.properties:
-            return Refusal("only a part of the tile goes to shared memory at a time")
+            return load, [Refusal("only a part of the tile goes to shared memory at a time")]
         if any(_uses(op.results[0]) != 1 for op in (load, *moves)):
-            return Refusal("the tile is used from registers too")
+            return load, [Refusal("the tile is used from registers too")]
         if load.parent is not store.parent or alloc.parent is not store.parent:
-            return Refusal("the load stands outside of the loop that uses it")
+            return load, [Refusal("the load stands outside of the loop that uses it")]
         facts = map_facts(load, self.axis)
         if not isinstance(facts, MapFacts):
-            return facts[0]
+            return load, facts
         if not is_unwritten(load):
-            return Refusal("a store to global memory comes before the load in its token's order")
+            return load, [Refusal("a store to global memory comes before the load in its token's order")]
         readers = [use.operation for use in alloc.results[0].uses if use.operation is not store]
         found = next((f for f in _forms(facts) if all(_takes(r, alloc, buffer_layout(f, moves, alloc)) for r in readers)), None)
         if not readers or found is None:
-            return Refusal("what reads the tile from shared memory wants it in another order than the copy engine's")
+            return load, [Refusal("what reads the tile from shared memory wants it in another order than the copy engine's")]
         block = load.parent
         assert block is not None
         last = max((_in_block(reader, block) for reader in readers), key=block.get_operation_index)
         if _leaves_between(load, last):
-            return Refusal("a break, continue or return may stand between the load and its use")
+            return load, [Refusal("a break, continue or return may stand between the load and its use")]
         return Site(load, moves, store, alloc, found, buffer_layout(found, moves, alloc), readers)
 
 

@@ -1,12 +1,13 @@
 """What loads and stores by the copy engine have in common: the tile on its way between a view and a buffer, its coordinates."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.layout_rules import permutation_of
+from tileiras.analysis.tma import Refusal
 from tileiras.dialects import arith
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
 from tileiras.layout.linear import LinearLayout, dim_bits
@@ -17,6 +18,8 @@ MOVES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
 LEAVING = ("nv_tileas.break", "nv_tileas.continue", "nv_tileas.return")
 READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
 """What makes a token that stands for no write."""
+Refused: TypeAlias = tuple[Operation, list[Refusal]]
+"""An access that isn't the copy engine's, and why."""
 MAX_TOKENS = 256
 """Tokens looked at, at most, to find whether one stands for a write."""
 

@@ -24,16 +24,22 @@ from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, TensorMapType, layout_of
 from tileiras.layout.shared import SharedLayout
-from tileiras.transforms.tma_common import MOVES, before, coordinates, erase, index_bits, is_unwritten, wavefronts
+from tileiras.transforms.tma_common import MOVES, Refused, before, coordinates, erase, index_bits, is_unwritten, wavefronts
 
 STORE, STORE_SHARED, LOAD_SHARED = "nv_tileas.tiled_store", "nv_tileas.store_shared", "nv_tileas.load_shared"
 
 
-def lower_stores(func: Operation, axis: Callable[[], AxisAnalysis], target: Any) -> None:
-    """Replace the stores of a function, in place."""
+def lower_stores(func: Operation, axis: Callable[[], AxisAnalysis], target: Any) -> list[Refused]:
+    """Replace the stores of a function that can be, in place; those that go through shared memory and can't, and why."""
+    refused: list[Refused] = []
     for op in [op for op in func.walk() if op.name == STORE]:
-        if not isinstance(store_refusal(op, axis), Refusal):
-            _lower(func, op, axis(), target)
+        facts = store_facts(op, axis)
+        if isinstance(facts, MapFacts):
+            if not _lower(func, op, facts, target):
+                refused.append((op, [Refusal("shared memory has no room for the tile as the copy engine wants it")]))
+        elif facts:
+            refused.append((op, facts))
+    return refused
 
 
 def _path(store: Any) -> tuple[list[Operation], Operation, Operation, Operation] | None:
@@ -57,16 +63,17 @@ def _path(store: Any) -> tuple[list[Operation], Operation, Operation, Operation]
     return moves, read, write, alloc
 
 
-def store_refusal(store: Any, axis: Callable[[], AxisAnalysis]) -> Refusal | MapFacts:
-    """Why a store doesn't go by the copy engine; the facts of its map if it may."""
+def store_facts(store: Any, axis: Callable[[], AxisAnalysis]) -> MapFacts | list[Refusal]:
+    """The facts of a store's map, or why it doesn't go by the copy engine; nothing to say where each thread's elements are runs of
+    the tile's rows already."""
     path = _path(store)
     if path is None:
-        return Refusal("each thread's elements are runs of the tile's rows already")
+        return []
     if any(r.uses for r in store.results) or not is_unwritten(store):
-        return Refusal("other accesses wait for the store by its token, or it for a store")
+        return [Refusal("other accesses wait for the store by its token, or it for a store")]
     facts = map_facts(store, axis())
     if not isinstance(facts, MapFacts):
-        return facts[0]
+        return facts
     moves, read, write, _ = path
     t: Any = read.operands[0].type
     size = element_bytes(t.element_type)
@@ -74,7 +81,7 @@ def store_refusal(store: Any, axis: Callable[[], AxisAnalysis]) -> Refusal | Map
     here = wavefronts(layout_of(write.operands[0]), layout, size)
     there = sum(wavefronts(layout_of(v), t.layout.data, size) for v in (write.operands[0], read.results[0]))
     there += layout_of(store.source).num_regs // access_width(store, layout_of(store.source))
-    return facts if here <= there else Refusal("the threads would write rows of the tile with bank conflicts")
+    return facts if here <= there else [Refusal("the threads would write rows of the tile with bank conflicts")]
 
 
 def _layout(facts: MapFacts, moves: list[Operation], old: SharedLayout) -> SharedLayout:
@@ -86,9 +93,9 @@ def _layout(facts: MapFacts, moves: list[Operation], old: SharedLayout) -> Share
     return SharedLayout(old.shape, tuple(mine))
 
 
-def _lower(func: Operation, store: Any, axis: AxisAnalysis, target: Any) -> None:
-    path, facts = _path(store), map_facts(store, axis)
-    assert path is not None and isinstance(facts, MapFacts)
+def _lower(func: Operation, store: Any, facts: MapFacts, target: Any) -> bool:
+    path = _path(store)
+    assert path is not None
     moves, read, write, alloc = path
     t: Any = alloc.results[0].type
     made = BufferType(t.element_type, SharedLayoutAttr(_layout(facts, moves, t.layout.data)))
@@ -97,10 +104,11 @@ def _lower(func: Operation, store: Any, axis: AxisAnalysis, target: Any) -> None
     if plan_shared_memory(func).size > target.most_static_smem:
         buffer.replace_all_uses_with(alloc.results[0])
         erase(buffer.owner)  # type: ignore[arg-type]
-        return
+        return False
     tensor_map = before(store, nv_tileas.MakeTiledTmaDesc.make([store.view], [TensorMapType.of(facts.element, facts.tile)]), store)
     before(store, nv_tileas.TmaStore.make([tensor_map.results[0], coordinates(store, store), buffer], []), store)
     for result in store.results:
         if isinstance(result.type, MemTokenType):
             assert not result.uses
     erase(store, *moves, read, alloc)
+    return True
