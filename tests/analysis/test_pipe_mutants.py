@@ -117,7 +117,7 @@ def campaign(count: int, seed: int = 0) -> tuple[Counter[str], list[str], list[s
 def test_some_mistakes_are_caught() -> None:
     tally, harmless, alive = campaign(FEW)
     assert not alive
-    assert tally["checker"] >= FEW * 3 // 4, (tally, harmless)
+    assert tally["checker"] >= FEW // 2 and tally["checker"] + tally["simulator"] >= FEW * 3 // 4, (tally, harmless)
 
 
 @pytest.mark.slow

@@ -53,7 +53,7 @@ class Product:
         """The program."""
         m, n, k = self.tile
         t, c = TYPES[self.kind][0], TYPES[self.acc][0]
-        whole = k * self.steps
+        whole = k * max(self.steps, 1)
 
         def view(name: str, rows: int, columns: int, order: bool, tile: tuple[int, int], element: str) -> tuple[str, str]:
             """A matrix of rows x columns, rows contiguous or (`order`) columns."""
@@ -102,12 +102,12 @@ class Product:
         rng = np.random.default_rng(m + n + k)
         dtype = TYPES[self.kind][1]
         low = 0 if self.kind == "u8" else -3
-        a, b = (rng.integers(low, 4, s).astype(dtype) for s in ((m, k * self.steps), (k * self.steps, n)))
+        a, b = (rng.integers(low, 4, s).astype(dtype) for s in ((m, k * max(self.steps, 1)), (k * max(self.steps, 1), n)))
         return a, b
 
     def expected(self) -> np.ndarray:
         a, b = (x.astype(np.float64) for x in self.inputs())
-        return a @ b + self.start
+        return (a @ b if self.steps else 0) + np.full((self.tile[0], self.tile[1]), float(self.start))
 
     def simulated(self, ptx: str, seed: int = 0) -> np.ndarray:
         """What the program computes. The first finding is raised."""

@@ -1,8 +1,9 @@
 """Products by warpgroups: every type and order of operands, from the program to results; where they aren't used; what they wait
-for."""
+for, and what they don't."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,12 @@ from tests.conversion.products import Product
 KINDS = [("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("tf32", "f32"), ("e4m3", "f32"), ("e5m2", "f32"), ("e4m3", "f16"),
          ("s8", "s32"), ("u8", "s32")]
 WGMMA = "wgmma.mma_async.sync.aligned"
+
+
+@pytest.fixture
+def serial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops as they stand, nothing ahead of its turn."""
+    monkeypatch.setenv("TILEIRAS_WITHOUT", "pipelines,tma,agents")
 
 
 def multiplies(p: Product, count: int | None = None) -> str:
@@ -50,6 +57,7 @@ def test_rows_go_over_warpgroups_then_columns_then_more_instructions(m: int, n: 
 
 
 @pytest.mark.parametrize("k", [16, 32, 128])
+@pytest.mark.usefixtures("serial")
 def test_one_instruction_takes_32_bytes_of_k(k: int) -> None:
     multiplies(Product("f16", "f32", (64, 64, k)), count=k // 16)
     if k > 16:
@@ -62,6 +70,7 @@ def test_the_accumulator_begins_with_what_it_is_given() -> None:
     multiplies(Product("e5m2", "f32", (64, 32, 32), start=3))
 
 
+@pytest.mark.usefixtures("serial")
 def test_bytes_are_summed_anew_each_step_unless_a_fast_sum_is_asked_for() -> None:
     steps = {fast: multiplies(Product("e4m3", "f32", (64, 32, 64), fast=fast), count=2) for fast in (False, True)}
     added = {fast: re.findall(r"wgmma\S+ \{[^}]*\}, \S+ \S+ (\S+) ", ptx) for fast, ptx in steps.items()}
@@ -70,6 +79,7 @@ def test_bytes_are_summed_anew_each_step_unless_a_fast_sum_is_asked_for() -> Non
     assert len(set(added[True])) == 1
 
 
+@pytest.mark.usefixtures("serial")
 def test_writes_are_fenced_before_the_tensor_cores_read_them() -> None:
     ptx = multiplies(Product("f16", "f32", (64, 64, 32)))
     lines = [line.strip() for line in ptx.splitlines()]
@@ -92,6 +102,36 @@ def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     ptx = p.compiled().ptx
     assert WGMMA not in ptx and "mma.sync" in ptx
     np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+
+
+ORDERS = range(5)
+"""Seeds of the simulator: when asynchronous operations happen."""
+IN_FLIGHT = [("f16", "f32", False, "agents"), ("f16", "f32", False, "tma"), ("f16", "f32", False, "tma,agents"),
+             ("f16", "f32", False, "pipelines"), ("f16", "f32", False, ""), ("e4m3", "f32", True, ""), ("e4m3", "f32", False, ""),
+             ("s8", "s32", False, "tma")]
+
+
+@pytest.mark.parametrize("kind, acc, fast, without", IN_FLIGHT)
+def test_products_in_flight_over_a_loop(kind: str, acc: str, fast: bool, without: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For any number of iterations, however late the tensor cores and copies are."""
+    monkeypatch.setenv("TILEIRAS_WITHOUT", without)
+    p = Product(kind, acc, (64, 64, 64), b_order="nk", fast=fast, start=2)
+    ptx = p.compiled(verify_each=True).ptx
+    if not without and (fast or kind == "f16"):
+        assert "wgmma.wait_group.sync.aligned 1" in ptx, "a ring's stage is given back an iteration later"
+    for steps, seeds in ((0, [0]), (1, [0]), (3, ORDERS), (8, [0, 1])):
+        longer = replace(p, steps=steps)
+        ptx = longer.compiled().ptx
+        for seed in seeds:
+            np.testing.assert_array_equal(longer.simulated(ptx, seed), longer.expected())
+
+
+def test_a_product_is_waited_for_behind_the_loop() -> None:
+    lines = [line.strip() for line in Product("f16", "f32", (64, 64, 64), b_order="nk").compiled().ptx.splitlines()]
+    products = [i for i, line in enumerate(lines) if line.startswith("wgmma.mma_async")]
+    waits = [i for i, line in enumerate(lines) if line.startswith("wgmma.wait_group.sync.aligned 0")]
+    branch = next(i for i in range(products[-1], len(lines)) if " bra " in lines[i])
+    assert waits and min(waits) > branch
 
 
 @pytest.mark.parametrize("gpu", ["sm_89", "sm_100", "sm_120"])

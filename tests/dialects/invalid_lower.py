@@ -392,9 +392,6 @@ PLACED: list[Row] = [
 %counted = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<1024>}}> : () -> {TMA_PIPE}
 "nv_tileas.tma_load"(%map, %n, %buffer, %counted, %n) : ({MAP}, i32, {BUFFER}, {TMA_PIPE}, i32) -> () // here""",
      "nv_tileas.tma_load", "", "", "needs 2 coordinates, but got 1"),
-    (f"""%map = "nv_tileas.make_tiled_tma_desc"(%v) : ({VIEW}) -> {MAP}
-"nv_tileas.tma_store"(%map, %n, %n, %buffer) : ({MAP}, i32, i32, {BUFFER}) -> () // here""",
-     "nv_tileas.tma_store", "", "", "doesn't lie in a buffer"),
     ("nv_tileas.prefetch_tma_desc", "%n", "", "", "operand #0 ('map') must be a tensor map"),
     ("nv_tileas.fence_async", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.extract_slice", "%buffer, %n", "", BUFFER, "operand #0 ('ring') must be a ring of buffers"),
@@ -425,6 +422,26 @@ PLACED: list[Row] = [
     ("nv_tileas.store", "%p8, %f8", f"{STORE}, runs = {ints(1, 1)}", TOKEN, "attribute 'runs' must have 1 positive numbers"),
     ("nv_tileas.dot", "%half, %half, %f", "", "tensor<16x16xf32>", "8x8 times 8x8 does not make 16x16"),
     ("nv_tileas.dot", "%h, %h, %f", f"k_slices = {ints(0)[1:-1]}", "tensor<16x16xf32>", "attribute 'k_slices' must be"),
+    ("nv_tileas.begin_flight", "%f", "", "!nv_tileas.flight<tensor<8x8xf32>, #builtin.int<1>>",
+     "must begin with a tensor of 'tensor<8x8xf32>'"),
+    ("nv_tileas.begin_flight", "%f", "", "!nv_tileas.flight<tensor<16x16xf32>, #builtin.int<0>>", "at least one instruction's"),
+    ("nv_tileas.async_dot", "%buffer, %buffer", 'atom = "mma.m16n8k16.row.col.f32.f32"',
+     "!nv_tileas.flight<tensor<16x16xf32>, #builtin.int<1>>", "must have the name of a wgmma as its atom"),
+    ("nv_tileas.async_dot", "%buffer, %buffer", 'atom = "sm90.mma.m64n7k16.f32.f16.f16.ss"',
+     "!nv_tileas.flight<tensor<16x16xf32>, #builtin.int<1>>", "no instruction is called 'sm90.mma.m64n7k16.f32.f16.f16.ss'"),
+    ("nv_tileas.async_dot", "%h, %buffer", 'atom = "sm90.mma.m64n8k16.f32.f16.f16.ss"',
+     "!nv_tileas.flight<tensor<16x16xf32>, #builtin.int<1>>", "A must be a buffer for"),
+    ("""%began = "nv_tileas.begin_flight"(%f) : (tensor<16x16xf32>) -> !nv_tileas.flight<tensor<16x16xf32>, #builtin.int<1>>
+%once = "nv_tileas.dot_wait"(%began) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : """
+     """(!nv_tileas.flight<tensor<16x16xf32>, #builtin.int<1>>) -> tensor<16x16xf32> // here
+%twice = "nv_tileas.dot_wait"(%began) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : """
+     """(!nv_tileas.flight<tensor<16x16xf32>, #builtin.int<1>>) -> tensor<16x16xf32>""", "nv_tileas.dot_wait", "", "",
+     "a product in flight has several uses"),
+    ("""%began = "nv_tileas.begin_flight"(%f) : (tensor<16x16xf32>) -> !nv_tileas.flight<tensor<16x16xf32>, #builtin.int<1>>
+%early = "arith.negf"(%began) : (!nv_tileas.flight<tensor<16x16xf32>, #builtin.int<1>>) -> tensor<16x16xf32> // here""",
+     "arith.negf", "", "", "operand #0 ('source') must be a float or a tensor of floats"),
+    ("nv_tileas.dot_wait", "%f", "operandSegmentSizes = array<i32: 1, 0, 0>", "tensor<16x16xf32>",
+     "operand #0 ('flights') must be a product in flight"),
     ("nv_tileas.splat", "%n", "", "tensor<8xi32, #nv_tileas.layout<shape = [16], reg = [], lane = [[1], [2], [4], [8], [0]], "
                                   "warp = []>>", "the layout is of another shape"),
     ("nv_tileas.splat", "%n", "", "tensor<8xi32, #nv_tileas.layout<shape = [8], reg = [], lane = [[1], [2], [0], [0], [0]], "

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.analysis.warpgroup_dots import wgmma_of
-from tileiras.dialects.nv_tileas import BufferType
+from tileiras.dialects.nv_tileas import BufferType, RingType
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,11 @@ def effects_of(op: Operation) -> Effects:
         return Effects(writes=(op.buffer,), token_read=True, engine=not is_by_threads(op))  # type: ignore[attr-defined]
     if name == "nv_tileas.load_shared":
         return Effects(reads=(op.operands[0],))
+    if name == "nv_tileas.async_dot":
+        return Effects(tuple(v for v in op.operands if isinstance(v.type, BufferType)), engine=True)
+    if name == "nv_tileas.dot_wait":
+        # what it waits for has read them until now
+        return Effects(tuple(v for v in op.operands if isinstance(v.type, (BufferType, RingType))))
     if name in ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.print", "nv_tileas.scan"):
         buffers = tuple(v for v in op.operands if isinstance(v.type, BufferType))
         if name == "nv_tileas.scan" and buffers:
@@ -65,8 +70,6 @@ def effects_of(op: Operation) -> Effects:
         if "in_turn" in op.properties:
             return Effects(buffers, buffers, inside=True)
         return Effects(buffers, engine=wgmma_of(op) is not None)
-    if name == "nv_tileas.tma_store":
-        return Effects(reads=(op.slot,), engine=True)  # type: ignore[attr-defined]
     if name == "nv_tileas.tma_load":
         return Effects(writes=(op.slot,), engine=True)  # type: ignore[attr-defined]
     if name == "nv_tileas.create_pipeline":

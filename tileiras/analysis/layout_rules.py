@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileas import LayoutAttr
+from tileiras.dialects.nv_tileas import FlightType, LayoutAttr
 from tileiras.layout.atoms import dot_layouts, warpgroup
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
@@ -277,6 +277,15 @@ def _dot(op: Operation) -> list[Relation]:
     return out
 
 
+def _async_dot(op: Operation) -> list[Relation]:
+    """A in registers is in the instruction's layout."""
+    lhs, result = op.operands[0], _result(op)
+    if not is_tensor(lhs) or not isinstance(result.encoding, LayoutAttr):
+        return []
+    fragment = operand_fragments(op, result.encoding.data.num_warps)[0]
+    return [Normal(lhs, lambda layout: fragment)]
+
+
 def _dot_scaled(op: Operation) -> list[Relation]:
     out = _dot(op)
     acc = layout_or_none(op.results[0])
@@ -293,9 +302,15 @@ def scale_fragments(op: Operation, num_warps: int) -> list[tuple[SSAValue, Linea
     return list(zip(op.operands[3:], scale_layouts(atom_named(name.data), m, n, k, num_warps, batch)))  # type: ignore[arg-type]
 
 
+def _result(op: Operation) -> TensorType:
+    """The type of what a dot computes, when it is there."""
+    t: Any = op.results[0].type
+    return t.tensor if isinstance(t, FlightType) else t
+
+
 def dot_shape(op: Operation) -> tuple[int, int, int, int]:
     """(batch or 0, m, n, k) of a dot. Operands are tensors or buffers."""
-    *batch, m, n = op.results[0].type.get_shape()  # type: ignore[attr-defined]
+    *batch, m, n = _result(op).get_shape()
     lhs: Any = op.operands[0].type
     shape = lhs.get_shape() if isinstance(lhs, TensorType) else lhs.layout.data.shape
     return (batch[0] if batch else 0), m, n, shape[-1]
@@ -315,7 +330,7 @@ def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout, LinearLay
 
 def accumulator_layout(op: Operation, num_warps: int) -> LinearLayout:
     """The layout that a dot's accumulator and result have."""
-    shape = op.results[0].type.get_shape()  # type: ignore[attr-defined]
+    shape = _result(op).get_shape()
     found = _dot_layouts(op, num_warps)
     return fma_layout(shape, num_warps) if found is None else found[2].reshape(shape)
 
@@ -365,7 +380,8 @@ RULES: dict[str, Callable[[Operation], list[Relation]]] = {
     "nv_tileas.view": _view, "nv_tileas.permute": _permute, "nv_tileas.broadcast": _broadcast,
     "nv_tileas.extract": _extract, "nv_tileas.insert": lambda op: _same(op.operands[1], op.results[0]),
     "nv_tileas.cat": _cat, "nv_tileas.pack": _reinterpret, "nv_tileas.unpack": _reinterpret,
-    "nv_tileas.reduce": _reduce, "nv_tileas.scan": _scan, "nv_tileas.dot": _dot, "nv_tileas.dot_scaled": _dot_scaled,
+    "nv_tileas.reduce": _reduce, "nv_tileas.scan": _scan, "nv_tileas.dot": _dot, "nv_tileas.async_dot": _async_dot,
+    "nv_tileas.dot_scaled": _dot_scaled,
     "nv_tileas.assume": _all, "nv_tileas.addptr": _all, "nv_tileas.int_to_ptr": _all, "nv_tileas.ptr_to_int": _all,
     "nv_tileas.ptr_to_ptr": _all, "nv_tileas.load": _all, "nv_tileas.store": _all, "nv_tileas.atomic_rmw": _all,
     "nv_tileas.atomic_cas": _all,

@@ -238,6 +238,7 @@ class _Walk:
     def __init__(self, way: Way, agent: AgentWay, env: dict[SSAValue, Value], cursors: dict[tuple[SSAValue, str], int]) -> None:
         self.way, self.agent, self.env, self.cursors = way, agent, env, cursors
         self.left: list[Value] = []
+        self.flying: list[list[Event]] = []
 
     def value(self, v: SSAValue) -> Value:
         found = self.env.get(v)
@@ -358,8 +359,19 @@ class _Walk:
             return [self.value(v) for v in body.last_op.operands]
         return self.left
 
+    def _bound(self, condition: Value) -> None:
+        """Whether one number is below another that isn't known: chosen as a loop's bound is, for a loop with these bounds may
+        stand in the branch."""
+        if not isinstance(condition, Term) or condition.op != "arith.cmpi" or condition.key[0] not in ("slt", "ult"):
+            return
+        way = self.way
+        lower, upper = condition.args
+        if way.known(condition) is None and way.known(upper) is None:
+            way.number(upper, way.number(lower, 0) + way.choose("trips", way.most_trips + 1))
+
     def _if(self, op: Operation) -> str | None:
         condition = self.value(op.operands[0])
+        self._bound(condition)
         known = self.way.known(condition)
         taken = known if known is not None else self.way.number(condition, self.way.choose("branch", 2))
         region = op.regions[0 if taken else 1] if len(op.regions) > 1 or taken else None
@@ -404,14 +416,27 @@ class _Walk:
                 self.agent.events.append(Event("fill", op, pipe, *place, 1 if guard is None else self.value(guard),
                                                buffer_bytes(buffer.type)))
             return
+        if op.name == "nv_tileas.dot_wait":
+            self._done(op)
         if not any(isinstance(v.type, BufferType) for v in op.operands):
             return
+        first = len(self.agent.events)
         effects = effects_of(op)
         for what, buffers in (("read", effects.reads), ("store", effects.writes)):
             for v in buffers:
                 place = self._slot(v)
                 if place is not None:
                     self.agent.events.append(Event(what, op, None, *place))
+        if op.name == "nv_tileas.async_dot":
+            self.flying.append(self.agent.events[first:])
+
+    def _done(self, op: Operation) -> None:
+        """Products in flight read until a wait says that they are done: they do so once more there."""
+        pending: Any = op.properties.get("pending")
+        count = max(0, len(self.flying) - (pending.data if pending is not None else 0))
+        for events in self.flying[:count]:
+            self.agent.events += events
+        del self.flying[:count]
 
     def _slot(self, buffer: SSAValue) -> tuple[SSAValue, int] | None:
         """The ring and the stage that a buffer is."""

@@ -29,16 +29,11 @@ from tileiras.analysis.host_values import host_value
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import DYNAMIC, TiledViewType, int_values
-from tileiras.layout.descriptors import boxes
 from tileiras.layout.shared import CHUNK_BYTES, CanonicalTile, canonical
 from tileiras.layout.tensormap import MAX_RANK
 
 ALIGNMENT = 16
 """Bytes that address and strides of a tensor map are multiples of (cuTensorMapEncodeTiled)."""
-SHARED_ALIGNMENT = 128
-"""Bytes that a box's place in shared memory is a multiple of (PTX ISA, cp.async.bulk.tensor)."""
-MOST_COPIES = 32
-"""Boxes a tile: one thread issues them one after the other."""
 COORDINATE_BITS = 32
 MAX_SIZE = 1 << 31
 """Elements a dimension that coordinates of 32 bits reach."""
@@ -91,17 +86,7 @@ def map_facts(op: Operation, axis: AxisAnalysis) -> MapFacts | list[Refusal]:
             out.append(Refusal(f"a row of the tile has {row} bytes, copies have {CHUNK_BYTES} at least; use a wider tile"))
     if out or element is None or major is None:
         return out
-    tile = tile_of(t, major)
-    if not is_copied(tile):
-        return [Refusal(f"boxes begin at multiples of {SHARED_ALIGNMENT} bytes, a tile has {MOST_COPIES} at most; use more rows")]
-    return MapFacts(element, tile, t.padding.data == "nan")
-
-
-def is_copied(tile: CanonicalTile) -> bool:
-    """Whether boxes that lie in shared memory like this, not too many, are the whole tile."""
-    if tile.num_bytes < SHARED_ALIGNMENT or (tile.panels > 1 and tile.panel_bytes % SHARED_ALIGNMENT):
-        return False
-    return len(boxes(tile).copies) <= MOST_COPIES
+    return MapFacts(element, tile_of(t, major), t.padding.data == "nan")
 
 
 def tile_of(t: TiledViewType, major: int, swizzle: int | None = None) -> CanonicalTile:

@@ -13,7 +13,7 @@ from tileiras.layout.atoms import warpgroup
 from tileiras.layout.atoms.warpgroup import WgmmaAtom
 from tileiras.layout.shared import CanonicalTile, canonical_of
 
-DOTS = frozenset({"nv_tileas.dot"})
+DOTS = frozenset({"nv_tileas.dot", "nv_tileas.async_dot"})
 
 
 def wgmma_of(op: Operation) -> WgmmaAtom | None:

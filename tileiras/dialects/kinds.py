@@ -111,7 +111,7 @@ def _tile_kinds() -> dict[str, Kind]:
 
 
 def _is_carried(t: Attribute) -> bool:
-    return KINDS["tile"].holds(t) or isinstance(t, nv_tileaa.MemTokenType)
+    return KINDS["tile"].holds(t) or isinstance(t, (nv_tileaa.MemTokenType, nv_tileas.FlightType))
 
 
 # --- types of the llvm dialect ---------------------------------------------------------------------------------------
@@ -161,6 +161,7 @@ KINDS: dict[str, Kind] = {
     "buffer": Kind("a buffer", _is_a(nv_tileas.BufferType)), "ring": Kind("a ring of buffers", _is_a(nv_tileas.RingType)),
     "storage": Kind("a buffer or a ring of buffers", _is_a(nv_tileas.BufferType, nv_tileas.RingType)),
     "pipe": Kind("a pipe", _is_a(nv_tileas.PipeType)), "tensormap": Kind("a tensor map", _is_a(nv_tileas.TensorMapType)),
+    "flight": Kind("a product in flight", _is_a(nv_tileas.FlightType)),
     "factor": Kind("a tensor of integers or floats, or a buffer of them",
                    _either(_tensor(is_number), _is_a(nv_tileas.BufferType))),
     "printed": Kind("a number or a pointer, a tensor of such, or a buffer",

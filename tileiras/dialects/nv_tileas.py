@@ -21,6 +21,13 @@ agent that moves a cursor has its own copy. So a ring goes on where it was, in w
   consumer_release    the oldest stage waited for and not yet given back is empty: one arrival a warp
   extract_slice       the buffer that is a ring's stage of this number
   agent_switch        the block's warps do different things: one region an agent
+
+Products in flight. What `async_dot` gives isn't a tensor yet, and by its type nothing can take it for one; `dot_wait` makes it
+one. Groups of products are done in order.
+
+  begin_flight        a tensor as the accumulator of a product in flight
+  async_dot           a dot by wgmma that isn't waited for
+  dot_wait            the oldest products are done
 """
 from __future__ import annotations
 
@@ -139,6 +146,16 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
     def tile(self) -> CanonicalTile:
         """The tile in shared memory."""
         return canonical(int_values(self.shape), ELEMENTS[self.element.data][0], self.major.data, self.swizzle.data)
+
+
+@irdl_attr_definition
+class FlightType(ParametrizedAttribute, TypeAttribute):
+    """A product that may not be there yet: the tensor that a wait makes of it, and how many instructions' accumulators hold it.
+    Only the next product into the same accumulator, a loop that carries it and its wait may have it."""
+
+    name = "nv_tileas.flight"
+    tensor: TensorType = param_def()
+    parts: IntAttr = param_def()
 
 
 _ACCESS = "runs:numbers? contiguous:count?"
@@ -295,12 +312,33 @@ class TmaLoad(TileOp):
     OPERANDS = "map:tensormap coords:i32* slot:buffer pipe:pipe index:i32"
 
 
-class TmaStore(TileOp):
-    """The copy engine puts a tile of a tensor where it lies in a buffer, as far as it lies inside the tensor. `coords`: as of
-    `tma_load`. Behind the next barrier the buffer may be written again; what is stored is there when the kernel is over."""
+class BeginFlight(TileOp):
+    """A tensor as what a product in flight goes on from."""
 
-    name = "nv_tileas.tma_store"
-    OPERANDS = "map:tensormap coords:i32* slot:buffer"
+    name = "nv_tileas.begin_flight"
+    OPERANDS = "source:number_tensor"
+    RESULTS = "flight:flight"
+    PURE = True
+
+
+class AsyncDot(TileOp):
+    """A dot by wgmma that isn't waited for: a group of products of its own. Without `acc` it starts at zero. Its buffers, and A's
+    registers, are read until a wait says otherwise."""
+
+    name = "nv_tileas.async_dot"
+    OPERANDS = "lhs:factor rhs:buffer acc:flight?"
+    RESULTS = "flight:flight"
+    ATTRS = "atom:string"
+
+
+class DotWait(TileOp):
+    """Wait until all but the `pending` youngest groups of products are done; what `flights` stood for is there. `registers`,
+    `storage`: A in registers, buffers and rings that the products read which are done then."""
+
+    name = "nv_tileas.dot_wait"
+    OPERANDS = "flights:flight* registers:number_tensor* storage:storage*"
+    RESULTS = "outs:number_tensor*"
+    ATTRS = "pending:count?"
 
 
 class StoreShared(TileOp):
@@ -361,5 +399,5 @@ def with_layout(t: TensorType, layout: LinearLayout) -> TensorType:
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in list(globals().values())
                                 if isinstance(c, type) and issubclass(c, TileOp) and c is not TileOp}
-TYPES = (BufferType, RingType, PipeType, TensorMapType)
+TYPES = (BufferType, RingType, PipeType, TensorMapType, FlightType)
 ATTRS = (LayoutAttr, SharedLayoutAttr)

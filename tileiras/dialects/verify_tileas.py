@@ -9,15 +9,18 @@ from xdsl.ir import Block
 
 from tileiras.analysis.agents import FEWEST_REGISTERS, MOST_REGISTERS, REGISTER_STEP, agents_of
 from tileiras.analysis.async_copies import CHUNKS, copies_chunks, fills_with_zeros
+from tileiras.analysis.layout_rules import accumulator_layout, dot_shape
 from tileiras.analysis.tma import map_element
+from tileiras.analysis.warpgroup_dots import tile_of, wgmma_of
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
 from tileiras.dialects.cuda_tile.verify_memory import count_conversions
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.kinds import KINDS
 from tileiras.dialects.nv_tileaa import int_values
-from tileiras.dialects.nv_tileas import BufferType
+from tileiras.dialects.nv_tileas import BufferType, LayoutAttr
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_tileaa import TILE_RULES, kind, last_of, shape, view_access, written
+from tileiras.layout.atoms.warpgroup import WgmmaAtom, units
 from tileiras.layout.f2 import independent
 
 MAX_WARPS = 32
@@ -255,6 +258,74 @@ ACCESSES: dict[str, str] = {"load": "ptr", "store": "ptr", "atomic_rmw": "ptr", 
                             "tiled_store": "view", "tiled_atomic_rmw": "view"}
 """What says where an access goes."""
 
+def _dot(op: Any) -> None:
+    TILE_RULES["dot"](op)
+    atom = _atom(op)
+    if atom is not None and op.k_slices is None:
+        _by_warpgroups(op, atom)
+
+
+def _atom(op: Any) -> WgmmaAtom | None:
+    try:
+        return wgmma_of(op)
+    except KeyError:
+        raise InvalidOp(op, f"no instruction is called '{op.properties['atom'].data}'") from None
+
+
+def _by_warpgroups(op: Any, atom: WgmmaAtom) -> None:
+    """B, and A where the instruction's name says so, are buffers that matrix descriptors name."""
+    for i, (v, in_shared) in enumerate(((op.lhs, atom.a_in_shared), (op.rhs, True))):
+        which = "AB"[i]
+        if in_shared != isinstance(v.type, BufferType):
+            place = "a buffer" if in_shared else "a tensor"
+            raise InvalidOp(op, f"{which} must be {place} for '{atom.intrinsic}', but is '{v.type}'")
+        if not in_shared:
+            continue
+        try:
+            tile = tile_of(v)
+        except ValueError as error:
+            raise InvalidOp(op, f"{which}: {error}") from None
+        if tile.major != len(tile.shape) - 1 - i and not atom.contiguous(of_a=i == 0):
+            raise InvalidOp(op, f"{which} of '{atom.intrinsic}' must lie with k contiguous")
+
+
+def _flies_once(op: Any, flights: Any) -> None:
+    for v in flights:
+        if not v.has_one_use():
+            raise InvalidOp(op, "a product in flight has several uses")
+
+
+def _begin_flight(op: Any) -> None:
+    if op.flight.type.tensor != op.source.type:
+        raise InvalidOp(op, f"must begin with a tensor of '{op.flight.type.tensor}', but got '{op.source.type}'")
+
+
+def _async_dot(op: Any) -> None:
+    atom = _atom(op)
+    if atom is None:
+        raise InvalidOp(op, "must have the name of a wgmma as its atom")
+    _by_warpgroups(op, atom)
+    made = op.flight.type
+    if op.acc is not None:
+        _flies_once(op, [op.acc])
+        if op.acc.type != made:
+            raise InvalidOp(op, f"goes on from '{op.acc.type}', but gives '{made}'")
+    if isinstance(made.tensor.encoding, LayoutAttr):
+        layout = made.tensor.encoding.data
+        batch, m, n, _ = dot_shape(op)
+        needed = prod(units(atom, m, n, layout.num_warps, batch))
+        if made.parts.data != needed:
+            raise InvalidOp(op, f"takes the accumulators of {needed} instructions, not of {made.parts.data}")
+        if layout != accumulator_layout(op, layout.num_warps):
+            raise InvalidOp(op, f"doesn't give its result in the layout <{layout}>")
+
+
+def _dot_wait(op: Any) -> None:
+    _flies_once(op, op.flights)
+    if [v.type.tensor for v in op.flights] != [v.type for v in op.outs]:
+        raise InvalidOp(op, "must give a tensor for each product in flight")
+
+
 OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": rule for mnemonic, rule in TILE_RULES.items()},
     **{f"nv_tileas.{mnemonic}": _access(mnemonic) for mnemonic in ACCESSES},
@@ -262,8 +333,8 @@ OP_RULES: dict[str, Rule] = {
     "nv_tileas.tiled_copy": _tiled_copy,
     "nv_tileas.extract_slice": _extract_slice, "nv_tileas.create_pipeline": _create_pipeline,
     "nv_tileas.make_tiled_tma_desc": _make_tiled_tma_desc, "nv_tileas.tma_load": _tma_load,
-    "nv_tileas.tma_store": _moves,
     "nv_tileas.consumer_wait": _consumer_wait, "nv_tileas.agent_switch": _agent_switch,
-    "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
+    "nv_tileas.dot": _dot, "nv_tileas.begin_flight": _begin_flight, "nv_tileas.async_dot": _async_dot,
+    "nv_tileas.dot_wait": _dot_wait, "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
     "nv_tileas.alloca": _alloca,
 }

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute
 
 from tileiras.dialects.kinds import is_element
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemRefType, PtrType, TiledViewType, int_values
-from tileiras.dialects.nv_tileas import PIPE_KINDS, BufferType, LayoutAttr, PipeType, RingType, TensorMapType
+from tileiras.dialects.nv_tileas import PIPE_KINDS, BufferType, FlightType, LayoutAttr, PipeType, RingType, TensorMapType
 from tileiras.layout.f2 import independent
 from tileiras.layout.tensormap import ELEMENTS, MAX_RANK
 
@@ -157,7 +157,13 @@ def _tensor_map(t: TensorMapType) -> str | None:
     return None
 
 
+def _flight(t: FlightType) -> str | None:
+    if not isinstance(t.tensor, TensorType):
+        return "what flies becomes a tensor"
+    return check_type(t.tensor) or (None if t.parts.data > 0 else "at least one instruction's accumulators are in flight")
+
+
 _RULES: dict[type, Callable[[Any], str | None]] = {
     TensorType: _tensor, PtrType: _pointer, MemRefType: _memref, TiledViewType: _view, BufferType: _buffer,
-    RingType: _ring, PipeType: _pipe, TensorMapType: _tensor_map,
+    RingType: _ring, PipeType: _pipe, TensorMapType: _tensor_map, FlightType: _flight,
 }

@@ -29,6 +29,7 @@ from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.dialects.nv_tileas import RingType
 from tileiras.errors import CompileError
 
 NEVER = -1
@@ -89,7 +90,7 @@ def touches(op: Operation, effects: Effects) -> list[Touch]:
         for v in buffers:
             if not buffer_bytes(v.type):
                 continue
-            ring = None
+            ring = v if isinstance(v.type, RingType) else None
             owner = v.owner
             if isinstance(owner, Operation) and owner.name == "nv_tileas.extract_slice":
                 v = ring = owner.operands[0]

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, piece_type
 from tileiras.dialects import nv_tileaa
+from tileiras.dialects.nv_tileas import FlightType
 
 
 @dataclass
@@ -35,7 +36,30 @@ def carried(values: Sequence[SSAValue]) -> list[SSAValue]:
 
 
 def _types(low: Lowering, values: Sequence[SSAValue]) -> list:
-    return [low.lowered_type(v.type) for v in values]
+    out = []
+    for v in values:
+        if isinstance(v.type, FlightType):
+            out += [piece_type(v.type.tensor, v.type.parts.data)] * v.type.parts.data
+        else:
+            out.append(low.lowered_type(v.type))
+    return out
+
+
+def _given(low: Lowering, values: Sequence[SSAValue]) -> list[SSAValue]:
+    """What a branch hands over for these."""
+    return [piece for v in carried(values) for piece in low.pieces(v)]
+
+
+def _bind(low: Lowering, values: Sequence[SSAValue], given: Sequence[SSAValue]) -> None:
+    """What these are where a branch has led."""
+    at = 0
+    for v in values:
+        if isinstance(v.type, FlightType):
+            low.set_pieces(v, given[at:at + v.type.parts.data])
+            at += v.type.parts.data
+        else:
+            low.set(v, given[at])
+            at += 1
 
 
 @lowers("scf.for")
@@ -43,7 +67,7 @@ def lower_for(low: Lowering, op: Operation) -> None:
     b = low.b
     lower, upper, step = (low.scalar(v) for v in op.operands[:3])
     unsigned = "unsigned_cmp" in op.properties
-    inits = [low.vec(v) for v in carried(op.operands[3:])]
+    inits = _given(low, op.operands[3:])
     body = op.regions[0].block
     args = carried(body.args[1:])
     types = _types(low, args)
@@ -52,38 +76,34 @@ def lower_for(low: Lowering, op: Operation) -> None:
     b.at(head)
     low.enter()
     low.set(body.args[0], head.args[0])
-    for arg, value in zip(args, head.args[1:]):
-        low.set(arg, value)
+    _bind(low, args, head.args[1:])
     low.loops.append(LoopTargets(head, leave, (head.args[0], upper, step, unsigned)))
     low.lower_block(body)
     low.loops.pop()
     low.leave()
     b.at(leave)
-    for result, value in zip(carried(op.results), leave.args):
-        low.set(result, value)
+    _bind(low, carried(op.results), leave.args)
 
 
 @lowers("nv_tileas.loop")
 def lower_loop(low: Lowering, op: Operation) -> None:
     b = low.b
-    inits = carried(op.operands)
+    inits = _given(low, op.operands)
     body = op.regions[0].block
     args = carried(body.args)
     head = b.new_block(_types(low, args))
     results = carried(op.results)
     leave = b.new_block(_types(low, results))
-    b.br(head, [low.vec(v) for v in inits])
+    b.br(head, inits)
     b.at(head)
     low.enter()
-    for arg, value in zip(args, head.args):
-        low.set(arg, value)
+    _bind(low, args, head.args)
     low.loops.append(LoopTargets(head, leave, None))
     low.lower_block(body)
     low.loops.pop()
     low.leave()
     b.at(leave)
-    for result, value in zip(results, leave.args):
-        low.set(result, value)
+    _bind(low, results, leave.args)
 
 
 @lowers("scf.if")
@@ -104,15 +124,14 @@ def lower_if(low: Lowering, op: Operation) -> None:
         low.leave()
     low.joins.pop()
     b.at(join)
-    for result, value in zip(results, join.args):
-        low.set(result, value)
+    _bind(low, results, join.args)
 
 
 @lowers("scf.yield")
 def lower_yield(low: Lowering, op: Operation) -> None:
     parent = op.parent_op()
     assert parent is not None
-    values = [low.vec(v) for v in carried(op.operands)]
+    values = _given(low, op.operands)
     if parent.name == "scf.if":
         low.b.br(low.joins[-1], values)
     else:
@@ -136,12 +155,12 @@ def _next_iteration(low: Lowering, values: list[SSAValue]) -> None:
 
 @lowers("nv_tileas.continue")
 def lower_continue(low: Lowering, op: Operation) -> None:
-    _next_iteration(low, [low.vec(v) for v in carried(op.operands)])
+    _next_iteration(low, _given(low, op.operands))
 
 
 @lowers("nv_tileas.break")
 def lower_break(low: Lowering, op: Operation) -> None:
-    values = [low.vec(v) for v in carried(op.operands)]
+    values = _given(low, op.operands)
     low.b.br(low.loops[-1].exit, values)
 
 

@@ -46,7 +46,7 @@ from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes as element_bytes
 from tileiras.dialects.llvm import integer, ptr, vec
 from tileiras.dialects.location_text import location_text
-from tileiras.dialects.nv_tileas import TensorMapType, layout_of
+from tileiras.dialects.nv_tileas import FlightType, TensorMapType, layout_of
 from tileiras.errors import CompileError
 from tileiras.layout.linear import LinearLayout
 
@@ -89,8 +89,8 @@ BOUNDS = frozenset({"nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_
 
 class Lowering:
     """One function's lowering. `b` is the builder, `target` the SM's facts; `loops` and `joins` are the enclosing loops'
-    and ifs' targets, `views` what the memref and view values stand for; `late` makes the instructions that wait for a place between
-    others."""
+    and ifs' targets, `views` what the memref and view values stand for, `read_registers` the words of a tensor that products
+    in flight read; `late` makes the instructions that wait for a place between others."""
 
     def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str) -> None:
         self.b = builder
@@ -105,7 +105,9 @@ class Lowering:
         self.extra_globals: list[Operation] = []
         self.shared_base: SSAValue | None = None
         self.late: list[Callable[[], None]] = []
+        self.read_registers: dict[SSAValue, list[SSAValue]] = {}
         self._value: dict[SSAValue, SSAValue] = {}
+        self._pieces: dict[SSAValue, list[SSAValue]] = {}
         self._list: dict[SSAValue, list[SSAValue]] = {}
         self._scopes: list[list[tuple[dict[Any, Any], Any]]] = [[]]
         self._places: dict[tuple[tuple[int, ...], tuple[int, ...]], SSAValue] = {}
@@ -176,6 +178,14 @@ class Lowering:
             found = self.b.unpack(value) if isinstance(value.type, VectorType) else [value]
             self._remember(self._list, v, found)
         return found
+
+    def set_pieces(self, v: SSAValue, pieces: Sequence[SSAValue]) -> None:
+        """Record the instructions' accumulators that a product in flight is."""
+        self._remember(self._pieces, v, list(pieces))
+
+    def pieces(self, v: SSAValue) -> list[SSAValue]:
+        """What a loop or branch carries of a value: the accumulators of a product in flight, one value of anything else."""
+        return self._pieces[v] if isinstance(v.type, FlightType) else [self.vec(v)]
 
     def has_list(self, v: SSAValue) -> bool:
         """Whether a tensor's registers are at hand as scalars, so that taking them costs nothing."""
@@ -325,6 +335,12 @@ class Lowering:
             error.loc = error.loc or location_text(op)
             raise
         self.b.location = outer
+
+
+def piece_type(tensor: TensorType, parts: int) -> Attribute:
+    """The type of one instruction's accumulators, of `parts` that make a tensor."""
+    count = tensor.encoding.data.num_regs // parts  # type: ignore[attr-defined]
+    return vec(count // 2, integer(32)) if tensor.element_type == F16 else vec(count, storage_type(tensor.element_type))
 
 
 def bits_of(t: Attribute) -> int:

@@ -106,6 +106,12 @@ def split(m: int, num_warps: int) -> tuple[int, int]:
     return rows, groups // rows
 
 
+def units(atom: WgmmaAtom, m: int, n: int, num_warps: int, batch: int = 0) -> tuple[int, int, int]:
+    """How many instructions one warpgroup needs for a step of k: over the batch, its rows, its columns."""
+    by_rows, by_columns = split(m, num_warps)
+    return max(batch, 1), m // M // by_rows, n // atom.n // by_columns
+
+
 @lru_cache(maxsize=256)
 def layouts(atom: WgmmaAtom, m: int, n: int, k: int, num_warps: int, batch: int = 0) -> tuple[LinearLayout, LinearLayout]:
     """Layouts of A (m, k) in registers and of C (m, n); with `batch` > 0, of (batch, ...) tiles."""

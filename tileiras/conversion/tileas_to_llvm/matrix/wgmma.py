@@ -9,16 +9,21 @@ in flight passes through the wait.
 """
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType, VectorType
+from itertools import product
+from math import prod
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_rules import dot_shape
-from tileiras.analysis.warpgroup_dots import is_zero, tile_of
+from tileiras.analysis.warpgroup_dots import is_zero, tile_of, wgmma_of
 from tileiras.conversion.tileas_to_llvm.builder import F16, I32, I64, Builder
-from tileiras.conversion.tileas_to_llvm.lowering import Lowering
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, piece_type
 from tileiras.conversion.tileas_to_llvm.registers import gather
 from tileiras.dialects.llvm import vec
-from tileiras.layout.atoms.warpgroup import GROUP_WARPS, M, WgmmaAtom, split
+from tileiras.dialects.nv_tileas import FlightType, layout_of
+from tileiras.layout.atoms.warpgroup import GROUP_WARPS, M, WgmmaAtom, split, units
 from tileiras.layout.descriptors import address_field, byte_offset, matrix_descriptor
 from tileiras.layout.linear import log2
 
@@ -57,55 +62,94 @@ class Described:
         return address_field(byte_offset(self.tile, at))
 
 
-class Registers:
-    """A in registers: words of two 16-bit, four 8-bit or one 32-bit element."""
-
-    def __init__(self, low: Lowering, v: SSAValue, parts: int) -> None:
-        b = low.b
-        whole = low.vec(v)
-        assert isinstance(whole.type, VectorType)
-        each = whole.type.get_shape()[0] // parts
-        self.values = [b.cast("bitcast", gather(b, whole, range(i * each, (i + 1) * each)), vec(A_REGISTERS, I32))
-                       for i in range(parts)]
+def _registers_of_a(low: Lowering, v: SSAValue, parts: int) -> list[SSAValue]:
+    """A tensor as instructions take A from registers: words of two 16-bit, four 8-bit or one 32-bit element."""
+    b = low.b
+    whole = low.vec(v)
+    each = layout_of(v).num_regs // parts
+    return [b.cast("bitcast", gather(b, whole, range(i * each, (i + 1) * each)), vec(A_REGISTERS, I32)) for i in range(parts)]
 
 
 def dot(low: Lowering, op: Operation, atom: WgmmaAtom) -> None:
     """Lower a dot by this instruction, and wait for it."""
     b = low.b
-    batch, m, n, k = dot_shape(op)
-    pieces, taken = issue(low, op, atom, max(batch, 1), m, n, k)
+    acc = op.operands[2]
+    pieces, taken = _issue(low, op, atom, None if is_zero(acc) else _apart(low, acc, atom.n // 2))
     done = b.nvvm("wgmma.wait_group.0", [*pieces, *taken])
-    finish(b, low, op, atom, done[:len(pieces)])
+    _together(low, op.results[0], done[:len(pieces)])
 
 
-def finish(b: Builder, low: Lowering, op: Operation, atom: WgmmaAtom, pieces: list[SSAValue]) -> None:
-    """The instructions' accumulators are the op's result."""
-    count = atom.n // 2
-    if atom.acc == "f16":
-        pieces = [b.cast("bitcast", p, vec(count, F16)) for p in pieces]
-    low.set(op.results[0], b.concat(pieces))
+@lowers("nv_tileas.begin_flight")
+def begin_flight(low: Lowering, op: Operation) -> None:
+    source, flight = op.operands[0], op.results[0]
+    t: Any = flight.type
+    low.set_pieces(flight, _apart(low, source, layout_of(source).num_regs // t.parts.data))
 
 
-def issue(low: Lowering, op: Operation, atom: WgmmaAtom, batch: int, m: int, n: int,
-          k: int) -> tuple[list[SSAValue], list[SSAValue]]:
-    """Start a dot's products as one group: its accumulators in flight, and the registers of A that it may still read."""
+@lowers("nv_tileas.async_dot")
+def async_dot(low: Lowering, op: Any) -> None:
+    atom = wgmma_of(op)
+    assert atom is not None
+    pieces, taken = _issue(low, op, atom, None if op.acc is None else low.pieces(op.acc))
+    low.set_pieces(op.flight, pieces)
+    if taken:
+        low.read_registers.setdefault(op.lhs, []).extend(taken)
+
+
+@lowers("nv_tileas.dot_wait")
+def dot_wait(low: Lowering, op: Any) -> None:
+    """The registers of products and of A pass through the wait, so that nothing uses them before it."""
+    pending = 0 if op.pending is None else op.pending.data
+    flights = [low.pieces(v) for v in op.flights]
+    taken = [word for v in op.registers for word in low.read_registers.pop(v, [])]
+    done = low.b.nvvm(f"wgmma.wait_group.{pending}", [*(p for pieces in flights for p in pieces), *taken])
+    at = 0
+    for pieces, result in zip(flights, op.outs):
+        _together(low, result, done[at:at + len(pieces)])
+        at += len(pieces)
+
+
+def _apart(low: Lowering, v: SSAValue, count: int) -> list[SSAValue]:
+    """A tensor as accumulators of `count` elements, as instructions take them: f16 in pairs."""
     b = low.b
+    whole = low.vec(v)
+    parts = layout_of(v).num_regs // count
+    pieces = [whole] if parts == 1 else [b.slice(whole, i * count, count) for i in range(parts)]
+    return [b.cast("bitcast", p, vec(count // 2, I32)) for p in pieces] if low.element(v) == F16 else pieces
+
+
+def _together(low: Lowering, v: SSAValue, pieces: list[SSAValue]) -> None:
+    """The instructions' accumulators are this tensor."""
+    b = low.b
+    if low.element(v) == F16:
+        pieces = [b.cast("bitcast", p, vec(layout_of(v).num_regs // len(pieces), F16)) for p in pieces]
+    low.set(v, b.concat(pieces))
+
+
+def _issue(low: Lowering, op: Operation, atom: WgmmaAtom,
+           acc: list[SSAValue] | None) -> tuple[list[SSAValue], list[SSAValue]]:
+    """Start a dot's products as one group: its accumulators in flight, and the registers of A that it may still read. `acc`:
+    what it goes on from (None: it starts at zero)."""
+    b = low.b
+    batch, m, n, k = dot_shape(op)
     row_groups, column_groups = split(m, low.num_warps)
-    rows, columns, steps = m // M // row_groups, n // atom.n // column_groups, k // atom.k
-    units = [(z, i, j) for z in range(batch) for i in range(rows) for j in range(columns)]
+    over = units(atom, m, n, low.num_warps, batch)
+    steps = k // atom.k
     rhs = Described(low, op.operands[1], 0)
     lhs: Described | None = None
     held: list[SSAValue] = []
     if isinstance(op.operands[0].type, TensorType):
-        held = Registers(low, op.operands[0], batch * rows * steps).values
+        held = _registers_of_a(low, op.operands[0], over[0] * over[1] * steps)
     else:
         lhs = Described(low, op.operands[0], 1)
-    fresh = is_zero(op.operands[2])
-    acc = _accumulators(low, op, atom, len(units), fresh)
-    fenced = b.nvvm("wgmma.fence", [*([] if fresh else acc), *held])
-    if not fresh:
-        acc = fenced[:len(acc)]
-    held = fenced[len(fenced) - len(held):]
+    fenced = b.nvvm("wgmma.fence", [*(acc or []), *held])
+    if acc is not None:
+        pieces = fenced[:len(acc)]
+        held = fenced[len(acc):]
+    else:
+        held = fenced
+        t: Any = op.results[0].type
+        pieces = [b.poison(piece_type(t.tensor if isinstance(t, FlightType) else t, prod(over)))] * prod(over)
     name = atom.instruction(lhs is not None and lhs.transposed, rhs.transposed)
     row_group = column_group = b.i64(0)
     if row_groups * column_groups > 1:
@@ -114,34 +158,17 @@ def issue(low: Lowering, op: Operation, atom: WgmmaAtom, batch: int, m: int, n: 
             row_group = b.mul(b.cast("zext", b.and_(number, b.i32(row_groups - 1)), I64), b.i64(lhs.step(M)))
         column_group = b.mul(b.cast("zext", b.lshr(number, log2(row_groups)), I64), b.i64(rhs.step(atom.n)))
     for step in range(steps):
-        for unit, (z, i, j) in enumerate(units):
+        for unit, (z, i, j) in enumerate(product(*map(range, over))):
             if lhs is None:
-                a = held[(z * rows + i) * steps + step]
+                a = held[(z * over[1] + i) * steps + step]
             else:
                 a = lhs.at(z, i * row_groups * M, step * atom.k, row_group)
-            add = b.false() if fresh and step == 0 else b.true()
             right = rhs.at(z, j * column_groups * atom.n, step * atom.k, column_group)
-            acc[unit], = b.nvvm(name, [acc[unit], a, right, add])
+            pieces[unit], = b.nvvm(name, [pieces[unit], a, right, b.false() if acc is None and step == 0 else b.true()])
     b.nvvm("wgmma.commit_group.sync.aligned")
-    return acc, held
+    return pieces, held
 
 
 def uniform(b: Builder, x: SSAValue) -> SSAValue:
     """A value that all lanes of a warp have, where the assembler can see that."""
     return b.nvvm("shfl.sync.idx.i32", [b.i32(-1), x, b.i32(0), b.i32(31)])[0]
-
-
-def _accumulators(low: Lowering, op: Operation, atom: WgmmaAtom, units: int, fresh: bool) -> list[SSAValue]:
-    """The accumulator of each instruction, as it takes it: f16 in pairs."""
-    b = low.b
-    count = atom.n // 2
-    packed = vec(count // 2, I32)
-    if fresh:
-        t = packed if atom.acc == "f16" else low.lowered_type(op.results[0].type)
-        if atom.acc != "f16":
-            assert isinstance(t, VectorType)
-            t = vec(count, t.element_type)
-        return [b.poison(t)] * units
-    v = low.vec(op.operands[2])
-    parts = [v] if units == 1 else [b.slice(v, i * count, count) for i in range(units)]
-    return [b.cast("bitcast", p, packed) for p in parts] if atom.acc == "f16" else parts

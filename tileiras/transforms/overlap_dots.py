@@ -1,0 +1,424 @@
+"""`overlap-dots`: products by wgmma run while their threads do something else.
+
+    scf.for ... iter_args(%acc) {                  scf.for ... iter_args(%acc in flight) {
+      %i = consumer_wait %pipe                       %i = consumer_wait %pipe
+      %d = dot %ring[%i], %acc                       %d = async_dot %ring[%i], %acc
+      consumer_release %pipe                ->       dot_wait {pending = 1} %ring       the iteration before is done
+      yield %d                                       if not the first: consumer_release %pipe
+    }                                                yield %d
+                                                   } ; %r = dot_wait {pending = 0} %d ; consumer_release %pipe
+
+A product is waited for in front of the first op that uses it or writes what it reads: as many younger ones may stay on their
+way as began behind it. What only goes on in its own accumulator from iteration to iteration is waited for behind the loop;
+buffers of its own are written again in the next iteration, behind a wait there, and stages of a ring are given back one
+iteration later. Copies that fill a stage by the threads' own instructions go behind the product that doesn't need them.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, TensorType
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tileiras.analysis.layout_rules import dot_shape
+from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
+from tileiras.dialects import arith, nv_tileas
+from tileiras.dialects.nv_tileas import BufferType, FlightType, PipeType, layout_of
+from tileiras.layout.atoms.warpgroup import units
+
+MAX_PENDING = 7
+"""Groups that a wait may leave on their way (the rows `wgmma.wait_group.N` of the nvvm dialect)."""
+LEAST_STAGES = 2
+"""Of a ring whose stages are given back an iteration later: the next one must be there meanwhile."""
+EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
+READERS = frozenset({"nv_tileas.dot", "nv_tileas.async_dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared", "nv_tileas.dot_wait"})
+"""What takes a buffer and doesn't write it."""
+
+
+@dataclass(eq=False)
+class Product:
+    """A product on its way. `buffers`: what it reads, where that has a place of its own; `rings`: whose stages it reads, `pipes`:
+    that hand those on; `registers`: A, if that is in them. `carried`: it goes on in its accumulator in the next iteration."""
+
+    op: Any
+    buffers: list[SSAValue] = field(default_factory=list)
+    rings: list[SSAValue] = field(default_factory=list)
+    pipes: list[SSAValue] = field(default_factory=list)
+    registers: list[SSAValue] = field(default_factory=list)
+    carried: bool = False
+    dot: Operation | None = None
+    """What it was made of, whose result somebody uses."""
+
+    @property
+    def wanted(self) -> SSAValue | None:
+        """The tensor that a wait is to give."""
+        return None if self.dot is None else self.dot.results[0]
+
+    def hand_over(self) -> SSAValue:
+        """The product in flight, for the next one into the same accumulator: it is no longer to be had itself."""
+        self.dot = None
+        return self.op.results[0]
+
+    @property
+    def storage(self) -> list[SSAValue]:
+        return [*self.buffers, *self.rings]
+
+
+def run(module: Operation, context: Any) -> None:
+    """Let products overlap, in place."""
+    if not (context.uses("wgmma") and context.uses("pipelines")):
+        return
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func" and any(_is_product(op) for op in func.walk()):
+            _Overlap(func, context.target).block(func.regions[0].block)
+
+
+def _is_product(op: Operation) -> bool:
+    return op.name == "nv_tileas.dot" and wgmma_of(op) is not None
+
+
+class _Overlap:
+    def __init__(self, func: Operation, target: Any) -> None:
+        self.func, self.target = func, target
+
+    def block(self, block: Block, carried: dict[Operation, int] | None = None) -> list[Product]:
+        """A block's products: begun where their dots stood, waited for where that is needed. Those whose accumulators the
+        loop around carries (`carried`) may be on their way at the end: they are returned."""
+        flying: list[Product] = []
+        for op in list(block.ops):
+            if op.parent is not block:
+                continue
+            last = op is block.last_op
+            needed = [i for i, p in enumerate(flying) if self.needs(op, p) or (last and not p.carried)]
+            if needed:
+                self.wait(flying, max(needed), op)
+            if _is_product(op):
+                flying.append(self.begin(op, carried is not None and op in carried, flying))
+            elif op.regions:
+                if flying and any(_is_product(inner) or inner.name == "nv_tileas.async_dot" for inner in op.walk()):
+                    self.wait(flying, len(flying) - 1, op)
+                self.inside(op)
+        return flying
+
+    def inside(self, op: Any) -> None:
+        if op.name == "scf.for" and (carried := carried_products(op)):
+            _Loop(self, op, carried).run()
+            return
+        for region in op.regions:
+            for block in region.blocks:
+                self.block(block)
+
+    def begin(self, op: Any, carried: bool, flying: list[Product]) -> Product:
+        """The dot in flight; what its users get is made by the wait."""
+        atom = wgmma_of(op)
+        assert atom is not None
+        result = op.results[0]
+        batch, m, n, _ = dot_shape(op)
+        parts = prod(units(atom, m, n, layout_of(result).num_warps, batch))
+        flight = FlightType(result.type, IntAttr(parts))
+        acc = op.acc
+        before = next((p for p in flying if p.wanted is acc), None)
+        if before is not None:
+            acc = before.hand_over()
+        elif isinstance(acc.type, TensorType):
+            acc = None if is_zero(acc) else self.insert(nv_tileas.BeginFlight.make([acc], [flight]), op)
+        new = nv_tileas.AsyncDot.make([op.lhs, op.rhs, acc], [flight], {"atom": op.properties["atom"]})
+        self.insert(new, op)
+        p = Product(new, carried=carried)
+        for v in op.operands[:2]:
+            self.note(p, v)
+        op.detach()
+        op.operands = []
+        if carried:
+            result.replace_all_uses_with(new.results[0])    # the next product's, or the loop's own yield
+        else:
+            p.dot = op
+        return p
+
+    def note(self, p: Product, v: SSAValue) -> None:
+        """One of the product's operands."""
+        if isinstance(v.type, TensorType):
+            p.registers.append(v)
+            return
+        owner: Any = v.owner
+        if owner.name != "nv_tileas.extract_slice":
+            p.buffers.append(v)
+            return
+        p.rings.append(owner.ring)
+        index = owner.index.owner
+        if isinstance(index, Operation) and index.name == "nv_tileas.consumer_wait":
+            p.pipes.append(index.operands[0])
+
+    def needs(self, op: Operation, p: Product) -> bool:
+        """Whether a product must be done before an op (or before what is inside of it)."""
+        for inner in op.walk():
+            if inner.name in EXITS:
+                return True
+            for v in inner.operands:
+                if v is p.wanted and not (inner is op and _is_product(op) and v is op.operands[2] and v.has_one_use()):
+                    return True
+                if isinstance(v.type, BufferType) and v in p.buffers and inner.name not in READERS:
+                    return True
+            if inner.name == "nv_tileas.consumer_release" and inner.operands[0] in p.pipes and not _is_group(inner.operands[0]):
+                return True
+            if inner.name == "nv_tileas.consumer_wait" and inner.operands[0] in p.pipes and _is_group(inner.operands[0]):
+                return True     # behind it stands the barrier after which stages are filled again
+        return False
+
+    def wait(self, flying: list[Product], index: int, before: Operation) -> None:
+        """Wait for the products up to this one, which are in flight no longer."""
+        done = flying[:index + 1]
+        pending = len(flying) - len(done)
+        wanted = [p for p in done if p.wanted is not None and p.wanted.first_use is not None]
+        registers, storage = (_once(v for p in done for v in values(p)) for values in (lambda p: p.registers, lambda p: p.storage))
+        types = [p.wanted.type for p in wanted if p.wanted is not None]
+        new = nv_tileas.DotWait.make([[p.op.results[0] for p in wanted], registers, storage], [types],
+                                     {"pending": IntAttr(min(pending, MAX_PENDING))})
+        self.insert(new, before)
+        for p, out in zip(wanted, new.results):
+            assert p.wanted is not None
+            p.wanted.replace_all_uses_with(out)
+            p.dot = None
+        del flying[:index + 1]
+
+    def insert(self, new: Any, before: Operation) -> Any:
+        new.location = before.location
+        block = before.parent
+        assert block is not None
+        block.insert_op_before(new, before)
+        return new.results[0] if new.results else None
+
+
+def _once(values: Any) -> list[SSAValue]:
+    return list(dict.fromkeys(values))
+
+
+def _is_group(pipe: SSAValue) -> bool:
+    t: Any = pipe.type
+    return t.kind.data == "group"
+
+
+def carried_products(loop: Any) -> dict[Operation, int]:
+    """The products of a loop's body that only go on in an accumulator which it carries, with the number of the carried value:
+    chains of products from the carried argument to the yield, nothing else using what is between. None of them may have A in
+    registers, which the next iteration needs."""
+    body = loop.regions[0].block
+    out: dict[Operation, int] = {}
+    for number, arg in enumerate(body.args[1:]):
+        v: SSAValue = arg
+        chain: list[Operation] = []
+        while v.has_one_use():
+            use = v.first_use
+            assert use is not None
+            op = use.operation
+            if op is body.last_op:
+                if use.index == number and chain:
+                    out.update(dict.fromkeys(chain, number))
+                break
+            if op.parent is not body or not _is_product(op) or use.index != 2 or isinstance(op.operands[0].type, TensorType):
+                break
+            chain.append(op)
+            v = op.results[0]
+    return out
+
+
+class _Loop:
+    """A loop that carries products in flight from one iteration to the next."""
+
+    def __init__(self, overlap: _Overlap, loop: Any, carried: dict[Operation, int]) -> None:
+        self.overlap, self.loop, self.carried = overlap, loop, carried
+        self.body: Block = loop.regions[0].block
+        self.late: list[Operation] = []
+
+    def run(self) -> None:
+        self.hoist()
+        if not self.carried:
+            self.overlap.block(self.body)
+            return
+        last = [op for op in self.body.ops if op in self.carried][-1]
+        self.late = [op for op in self.body.ops if self.is_late(op)]
+        sections = self.sections(last)
+        marker = last.next_op
+        assert marker is not None
+        for op in self.late:
+            if op is marker:
+                marker = op.next_op
+            op.detach()
+        assert marker is not None
+        for op in sections:
+            op.detach()
+            self.body.insert_op_before(op, marker)
+        marker = sections[0] if sections else marker
+        self.retype()
+        left = self.overlap.block(self.body, self.carried)
+        self.next_iteration(left, marker)
+        self.behind(left)
+
+    def hoist(self) -> None:
+        """Buffers that products read in the next iteration too live as long as the loop. Without room for that, their products
+        aren't carried."""
+        func, outside = self.overlap.func, self.loop.parent
+        for dot, number in list(self.carried.items()):
+            for v in dot.operands[:2]:
+                alloc = v.owner
+                if not isinstance(alloc, nv_tileas.AllocTensor) or alloc.parent is not self.body:
+                    continue
+                following = alloc.next_op
+                alloc.detach()
+                outside.insert_op_before(alloc, self.loop)
+                if plan_shared_memory(func).size > self.overlap.target.max_static_smem:
+                    alloc.detach()
+                    self.body.insert_op_before(alloc, following)    # type: ignore[arg-type]
+                    self.carried = {op: n for op, n in self.carried.items() if n != number}
+
+    def is_late(self, op: Any) -> bool:
+        """Whether a stage is given back an iteration later: a carried product reads it."""
+        if op.name != "nv_tileas.consumer_release":
+            return False
+        pipe = op.operands[0]
+        t: Any = pipe.type
+        assert isinstance(t, PipeType)
+        if t.kind.data == "group" or t.stages.data < LEAST_STAGES:
+            return False
+        return any(_reads(dot, pipe) for dot in self.carried)
+
+    def sections(self, last: Operation) -> list[Operation]:
+        """Copies in front of the last carried product that fill a stage of a ring which it reads another stage of."""
+        out: list[Operation] = []
+        for op in self.body.ops:
+            if op is last:
+                break
+            if op.name == "nv_tileas.producer_acquire" and _is_group(op.operands[0]) and \
+                    any(_reads(dot, op.operands[0]) for dot in self.carried):
+                section = [op]
+                while section[-1].name != "nv_tileas.producer_commit" and section[-1].next_op not in (None, last):
+                    section.append(section[-1].next_op)     # type: ignore[arg-type]
+                if section[-1].name == "nv_tileas.producer_commit":
+                    out += section
+        inside = set(out)
+        return out if all(use.operation in inside for op in out for r in op.results for use in r.uses) else []
+
+    def retype(self) -> None:
+        """The accumulators are in flight where the loop begins, in its body, and where it ends."""
+        loop, old = self.loop, self.loop
+        flights: dict[int, FlightType] = {}
+        inits = list(loop.operands)
+        for dot, number in self.carried.items():
+            if number not in flights:
+                atom = wgmma_of(dot)
+                assert atom is not None
+                batch, m, n, _ = dot_shape(dot)
+                t: Any = dot.results[0].type
+                flights[number] = FlightType(t, IntAttr(prod(units(atom, m, n, layout_of(dot.results[0]).num_warps, batch))))
+        guard = self.guarded()
+        for number, t in flights.items():
+            begin = nv_tileas.BeginFlight.make([inits[3 + number]], [t])
+            inits[3 + number] = self.overlap.insert(begin, loop if guard is None else guard)
+            self.body.args[1 + number]._type = t
+        region = loop.detach_region(loop.regions[0])
+        types = [flights.get(i, r.type) for i, r in enumerate(loop.results)]
+        self.loop = loop = type(loop).create(operands=inits, properties=dict(loop.properties), result_types=types, regions=[region])
+        loop.location = old.location
+        where = old if guard is None else guard
+        self.overlap.insert(loop, where)
+        self.done = nv_tileas.DotWait.make([[loop.results[n] for n in flights], [], []], [[t.tensor for t in flights.values()]],
+                                           {"pending": IntAttr(0)})
+        self.overlap.insert(self.done, where)
+        tensors = dict(zip(flights, self.done.results))
+        results = [tensors.get(i, r) for i, r in enumerate(loop.results)]
+        if guard is not None:
+            guard.operands = results
+            results = list(guard.parent_op().results)
+        for r, new in zip(old.results, results):
+            r.replace_all_uses_with(new)
+        old.detach()
+        old.erase()
+
+    def guarded(self) -> Any:
+        """Where the loop may have no iteration: a branch around it, so that what it was given and what its products give meet
+        behind the wait, not before; the branch's yield, in front of which the loop goes. None where an iteration is sure."""
+        loop = self.loop
+        lower, upper = map(number_of, loop.operands[:2])
+        unsigned = "unsigned_cmp" in loop.properties
+        if lower is not None and upper is not None and lower < upper and (lower >= 0 or not unsigned):
+            return None
+        some = self.overlap.insert(arith.Cmpi.make(list(loop.operands[:2]), [IntegerType(1)],
+                                                   {"predicate": StringAttr("ult" if unsigned else "slt")}), loop)
+        then, other = Block(), Block()
+        then.add_op(arith.Yield.make([[]]))
+        other.add_op(arith.Yield.make([list(loop.operands[3:])]))
+        self.overlap.insert(arith.If.make([some], [[r.type for r in loop.results]], regions=[Region(then), Region(other)]), loop)
+        return then.last_op
+
+    def next_iteration(self, left: list[Product], marker: Operation) -> None:
+        """Waits for what the iteration before has begun, and the stages that it read given back."""
+        before = list(left)
+        begun = 0
+        for op in list(self.body.ops):
+            if op is marker and self.late:
+                if before:
+                    self.wait(before, begun, op)
+                    before = []
+                first = self.overlap.insert(arith.Cmpi.make([self.body.args[0], self.loop.operands[0]], [IntegerType(1)],
+                                                            {"predicate": StringAttr("ne")}), op)
+                self.release(first, op)
+            if before and (needed := [i for i, p in enumerate(before) if self.overlap.needs(op, p)]):
+                last = max(needed)
+                self.wait(before[:last + 1], len(before) - last - 1 + begun, op)
+                del before[:last + 1]
+            if op.name == "nv_tileas.async_dot":
+                begun += 1
+            elif op.name == "nv_tileas.dot_wait":
+                pending: int = op.properties["pending"].data    # type: ignore[attr-defined]
+                if pending <= begun:
+                    before, begun = [], min(begun, pending)
+                else:
+                    del before[:len(before) + begun - pending]
+            elif op.regions and any(inner.name == "nv_tileas.dot_wait" for inner in op.walk()):
+                before, begun = [], 0
+
+    def wait(self, done: list[Product], pending: int, before: Operation) -> None:
+        """For products of the iteration before, whose accumulators have gone on."""
+        self.overlap.insert(nv_tileas.DotWait.make([[], [], _once(v for p in done for v in p.storage)], [[]],
+                                                   {"pending": IntAttr(min(pending, MAX_PENDING))}), before)
+
+    def behind(self, left: list[Product]) -> None:
+        """Behind the loop: the wait knows what was read until then; the last iteration's stages are given back."""
+        storage = _once(v for p in left for v in p.storage)
+        flights = list(self.done.flights)   # type: ignore[attr-defined]
+        done = nv_tileas.DotWait.make([flights, [], storage], [[v.type for v in self.done.results]], {"pending": IntAttr(0)})
+        self.overlap.insert(done, self.done)
+        for old, new in zip(self.done.results, done.results):
+            old.replace_all_uses_with(new)
+        for op in self.late:
+            self.overlap.insert(op.clone(), self.done)
+        self.done.detach()
+        self.done.erase()
+
+    def release(self, condition: SSAValue, before: Operation) -> None:
+        then, other = Block(), Block()
+        for op in self.late:
+            then.add_op(op.clone())
+        for block in (then, other):
+            block.add_op(arith.Yield.make([[]]))
+        self.overlap.insert(arith.If.make([condition], [[]], regions=[Region(then), Region(other)]), before)
+
+
+def number_of(v: SSAValue) -> int | None:
+    """The number that a constant is."""
+    value: Any = v.owner.properties["value"] if isinstance(v.owner, arith.Constant) else None
+    return None if value is None else value.value.data
+
+
+def _reads(dot: Operation, pipe: SSAValue) -> bool:
+    """Whether a dot reads the stage that the pipe gave to its iteration."""
+    for v in dot.operands[:2]:
+        owner: Any = v.owner
+        if isinstance(owner, Operation) and owner.name == "nv_tileas.extract_slice":
+            index = owner.index.owner   # type: ignore[attr-defined]
+            if isinstance(index, Operation) and index.name == "nv_tileas.consumer_wait" and index.operands[0] is pipe:
+                return True
+    return False
