@@ -109,10 +109,10 @@ class Product:
         a, b = (x.astype(np.float64) for x in self.inputs())
         return (a @ b if self.steps else 0) + np.full((self.tile[0], self.tile[1]), float(self.start))
 
-    def simulated(self, ptx: str, seed: int = 0) -> np.ndarray:
-        """What the program computes. The first finding is raised."""
+    def simulated(self, ptx: str, seed: int = 0, inputs: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
+        """What the program computes (from `inputs`, if others are given). The first finding is raised."""
         m, n, _ = self.tile
-        a, b = self.inputs()
+        a, b = inputs or self.inputs()
         d = np.zeros((m, n), TYPES[self.acc][1])
         a, b = (np.ascontiguousarray(x if o in ("mk", "kn") else x.T) for x, o in ((a, self.a_order), (b, self.b_order)))
         report = simulate(ptx, kernel="product", args=[a, b, d, self.steps], seed=seed)
