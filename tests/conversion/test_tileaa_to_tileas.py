@@ -10,16 +10,18 @@ from tileiras.analysis.access import access_width
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.bytecode import read
 from tileiras.dialects import nv_tileas
-from tileiras.driver.options import CompileOptions
+from tileiras.driver.options import SWITCHES, CompileOptions
 from tileiras.machine.targets import find_target
 from tileiras.pipeline import run
 
 
 @pytest.fixture(scope="module")
 def placed(kernel_bytecode) -> Callable:
-    """`placed(case, sm)`: the case's nv_tileas function."""
-    def lower(name: str, sm: str = "sm_90"):
-        module = run(read(kernel_bytecode(name)), CompileOptions(find_target(sm)), stop_at="nv_tileas")
+    """`placed(case, sm)`: the case's nv_tileas function; with `serial`, without asynchronous code."""
+    def lower(name: str, sm: str = "sm_90", serial: bool = False):
+        options = CompileOptions(find_target(sm))
+        options.without |= frozenset(SWITCHES if serial else ())
+        module = run(read(kernel_bytecode(name)), options, stop_at="nv_tileas")
         module.verify()
         return next(op for op in module.body.block.ops if op.name == "nv_tileas.func")
     return lower
@@ -83,7 +85,7 @@ def test_accesses_that_no_token_joins_need_no_barrier(placed):
 
 def test_a_product_meets_twice_a_step(placed):
     """Behind the stores of both operands, and before the next step's overwrite what was read: nowhere else."""
-    func = placed("matmul_float16_float32")
+    func = placed("matmul_float16_float32", serial=True)
     [loop] = ops(func, "scf.for")
     inside = [op.name.removeprefix("nv_tileas.") for op in loop.regions[0].block.ops]
     inside = [name for name in inside if name in ("store_shared", "barrier", "dot")]
@@ -93,7 +95,7 @@ def test_a_product_meets_twice_a_step(placed):
 
 
 def test_dot_operands_lie_in_disjoint_buffers(placed):
-    func = placed("matmul_float16_float32")
+    func = placed("matmul_float16_float32", serial=True)
     buffers = ops(func, "nv_tileas.alloc_tensor")
     assert len(buffers) == 2
     spans = []

@@ -176,7 +176,7 @@ class Slice:
         if target is not None:
             carried, results = self._kept_of(target)
             positions = results if op.name == BREAK or target.name == IF else carried
-            operands = [self._mapped(op.operands[i], new, mapped) for i in positions]
+            operands = [self._mapped(op.operands[i], op, new, mapped) for i in positions]
         new.add_op(type(op).create(operands=operands, properties=dict(op.properties), location=op.location))
 
     def _copy_control(self, op: Any, new: Block, mapped: dict[SSAValue, SSAValue]) -> None:
@@ -184,7 +184,7 @@ class Slice:
         fixed = op.operands[:_BOUNDS] if op.name == FOR else op.operands if op.name == IF else ()
         operands = [mapped.get(v, v) for v in fixed]
         if op.name != IF:
-            operands += [self._mapped(op.carried_inits()[i], new, mapped) for i in carried]
+            operands += [self._mapped(op.carried_inits()[i], op, new, mapped) for i in carried]
         regions = []
         for region in op.regions:
             if not region.blocks:
@@ -205,10 +205,10 @@ class Slice:
         for i, result in zip(results, made.results):
             mapped[op.results[i]] = result
 
-    def _mapped(self, v: SSAValue, new: Block, mapped: dict[SSAValue, SSAValue]) -> SSAValue:
+    def _mapped(self, v: SSAValue, op: Operation, new: Block, mapped: dict[SSAValue, SSAValue]) -> SSAValue:
         """The copy of a value; a token that isn't kept becomes a fresh one."""
         if isinstance(v.type, MemTokenType) and v not in mapped and not isinstance(v.owner, Block):
-            fresh = nv_tileas.CreateMemToken.create(result_types=[v.type])  # type: ignore[attr-defined]
+            fresh = nv_tileas.CreateMemToken.create(result_types=[v.type], location=op.location)  # type: ignore[attr-defined]
             new.add_op(fresh)
             return fresh.results[0]
         return mapped.get(v, v)
@@ -217,7 +217,7 @@ class Slice:
         """Fresh tokens where the op waits for what isn't in the slice."""
         for v in op.operands:
             if isinstance(v.type, MemTokenType) and v not in mapped:
-                fresh = nv_tileas.CreateMemToken.create(result_types=[v.type])  # type: ignore[attr-defined]
+                fresh = nv_tileas.CreateMemToken.create(result_types=[v.type], location=op.location)  # type: ignore[attr-defined]
                 new.add_op(fresh)
                 mapped[v] = fresh.results[0]
 
@@ -233,6 +233,6 @@ class Slice:
                 mapped[r] = before[0]
                 continue
             kind = nv_tileas.JoinMemToken if before else nv_tileas.CreateMemToken  # type: ignore[attr-defined]
-            joined = kind.create(operands=before, result_types=[r.type])
+            joined = kind.create(operands=before, result_types=[r.type], location=op.location)
             new.add_op(joined)
             mapped[r] = joined.results[0]

@@ -21,8 +21,8 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import DOTS
-from tileiras.conversion.entry_hints import hint
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
 from tileiras.machine.machines import machine_of

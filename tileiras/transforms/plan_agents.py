@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Operation
 
 from tileiras.analysis.agents import WARP_THREADS, WARPGROUP
-from tileiras.conversion.entry_hints import worker_warps
+from tileiras.analysis.entry_hints import worker_warps
 from tileiras.dialects.element import element_bytes
 
 MOST_ACCUMULATORS = 128

@@ -5,7 +5,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from tileiras.conversion.entry_hints import hint, register_limit, worker_warps
+from tileiras.analysis.entry_hints import hint, register_limit, worker_warps
 from tileiras.remarks import ANALYSIS, HINTS, MISSED, PASSED, RESOURCES, Remark, remark
 
 THREADS = 32

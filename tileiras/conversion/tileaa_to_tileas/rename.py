@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
-from tileiras.conversion.entry_hints import worker_warps
+from tileiras.analysis.entry_hints import worker_warps
 from tileiras.conversion.tileaa_to_tileas.facts import access_facts
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, 
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.analysis.agents import block_warps, launch_registers
-from tileiras.conversion.entry_hints import register_limit
+from tileiras.analysis.entry_hints import register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, storage_type
