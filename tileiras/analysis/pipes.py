@@ -307,7 +307,7 @@ class _Machine:
     def acquire(self, w: _Warp, event: Event) -> bool:
         pipe = self.pipe(w, event)
         count = w.acquired.get(event.pipe, 0)       # type: ignore[arg-type]
-        if pipe.kind == "group":
+        if pipe.kind == "group" or (pipe.kind == "tma" and not w.first):
             return True
         empty = pipe.empty[count % pipe.stages]
         if not empty.passes((count // pipe.stages + 1) & 1):

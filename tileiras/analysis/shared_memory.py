@@ -66,10 +66,10 @@ def stage_bytes(t: RingType) -> int:
 def alignment_of(t: Any) -> int:
     """Of what a buffer's (a ring's stages') place is a multiple: a form that the copy engine and the matrix descriptors know
     starts where its swizzle does. A ring's stages may have such a form even where the order of dimensions hides it."""
-    whole = ALIGNMENT
+    smallest, whole = LEAST_ALIGNMENT, ALIGNMENT
     if isinstance(t, RingType):
-        t, whole = t.buffer, SWIZZLE_ALIGNMENT
-    least = min(whole, max(LEAST_ALIGNMENT, 1 << (buffer_bytes(t) - 1).bit_length()))
+        t, smallest, whole = t.buffer, ALIGNMENT, SWIZZLE_ALIGNMENT     # the engine fills nothing that starts elsewhere
+    least = min(whole, max(smallest, 1 << (buffer_bytes(t) - 1).bit_length()))
     tile = canonical_of(t.layout.data, 8 * element_bytes(t.element_type))
     return max(least, tile.alignment) if tile is not None and tile.swizzle else least
 

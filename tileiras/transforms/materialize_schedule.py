@@ -27,9 +27,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, TensorType
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tileiras.analysis.agents import SWITCH, WARP_THREADS
+from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGROUP
 from tileiras.analysis.effects import BY_TOKENS
 from tileiras.analysis.program_slice import CONTROL, EXITS, YIELD, Slice, loop_around, target_of
 from tileiras.analysis.shared_memory import plan_shared_memory, stage_bytes
@@ -39,6 +39,7 @@ from tileiras.dialects.nv_tileas import PipeType, RingType
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
 from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
+from tileiras.transforms.register_streams import stream
 
 CONSUMES = ("nv_tileas.consumer_wait", "nv_tileas.consumer_release")
 """What compute agents do with a pipe; all other ops on one are the load agent's."""
@@ -51,6 +52,10 @@ KINDS = ("tma", "cp_async", "mbarrier")
 """Pipes whose consumers learn from a barrier that a stage is full: who fills it may be somebody else."""
 COSTLY = ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.scan", "nv_tileas.reduce")
 """What the load agent doesn't compute a second time."""
+ENOUGH_REGISTERS = 168
+"""Of a thread that computes: half for accumulators. What a block of 16 warps has for each of its threads is less."""
+LOAD_REGISTERS = 88
+"""Of a thread that loads by way of registers, where the others need more."""
 MOST_ELEMENTS = 1024
 """Of a tile that the load agent may compute for an address."""
 
@@ -67,23 +72,45 @@ def run(module: ModuleOp, context: Any) -> None:
     """Cut the functions that can be cut, in place."""
     if not context.uses("agents"):
         return
-    for func in module.body.block.ops:
-        if func.name != "nv_tileas.func":
+    for func in [op for op in module.body.block.ops if op.name == "nv_tileas.func"]:
+        if any(op.name == SWITCH for op in func.walk()):
             continue
-        pipes = [op for op in func.walk() if op.name == "nv_tileas.create_pipeline" and _kind(op.results[0]) in KINDS]
-        if not any(map(_is_filled_in_loop, pipes)) or any(op.name == SWITCH for op in func.walk()):
-            continue
-        try:
-            _cut(func, pipes)
-            _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], context.target)
-        except Refusal as refusal:
-            if context.remarks is not None:
-                context.remarks.append(remark(func, refusal.op, MISSED, MEMORY, "AgentsRefused", "The kernel stays in one agent",
-                                              reasons=[refusal.reason]))
-            continue
+        if context.target.has_wgmma and (streamed := _streamed(func, context.target)) is not None:
+            module.body.block.insert_op_before(streamed, func)
+            func.detach()
+            func.erase(safe_erase=False)
+            func = streamed
+        else:
+            pipes = _pipes(func)
+            if not any(map(_is_filled_in_loop, pipes)):
+                continue
+            try:
+                _cut(func, pipes, context.target)
+            except Refusal as refusal:
+                if context.remarks is not None:
+                    context.remarks.append(remark(func, refusal.op, MISSED, MEMORY, "AgentsRefused",
+                                                  "The kernel stays in one agent", reasons=[refusal.reason]))
+                continue
         if context.remarks is not None:
             context.remarks.append(remark(func, func, PASSED, MEMORY, "AgentsChosen",
                                           "Loads run ahead in an agent of their own", {"Agents": len(_switch(func).regions)}))
+
+
+def _streamed(func: Operation, target: Any) -> Operation | None:
+    """The function in agents, tiles that go through registers loaded by the load agent; None if there are none or that can't be."""
+    trial = func.clone()
+    if not stream(trial):
+        return None
+    try:
+        _cut(trial, _pipes(trial), target)
+    except Refusal:
+        return None
+    return trial
+
+
+def _pipes(func: Operation) -> list[Operation]:
+    """The pipes that agents may share."""
+    return [op for op in func.walk() if op.name == "nv_tileas.create_pipeline" and _kind(op.results[0]) in KINDS]
 
 
 def _is_filled_in_loop(pipe: Operation) -> bool:
@@ -100,7 +127,7 @@ def _switch(func: Operation) -> Operation:
     return next(op for op in func.walk() if op.name == SWITCH)
 
 
-def _cut(func: Operation, pipes: list[Operation]) -> None:
+def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
     """Make two agents of a function. Raises Refusal before it has changed anything."""
     loads, computes = [], []
     for op in func.walk():
@@ -115,19 +142,20 @@ def _cut(func: Operation, pipes: list[Operation]) -> None:
             computes.append(op)
     shared = [op for op in func.walk() if _is_shared(op)]
     loader = Slice(func, loads, above=shared, keep_tokens=False)
-    written = _Written(func)
+    written, stored = _Written(func), _stored(loads)
     for op in func.walk():
         if op in loader.ops:
-            _check(op, loader, loads, written)
+            _check(op, loader, loads, written, stored)
     compute = Slice(func, computes, above=shared, keep_tokens=True)
     properties: dict[str, Any] = func.properties
     warps = properties["num_warps"].data
     load_warps = warps if any(_is_placed(op, loader) for op in loader.ops) else 1
     _hoist(func, shared)
     regions = [compute.copy(), loader.copy()]
-    _replace(func, regions, [warps, load_warps])
+    _replace(func, regions, [warps, load_warps], target)
     for pipe in pipes:
         _count(pipe, load_warps, warps)
+    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], target)
 
 
 def _pipe_of(op: Operation) -> SSAValue | None:
@@ -216,7 +244,19 @@ def _tokens_behind(op: Any, index: int) -> list[SSAValue]:
     return [r for r in op.results if isinstance(r.type, MemTokenType)]
 
 
-def _check(op: Operation, loader: Slice, loads: list[Operation], written: _Written) -> None:
+def _stored(loads: list[Operation]) -> set[Operation]:
+    """The ops that make what the load agent itself stores to a ring."""
+    pending = [op.operands[0] for op in loads if op.name == "nv_tileas.store_shared"]
+    found: set[Operation] = set()
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, Operation) and owner not in found and owner.name not in CONTROL:
+            found.add(owner)
+            pending += owner.operands
+    return found
+
+
+def _check(op: Operation, loader: Slice, loads: list[Operation], written: _Written, stored: set[Operation]) -> None:
     """Whether the load agent may have an op of its slice. Raises Refusal."""
     if op in loads:
         if _produces(op) and written.waits_for_one(op):
@@ -232,7 +272,7 @@ def _check(op: Operation, loader: Slice, loads: list[Operation], written: _Writt
     elif not (getattr(op, "PURE", False) or op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in PLACES
               or op.name in ("nv_tileas.store_shared", "nv_tileas.load_shared")):
         raise Refusal(op, f"where a copy goes depends on '{op.name.removeprefix('nv_tileas.')}'")
-    for v in op.results:
+    for v in op.results if op not in stored else ():
         if v in loader.values and isinstance(v.type, TensorType) and op.name not in LOADS and _elements(v.type) > MOST_ELEMENTS:
             raise Refusal(op, f"where a copy goes depends on a tile of {_elements(v.type)} elements")
 
@@ -265,12 +305,26 @@ def _hoist(func: Operation, shared: list[Operation]) -> None:
         block.insert_op_before(op, block.first_op)
 
 
-def _replace(func: Any, regions: list[Region], warps: list[int]) -> None:
+def _registers(warps: list[int], target: Any) -> tuple[int, int] | None:
+    """Registers a thread of the compute agents and of the load agent, where the launch's are too few for the former; None where
+    they aren't, or can't change hands."""
+    compute, load = warps
+    each = target.registers_per_sm // (WARP_THREADS * (compute + load)) // REGISTER_STEP * REGISTER_STEP
+    if not target.has_setmaxnreg or load % WARPGROUP or compute % WARPGROUP or each >= ENOUGH_REGISTERS or each <= LOAD_REGISTERS:
+        return None
+    rest = each * (compute + load) - LOAD_REGISTERS * load
+    return rest // compute // REGISTER_STEP * REGISTER_STEP, LOAD_REGISTERS
+
+
+def _replace(func: Any, regions: list[Region], warps: list[int], target: Any) -> None:
     """Put the switch in the place of everything behind the shared objects."""
     block: Block = func.regions[0].block
     keep = [op for op in block.ops if _is_shared(op)]
-    switch = nv_tileas.AgentSwitch.create(regions=regions, properties={
-        "warps": ArrayAttr([IntAttr(n) for n in warps])}, location=func.location)
+    properties: dict[str, Attribute] = {"warps": ArrayAttr([IntAttr(n) for n in warps])}
+    shares = _registers(warps, target)
+    if shares is not None:
+        properties["registers"] = ArrayAttr([IntAttr(n) for n in shares])
+    switch = nv_tileas.AgentSwitch.create(regions=regions, properties=properties, location=func.location)
     last = block.last_op
     assert last is not None
     for op in reversed([op for op in block.ops if op not in keep and op is not last]):

@@ -136,11 +136,19 @@ def producer_acquire(low: Lowering, op: Operation) -> None:
     low.set(op.results[0], index)
     if pipe.full is None or pipe.empty is None:
         return
-    _wait(low, barrier_at(low, pipe.empty, index), phase)
-    if pipe.kind == "tma":
-        full = barrier_at(low, pipe.full, index)
+    full, empty = (barrier_at(low, barriers, index) for barriers in (pipe.full, pipe.empty))
+    if pipe.kind != "tma":
+        _wait(low, empty, phase)
+        return
+
+    def acquire() -> None:
+        _wait(low, empty, phase)
         only_if(low, low.first_thread(),
-            lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
+                lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
+    if low.team.num_warps == 1:
+        acquire()
+    else:       # a warp that comes late would find the barrier in a later phase, and wait for ever: nothing waits for it
+        only_if(low, b.icmp("eq", low.warp, b.i32(0)), acquire)
 
 
 @lowers("nv_tileas.producer_commit")

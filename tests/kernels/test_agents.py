@@ -1,0 +1,33 @@
+"""Kernels of the suite in agents: the load agent of one warp by the copy engine, the one of as many warps as compute by way of
+registers, persistent loops around, two warpgroups. Each in five orders, against NumPy; and the same with agents turned off."""
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels import runner
+
+BY_ENGINE = ("matmul_float16_float16_twin", "gemm_persistent_bf16_ragged_twin", "attention_d64_f16_twin",
+             "gemm_bf16_f32_256x128x64_twin")
+BY_REGISTERS = ("gemm_u8_i8_i32_twin", "gemm_tf32_exact_inputs_twin", "gemm_e4m3_f32_128x128x64_twin",
+                "scaled_gemm_int8_bf16_ragged")
+RUNS = [*((name, sm) for name in BY_ENGINE for sm in ("sm_90", "sm_120")), *((name, "sm_90") for name in BY_REGISTERS)]
+
+
+@pytest.mark.parametrize("name, sm", RUNS)
+def test_agents_compute_right(name: str, sm: str) -> None:
+    made = runner.compile_case(name, sm, 3, verify_each=True)
+    warps = [made.entries[0].threads // 32]
+    assert "mbarrier.init" in made.ptx and "shfl.sync.idx" in made.ptx
+    assert warps[0] % 4 == (1 if name in BY_ENGINE else 0)
+    assert not made.warnings
+    verdict = runner.simulate_case(name, made)
+    assert verdict.ok, verdict.detail
+
+
+@pytest.mark.parametrize("name", [BY_ENGINE[0], BY_REGISTERS[0]])
+def test_without_agents(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEIRAS_WITHOUT", "agents")
+    made = runner.compile_case(name, "sm_90", 3, verify_each=True)
+    assert made.entries[0].threads // 32 in (4, 8)
+    verdict = runner.simulate_case(name, made)
+    assert verdict.ok, verdict.detail
