@@ -28,6 +28,7 @@ from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import BufferType, FlightType, PipeType, layout_of
 from tileiras.layout.atoms.warpgroup import units
+from tileiras.transforms.places import keep_places
 
 MAX_PENDING = 7
 """Groups that a wait may leave on their way (the rows `wgmma.wait_group.N` of the nvvm dialect)."""
@@ -74,6 +75,7 @@ def run(module: Operation, context: Any) -> None:
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func" and any(_is_product(op) for op in func.walk()):
             _Overlap(func, context.target).block(func.regions[0].block)
+            keep_places(func)
 
 
 def _is_product(op: Operation) -> bool:
