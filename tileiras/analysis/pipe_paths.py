@@ -28,6 +28,7 @@ MOST_TRIPS_KNOWN = 600
 """A loop whose bounds the program fixes runs so often at most."""
 COPIES = ("nv_tileas.tiled_copy", "nv_tileas.tma_load", "nv_tileas.copy")
 SWITCH = "nv_tileas.agent_switch"
+ASYNC_DOT, DOT_WAIT = "nv_tileas.async_dot", "nv_tileas.dot_wait"
 LEAVE_LOOP, NEXT_ITERATION, LEAVE_FUNCTION, FALL_THROUGH = "break", "continue", "return", "yield"
 
 
@@ -35,11 +36,25 @@ class TooLong(Exception):
     """The way has more events, steps or iterations than are looked at."""
 
 
+class Stage(int):
+    """The number of a stage, and where it is from: the pipe, and how many stages of it the agent had acquired or waited for."""
+
+    pipe: SSAValue
+    count: int
+
+    @classmethod
+    def of(cls, pipe: SSAValue, count: int, stages: int) -> Stage:
+        found = cls(count % stages)
+        found.pipe, found.count = pipe, count
+        return found
+
+
 @dataclass(frozen=True)
 class Event:
     """`what`: create, acquire, commit, wait, release (of `pipe`), barrier, fill (an asynchronous copy to `slot` of `ring` for
-    `pipe`), store (by threads), read. `guard`: of a fill, the term that says whether it is made. `number`: bytes of a fill,
-    groups that may be pending of a wait."""
+    `pipe`), store (by threads), read; of the last two `pipe` is the one that gave the stage's number, if one did. `guard`: of a
+    fill, the term that says whether it is made. `number`: bytes of a fill, groups that may be pending of a wait,
+    stages that the pipe had given before that of a read or a store."""
 
     what: str
     op: Operation
@@ -187,6 +202,9 @@ class Way:
                 return
             numbers = [self.known(a) for a in v.args]
             name = v.op.partition(".")[2]
+            if name == "cmpi":
+                self.compare(v, bool(wanted))
+                return
             if name in ("extsi", "extui", "trunci") and numbers[0] is None:
                 v = v.args[0]
                 continue
@@ -201,6 +219,23 @@ class Way:
                 return
             wanted = undo(wanted, other)
             v = v.args[place]
+
+    def compare(self, v: Term, wanted: bool) -> None:
+        """Choose the operands of a comparison so that it comes out as wanted: a first one of 0 where it is unknown, a second one as
+        many trips away."""
+        a, b = v.args
+        if self.known(a) is None and self.known(b) is None:
+            self.number(a, 0)
+        predicate = v.key[0]
+        relation = predicate.lstrip("su") if predicate not in ("eq", "ne") else predicate
+        far = 1 + self.choose("trips", self.most_trips)
+        up, down = (far if wanted else 0), (-far if wanted else 0)
+        step = {"lt": up, "le": 0 if wanted else -1, "gt": down, "ge": 0 if wanted else 1, "eq": int(not wanted),
+                "ne": int(wanted)}[relation]
+        if self.known(b) is None:
+            self.number(b, self.number(a, 0) + step)
+        elif self.known(a) is None:
+            self.number(a, self.number(b, 0) - step)
 
     # --- the walk
 
@@ -238,7 +273,8 @@ class _Walk:
     def __init__(self, way: Way, agent: AgentWay, env: dict[SSAValue, Value], cursors: dict[tuple[SSAValue, str], int]) -> None:
         self.way, self.agent, self.env, self.cursors = way, agent, env, cursors
         self.left: list[Value] = []
-        self.flying: list[list[Event]] = []
+        self.flying: list[list[Any]] = []
+        """Stages that products in flight read, by product, the oldest first."""
 
     def value(self, v: SSAValue) -> Value:
         found = self.env.get(v)
@@ -399,12 +435,13 @@ class _Walk:
         self.agent.events.append(Event(what, op, pipe, number=pending.data if pending is not None else 0))
         t: Any = pipe.type
         if what == "acquire":
-            self.env[op.results[0]] = self.cursors.get((pipe, what), 0)
+            self.env[op.results[0]] = Stage.of(pipe, self.cursors.get((pipe, what), 0), t.stages.data)
         elif what == "commit":
-            self.cursors[pipe, "acquire"] = (self.cursors.get((pipe, "acquire"), 0) + 1) % t.stages.data
+            self.cursors[pipe, "acquire"] = self.cursors.get((pipe, "acquire"), 0) + 1
         elif what == "wait":
-            index = self.env[op.results[0]] = self.cursors.get((pipe, what), 0)
-            self.cursors[pipe, what] = (index + 1) % t.stages.data
+            count = self.cursors.get((pipe, what), 0)
+            self.env[op.results[0]] = Stage.of(pipe, count, t.stages.data)
+            self.cursors[pipe, what] = count + 1
 
     def _data(self, op: Operation) -> None:
         if op.name in COPIES:
@@ -416,34 +453,38 @@ class _Walk:
                 self.agent.events.append(Event("fill", op, pipe, *place, 1 if guard is None else self.value(guard),
                                                buffer_bytes(buffer.type)))
             return
-        if op.name == "nv_tileas.dot_wait":
-            self._done(op)
+        if op.name == DOT_WAIT:
+            pending: Any = op.properties["pending"]
+            while len(self.flying) > pending.data:
+                self.agent.events += [Event("read", op, *place) for place in self.flying.pop(0)]
+            return
         if not any(isinstance(v.type, BufferType) for v in op.operands):
             return
-        first = len(self.agent.events)
         effects = effects_of(op)
-        for what, buffers in (("read", effects.reads), ("store", effects.writes)):
-            for v in buffers:
-                place = self._slot(v)
-                if place is not None:
-                    self.agent.events.append(Event(what, op, None, *place))
-        if op.name == "nv_tileas.async_dot":
-            self.flying.append(self.agent.events[first:])
+        touched = [(what, place) for what, buffers in (("read", effects.reads), ("store", effects.writes)) for v in buffers
+                   if (place := self._stage(v)) is not None]
+        self.agent.events += [Event(what, op, *place) for what, place in touched]
+        if op.name == ASYNC_DOT:
+            self.flying.append([place for _, place in touched])
 
-    def _done(self, op: Operation) -> None:
-        """Products in flight read until a wait says that they are done: they do so once more there."""
-        pending: Any = op.properties.get("pending")
-        count = max(0, len(self.flying) - (pending.data if pending is not None else 0))
-        for events in self.flying[:count]:
-            self.agent.events += events
-        del self.flying[:count]
+    def _stage(self, buffer: SSAValue) -> tuple[SSAValue | None, SSAValue, int, int, int] | None:
+        """What an event says of a stage that is read or stored to: the pipe that its number is from, the ring, the number, and how
+        many stages the pipe had given."""
+        place = self._slot(buffer)
+        if place is None:
+            return None
+        index = place[1]
+        return (index.pipe, *place, 1, index.count) if isinstance(index, Stage) else (None, *place, 1, 0)
 
     def _slot(self, buffer: SSAValue) -> tuple[SSAValue, int] | None:
         """The ring and the stage that a buffer is."""
         owner = buffer.owner
         if not isinstance(owner, Operation) or owner.name != "nv_tileas.extract_slice":
             return None
-        index = self.way.known(self.value(owner.operands[1]))
+        value = self.value(owner.operands[1])
+        if isinstance(value, Stage):
+            return owner.operands[0], value
+        index = self.way.known(value)
         return owner.operands[0], index if index is not None else 0
 
 

@@ -413,9 +413,8 @@ class _Machine:
                 raise Fault("a stage is overwritten, and nothing says that it has been read", event.op)
         return now
 
-    def version(self, w: _Warp, pipe: SSAValue | None) -> tuple[int, int]:
-        if pipe is None:
-            return (-1, -1)
+    def version(self, w: _Warp, pipe: SSAValue) -> tuple[int, int]:
+        """What a fill for this pipe makes of a stage now."""
         return w.made.get(pipe, 0), w.acquired.get(pipe, 0)
 
     def fill(self, w: _Warp, event: Event) -> bool:
@@ -449,10 +448,7 @@ class _Machine:
 
     def store(self, w: _Warp, event: Event) -> bool:
         slot = self.slot(event)
-        index = event.op.operands[1].owner
-        source = index.operands[1].owner if isinstance(index, Operation) else None
-        pipe = source.operands[0] if isinstance(source, Operation) and source.operands else None
-        version = self.version(w, pipe if pipe in self.pipes else None)
+        version = (-1, -1) if event.pipe is None else (w.made.get(event.pipe, 0), event.number)
         now = self.begin(w, event, slot, version)
         slot.parts[w.number] = (w.number, now)
         return True
@@ -460,45 +456,18 @@ class _Machine:
     def read(self, w: _Warp, event: Event) -> bool:
         slot = self.slot(event)
         now = self.tick(w)
-        expected = self.expected(w, event)
-        if slot.version is None or (expected is not None and slot.version != expected):
+        pipe = event.pipe if event.pipe in self.pipes else None
+        if slot.version is None or (pipe is not None and slot.version != (w.made.get(pipe, 0), event.number)):
             raise Fault("a stage is read that holds something else than what was waited for", event.op)
         for part in slot.parts.values():
             if part is None:
                 raise Fault("a stage is read while its copies are still on their way", event.op)
             if w.clock[part[0]] < part[1]:
                 raise Fault("a stage is read, and nothing says that its copies have come", event.op)
-        if not self.held(w, event):
+        if pipe is not None and self.pipes[pipe].kind != "group" and event.number < w.released.get(pipe, 0):
             raise Fault("a stage is read after it was given back", event.op)
         slot.readers[w.number] = now
         return True
-
-    def waited_with(self, event: Event) -> SSAValue | None:
-        """The pipe whose wait gave the number of the stage that is read."""
-        for v in event.op.operands:
-            owner = v.owner
-            if isinstance(owner, Operation) and owner.name == "nv_tileas.extract_slice" and owner.operands[0] is event.ring:
-                source = owner.operands[1].owner
-                if isinstance(source, Operation) and source.name == "nv_tileas.consumer_wait" and source.operands[0] in self.pipes:
-                    return source.operands[0]
-        return None
-
-    def _wait_of(self, w: _Warp, event: Event) -> tuple[SSAValue, int] | None:
-        """The pipe, and the number of the last wait that gave this stage."""
-        pipe = self.waited_with(event)
-        if pipe is None:
-            return None
-        stages = self.pipes[pipe].stages
-        last = w.waits.get(pipe, 0) - 1
-        return pipe, last - (last - event.slot) % stages
-
-    def expected(self, w: _Warp, event: Event) -> tuple[int, int] | None:
-        found = self._wait_of(w, event)
-        return None if found is None else (w.made.get(found[0], 0), found[1])
-
-    def held(self, w: _Warp, event: Event) -> bool:
-        found = self._wait_of(w, event)
-        return found is None or self.pipes[found[0]].kind == "group" or found[1] >= w.released.get(found[0], 0)
 
     # --- the end
 
