@@ -72,6 +72,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("unspecialized-pipeline", "nv_tileas", 1),
     _transform("free-heap", "nv_tileas", 0),
     _transform("materialize-schedule", "nv_tileas", 1),
+    _transform("overlap-iterations", "nv_tileas", 1),
     _transform("overlap-dots", "nv_tileas", 1),
     _transform("allocate-buffers", "nv_tileas", 0),
     _transform("order-memory", "nv_tileas", 0),
@@ -104,7 +105,7 @@ def run(module: Any, context: Any, stop_at: str | None = None, after: Callable[[
 
 
 PIPE_PASSES = frozenset({"lower-tma-load-store-to-async", "materialize-async", "unspecialized-pipeline", "materialize-schedule",
-                         "order-memory"})
+                         "overlap-iterations", "order-memory"})
 """Passes behind which pipes are checked, where passes are verified."""
 
 

@@ -21,6 +21,8 @@ PLACEMENTS_AN_OP = 6
 """Placements that an interval may take, for each op (Rau's budget ratio)."""
 MOST_INTERVALS = 48
 """Intervals that are tried."""
+FREEING = 8
+"""Cycles of height that an op gains for each register a thread that is free behind it."""
 GROWTH = 32
 """An interval grows by this part (one n-th), one cycle at least."""
 
@@ -65,6 +67,19 @@ def heights(graph: Graph, interval: int) -> list[int]:
     return found
 
 
+def made_registers(graph: Graph) -> list[int]:
+    """Registers a thread that each op's results take; 1 where the graph knows no op."""
+    return [sum(registers_of(r) for r in node.op.results) if node.op is not None else 1 for node in graph.nodes]
+
+
+def freed(graph: Graph) -> list[int]:
+    """For each op, how many registers more than it makes it is the only one to wait for, a share where several use a value."""
+    made, before, behind = made_registers(graph), graph.predecessors(), graph.successors()
+    users = [max(1, sum(e.kind in VALUES for e in out)) for out in behind]
+    return [max(0, sum(made[e.source] // users[e.source] for e in before[i]
+                       if e.kind in VALUES and e.source not in graph.in_flight) - made[i]) for i in range(len(graph.nodes))]
+
+
 def tightened(schedule: Schedule, threshold: int = DEFAULT_THRESHOLD) -> Schedule:
     """The same schedule with each op as late as its users allow, if what it makes takes more registers (or a stage of a ring)
     than what it is the last to use. Users move first."""
@@ -74,7 +89,7 @@ def tightened(schedule: Schedule, threshold: int = DEFAULT_THRESHOLD) -> Schedul
     for node, start in zip(nodes, starts):
         table.place(node, start)
     before, behind = graph.predecessors(), graph.successors()
-    made = [sum(registers_of(r) for r in node.op.results) if node.op is not None else 1 for node in nodes]
+    made = made_registers(graph)
     for i in sorted(range(len(nodes)), key=lambda i: -starts[i]):
         node = nodes[i]
         if not behind[i] or node.group is not None:
@@ -101,7 +116,7 @@ def _place(graph: Graph, interval: int, threshold: int) -> tuple[tuple[tuple[int
     if table.interval != interval:          # rows are whole quanta: no shorter than asked for
         table = Table(-(-interval // table.quantum) * table.quantum, threshold)
         interval = table.interval
-    priority = heights(graph, interval)
+    priority = [h + FREEING * f for h, f in zip(heights(graph, interval), freed(graph))]
     before, behind = graph.predecessors(), graph.successors()
     starts: dict[int, int] = {}
     last: dict[int, int] = {}

@@ -1,6 +1,6 @@
 """The attributes by which a schedule is told to the passes that carry it out: i32, on ops of a loop's body.
 
-    nv_tile.aws.stage   the op works on an iteration that began so many intervals ago
+    nv_tile.aws.stage   the op works on an iteration that began so many intervals ago; loads run ahead of that
     nv_tile.aws.order   its place in an interval of the steady state
     nv_tile.aws.depth   of a load that goes to a buffer: how many stages its ring has
 """

@@ -2,7 +2,7 @@
 
 After a schedule every ring's depth and every value's copies are known. If the rings need more shared memory than there is, the
 costliest ring is capped: an edge from its readers to the write that comes `depth - 1` iterations later. If values need more
-registers, the value with the most is capped in the same way. Each round caps one; after `iterations` rounds, or where nothing
+registers, the value with the most is capped in the same way. Each round caps one; after `iterations` rounds, or where no ring
 is left to cap, the loop keeps the program's order.
 """
 from __future__ import annotations
@@ -19,6 +19,8 @@ from tileiras.schedule.options import DEFAULT_ITERATIONS, DEFAULT_THRESHOLD
 from tileiras.schedule.schedule import NoSchedule, Schedule, check
 from tileiras.schedule.serial import ahead_schedule, serial_schedule
 
+LATE = 1
+"""The stage of what is computed beside the next iteration."""
 MOST_VIEWS = 8
 """Views of views of a value that are followed."""
 
@@ -59,7 +61,18 @@ def choose(graph: Graph, room: Room, ring_bytes: Mapping[SSAValue, int], asynchr
                 return Outcome(schedule, depths)
         except NoSchedule:
             pass
-    return refine(graph, room, ring_bytes, iterations, threshold)
+    return refine(loads_ahead(graph), room, ring_bytes, iterations, threshold)
+
+
+def loads_ahead(graph: Graph) -> Graph:
+    """The graph with loads that are there in time, by as many whole iterations as their ring is deep (`depth.py`), and the rest
+    in two stages at most: one iteration's early part beside the late part of the one before. More stages would only hold more
+    values in registers: products and arithmetic of two iterations fill both units."""
+    if not graph.in_flight:
+        return graph
+    edges = [replace(e, latency=0) if e.source in graph.in_flight else e for e in graph.edges]
+    nodes = [replace(n, max_depth=LATE if n.max_depth is None else min(n.max_depth, LATE)) for n in graph.nodes]
+    return replace(graph, nodes=nodes, edges=edges)
 
 
 def refine(graph: Graph, room: Room, ring_bytes: Mapping[SSAValue, int], iterations: int = DEFAULT_ITERATIONS,
@@ -77,12 +90,15 @@ def refine(graph: Graph, room: Room, ring_bytes: Mapping[SSAValue, int], iterati
         least = schedule.interval       # a cap never makes a shorter one possible
         depths = {v: schedule.depth(writer, readers) for v, (writer, readers) in graph.rings.items()}
         capped = _cap_ring(graph, depths, ring_bytes, room.shared)
+        rings_fit = capped is None
         if capped is None:
             capped = _cap_value(graph, schedule, room.registers)
         if capped is None:
             return Outcome(schedule, depths, rounds=attempt + 1)
         if not capped:
-            why = "shared memory or registers don't hold one more iteration"
+            if rings_fit:       # the pass that expands the loop counts what is alive in the code's order, and may refuse
+                return Outcome(schedule, depths, rounds=attempt + 1)
+            why = "shared memory doesn't hold one more iteration"
             break
         graph.edges.extend(capped)
         why = f"{iterations} rounds of refinement didn't suffice"
@@ -176,8 +192,9 @@ def _cap_value(graph: Graph, schedule: Schedule, registers: int) -> list[Edge] |
 
     def copies(life: Lifetime) -> int:
         return max(0, life.end - schedule.starts[life.node] - 1) // schedule.interval + 1
-    several = [life for life in alive if copies(life) > 1]
-    if not several:
-        return []
-    life = max(several, key=lambda life: copies(life) * life.registers)
-    return [Edge(u, life.node, max(1, graph.nodes[u].cycles), copies(life) - 1, "depth") for u in life.users if u != life.node]
+    for life in sorted((life for life in alive if copies(life) > 1), key=lambda life: -copies(life) * life.registers):
+        caps = [Edge(u, life.node, max(1, graph.nodes[u].cycles), copies(life) - 1, "depth")
+                for u in dict.fromkeys(life.users) if u != life.node]
+        if any(cap not in graph.edges for cap in caps):
+            return caps
+    return []
