@@ -9,8 +9,7 @@
 // CHECK: "nv_tileas.agent_switch"() <{warps = [#builtin.int<8>, #builtin.int<8>], registers = [#builtin.int<168>, #builtin.int<88>]}> ({
 // CHECK-NOT: arith.extsi
 // CHECK: "nv_tileas.consumer_wait"
-// CHECK: "nv_tileas.dot"
-// CHECK: "nv_tileas.consumer_release"
+// CHECK: "nv_tileas.async_dot"
 // CHECK: }, {
 // CHECK: "scf.for"
 // CHECK: [[X:%[0-9]+]], {{%[0-9]+}} = "nv_tileas.tiled_load"
