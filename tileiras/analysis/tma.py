@@ -29,6 +29,7 @@ from tileiras.analysis.host_values import host_value
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import DYNAMIC, TiledViewType, int_values
+from tileiras.layout.descriptors import boxes
 from tileiras.layout.shared import CHUNK_BYTES, CanonicalTile, canonical
 from tileiras.layout.tensormap import MAX_RANK
 
@@ -42,6 +43,8 @@ ELEMENTS: dict[type, str] = {
     Float8E5M2Type: "u8", Float8E8M0FNUType: "u8", Float8E5M3FNUType: "u8"}
 """Element type -> what the map calls it; integers by their width."""
 WHOLE_BITS = (8, 16, 32, 64)
+BOX_ALIGNMENT = 128
+"""Bytes of which a box's place in shared memory is a multiple."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +89,20 @@ def map_facts(op: Operation, axis: AxisAnalysis) -> MapFacts | list[Refusal]:
             out.append(Refusal(f"a row of the tile has {row} bytes, copies have {CHUNK_BYTES} at least; use a wider tile"))
     if out or element is None or major is None:
         return out
-    return MapFacts(element, tile_of(t, major), t.padding.data == "nan")
+    tile = tile_of(t, major)
+    if not has_boxes(tile):
+        return [Refusal(f"the tile has too few rows: its boxes would begin between multiples of {BOX_ALIGNMENT} bytes")]
+    return MapFacts(element, tile, t.padding.data == "nan")
 
 
 def tile_of(t: TiledViewType, major: int, swizzle: int | None = None) -> CanonicalTile:
     """How a view's tile lies in shared memory, contiguous along its dimension `major`."""
     return canonical(int_values(t.tile_shape), 8 * element_bytes(t.memref.element_type), major, swizzle)
+
+
+def has_boxes(tile: CanonicalTile) -> bool:
+    """Whether all boxes of a tile begin where boxes may."""
+    return not any(copy.byte % BOX_ALIGNMENT for copy in boxes(tile).copies)
 
 
 def _access(op: Operation, t: TiledViewType) -> list[Refusal]:

@@ -28,7 +28,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, operand_fragments, permutation_of
 from tileiras.analysis.shared_memory import plan_shared_memory
-from tileiras.analysis.tma import MapFacts, Refusal, map_facts
+from tileiras.analysis.tma import MapFacts, Refusal, has_boxes, map_facts
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import element_bytes
@@ -136,7 +136,9 @@ def _forms(facts: MapFacts) -> Iterator[MapFacts]:
     """The same with every swizzle that the tile is wide enough for, the widest first."""
     tile = facts.tile
     for swizzle in sorted((s for s in SWIZZLES if s <= tile.swizzle), reverse=True):
-        yield replace(facts, tile=canonical(tile.shape, tile.bits, tile.major, swizzle))
+        form = canonical(tile.shape, tile.bits, tile.major, swizzle)
+        if has_boxes(form):
+            yield replace(facts, tile=form)
 
 
 def _takes(reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
