@@ -55,3 +55,20 @@ def test_a_launch_of_a_cutile_kernel_does() -> None:
     report = tileiras.launch(product, (2, 2), (a, b, c), time="H100")
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
     assert "mbarrier" in report.kinds and not report.prediction.is_estimate
+
+
+def test_a_program_that_launches_one_runs_on_the_stand_in() -> None:
+    ct = pytest.importorskip("cuda.tile")
+    from tests.host.programs import product
+    from tileiras.sim.cutile import standin
+
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((130, 64), (64, 48)))
+    c = np.zeros((130, 48), np.float32)
+    standin.install("sm_90", torch=False)
+    try:
+        ct.launch(0, (2, 1, 1), product, (a, b, c))
+        assert "mbarrier" in standin.reports[-1].kinds
+    finally:
+        standin.uninstall()
+    assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))

@@ -141,10 +141,10 @@ def test_an_object_is_linked_with_nothing(platform: tuple[str, str]) -> None:
 
 
 def test_windows_calls_by_its_own_registers() -> None:
-    """The fourth argument, the parameters, comes in r9 there and in rcx elsewhere: `mov eax, [r9 + 8]` against `[rcx + 8]`."""
+    """The fourth argument, the parameters, comes in r9 there and in rcx elsewhere: `mov eax, [r9 + 12]` against `[rcx + 12]`."""
     linux, windows = (made(HostKernel("k", OFFSETS, (MAP,)), platform=("x86_64", name)) for name in ("linux", "windows"))
-    assert b"\x41\x8b\x41\x08" in windows and b"\x41\x8b\x41\x08" not in linux
-    assert b"\x8b\x41\x08" in linux
+    assert b"\x41\x8b\x41\x0c" in windows and b"\x41\x8b\x41\x0c" not in linux
+    assert b"\x8b\x41\x0c" in linux
 
 
 def test_the_same_kernels_give_the_same_bytes() -> None:

@@ -24,7 +24,8 @@ from typing import Any
 from tileiras.host.object import DEFAULT_PLATFORM, PLATFORMS, host_module
 
 TRIPLE = "nvptx64-nvidia-cuda"
-HOST_OPT_LEVEL = 2
+HOST_OPT_LEVELS = {"large": 0, "small": 2}
+"""By code model, x86-64's and AArch64's: what is quickest and keeps to the original's kinds of relocations."""
 
 _WARM_UP = """
 define ptx_kernel void @warm(ptr addrspace(1) align 16 %p, i32 %n) {
@@ -107,7 +108,7 @@ class Backend:
         machine = self._host_machines.get((triple, code_model))
         if machine is None:
             machine = self._host_machines[triple, code_model] = binding.Target.from_triple(triple).create_target_machine(
-                opt=HOST_OPT_LEVEL, reloc="pic", codemodel=code_model)
+                opt=HOST_OPT_LEVELS[code_model], reloc="pic", codemodel=code_model)
         module = binding.parse_assembly(f'target datalayout = "{machine.target_data}"\n{llvm_ir}', binding.create_context())
         return machine.emit_object(module)
 
