@@ -1,8 +1,13 @@
 """Depths of load rings: by the formula worked out by hand, by hints, by shared memory, by other blocks on the SM."""
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from tests.kernels import runner
+from tileiras.compiler import compile_module
+from tileiras.driver.options import CompileOptions
 from tileiras.machine.targets import find_target
 from tileiras.schedule.depth import HANDOVER, MOST_STAGES, Depth, RingFacts, ring_depth, shared_budget
 
@@ -68,3 +73,16 @@ def test_no_ring_is_deeper_than_the_bound_or_emptier_than_one() -> None:
             for work in (0, 1, 1000, 1e9):
                 for hint in (None, 1, 10**6):
                     assert 1 <= ring_depth(RingFacts(stage, work, latency=hint), target).stages <= MOST_STAGES
+
+
+@pytest.mark.parametrize("case", ["attention_d64_f16", "gemm_f16_f16acc_64x64x32", "vector_add_float32"])
+def test_scheduling_is_a_small_part_of_a_warm_compile(case: str) -> None:
+    """A tenth at most; the best of three, since a machine may be busy."""
+    shares = []
+    for _ in range(3):
+        options = CompileOptions(find_target("sm_90"), timing=[])
+        start = time.perf_counter()
+        compile_module(runner.export_case(case), options)
+        assert options.timing is not None
+        shares.append(sum(s for name, s in options.timing if name == "generate-schedule") / (time.perf_counter() - start))
+    assert min(shares) < 0.1
