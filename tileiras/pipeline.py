@@ -64,6 +64,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("materialize-convert-layout", "nv_tileas", 0),
     _transform("share-buffers", "nv_tileas", 1),
     _transform("hoist-buffers", "nv_tileas", 1),
+    _transform("hold-fragments", "nv_tileas", 1),
     _transform("generate-schedule", "nv_tileas", 1),
     _transform("lower-tma-load-store-to-async", "nv_tileas", 1),
     _transform("separate-host-tma", "nv_tileas", 1),

@@ -24,26 +24,32 @@ from tileiras.sim import simulate
 SEEDS = range(5)
 
 
-def compiled(program: str, gpu: str, through_shared: bool = False) -> str:
-    """A program's PTX. `through_shared`: what it loads goes to a buffer and comes back from it."""
+def compiled(program: str, gpu: str, through_shared: str = "") -> str:
+    """A program's PTX. `through_shared`: what this op loads or stores goes to a buffer and comes back from it."""
     options = CompileOptions(find_target(gpu))
     ir: Any = parse_module(program)
     for entry in PIPELINE:
-        if entry.name == "lower-tma-load-store-to-async" and through_shared:
-            for op in [op for op in ir.walk() if op.name == "nv_tileas.tiled_load"]:
+        if entry.name == "lower-tma-load-store-to-async":
+            for op in [op for op in ir.walk() if op.name == f"nv_tileas.{through_shared}"]:
                 _through_shared(op)
         ir = entry.apply(ir, options)
         verify_after(ir, entry.name)
     return compile_llvm_to_ptx(print_module(ir), options.target, 3)
 
 
-def _through_shared(load: Any) -> None:
-    value, block = load.results[0], load.parent
+def _through_shared(op: Any) -> None:
+    loads = op.name == "nv_tileas.tiled_load"
+    value, block = op.results[0] if loads else op.source, op.parent
     buffer = BufferType(value.type.element_type, SharedLayoutAttr(SharedLayout.row_major(value.type.get_shape())))
     alloc = nv_tileas.AllocTensor.make([], [buffer])
     again = nv_tileas.LoadShared.make([alloc.results[0], None, None], [value.type])
-    value.replace_all_uses_with(again.results[0])
-    block.insert_ops_after([alloc, nv_tileas.StoreShared.make([value, alloc.results[0]]), again], load)
+    made = [alloc, nv_tileas.StoreShared.make([value, alloc.results[0]]), again]
+    if loads:
+        value.replace_uses_with_if(again.results[0], lambda use: use.operation is not made[1])
+        block.insert_ops_after(made, op)
+    else:
+        op.operands[0] = again.results[0]
+        block.insert_ops_before(made, op)
 
 
 def launch(ptx: str, grid: tuple[int, int, int], arguments: list[Any], seed: int) -> None:
@@ -55,9 +61,9 @@ def launch(ptx: str, grid: tuple[int, int, int], arguments: list[Any], seed: int
 
 
 def copy_program(element: str, tile: tuple[int, ...], padded: tuple[int, ...], bits: int, padding: str = "zero",
-                 order: tuple[int, ...] | None = None, aligned: bool = True) -> str:
-    """Tiles of an array of dynamic sizes, whose last dimension is contiguous, to a dense array of as many whole tiles, in blocks.
-    `order`: which dimension of the array each of the tile's runs along."""
+                 order: tuple[int, ...] | None = None, aligned: bool = True, back: bool = False) -> str:
+    """Tiles of an array of dynamic sizes, whose last dimension is contiguous, to a dense array of as many whole tiles, in blocks;
+    `back`: the other way. `order`: which dimension of the array each of the tile's runs along."""
     rank = len(tile)
     order = order or tuple(range(rank))
     sizes, strides = [f"%n{d}" for d in range(rank)], [f"%s{d}" for d in range(rank - 1)]
@@ -66,7 +72,7 @@ def copy_program(element: str, tile: tuple[int, ...], padded: tuple[int, ...], b
     target = f"tensor_view<{'x'.join(map(str, padded))}x{element}, strides=[{','.join(map(str, dense))}]>"
     mapped = "" if order == tuple(range(rank)) else f", dim_map=[{', '.join(map(str, order))}]"
     extents = "x".join(map(str, tile))
-    from_view = f"partition_view<tile=({extents}), padding_value = {padding}, {source}{mapped}>"
+    from_view = f"partition_view<tile=({extents}){'' if back else f', padding_value = {padding}'}, {source}{mapped}>"
     to_view = f"partition_view<tile=({extents}), {target}>"
     at = ", ".join(["%x", "%y", "%z", "%zero", "%zero"][:rank])
     types = ", ".join(["tile<i32>"] * rank)
@@ -74,6 +80,7 @@ def copy_program(element: str, tile: tuple[int, ...], padded: tuple[int, ...], b
     known = [f"%a{d} = assume div_by<{step}>, {s} : tile<i32>" for d, s in enumerate(strides)] if aligned else []
     used = [f"%a{d}" for d in range(rank - 1)] if aligned else strides
     parameters = [*(f"{v}: tile<i32>" for v in sizes + strides)]
+    (load, loaded), (store, stored) = [("%v", from_view), ("%r", to_view)][::-1 if back else 1]
     return f"""cuda_tile.module @m {{
   entry @copy(%from: tile<ptr<{element}>>, %to: tile<ptr<{element}>>, {", ".join(parameters)}) {{
     %zero = constant <i32: 0> : tile<i32>
@@ -85,8 +92,8 @@ def copy_program(element: str, tile: tuple[int, ...], padded: tuple[int, ...], b
     %u = make_tensor_view %to, shape = [{", ".join(map(str, padded))}], strides = [{", ".join(map(str, dense))}] : {target}
     %v = make_partition_view %w : {from_view}
     %r = make_partition_view %u : {to_view}
-    %d, %l = load_view_tko weak %v[{at}] token = %t : {from_view}, {types} -> tile<{extents}x{element}>, token
-    %e = store_view_tko weak %d, %r[{at}] token = %t : tile<{extents}x{element}>, {to_view}, {types} -> token
+    %d, %l = load_view_tko weak {load}[{at}] token = %t : {loaded}, {types} -> tile<{extents}x{element}>, token
+    %e = store_view_tko weak %d, {store}[{at}] token = %t : tile<{extents}x{element}>, {stored}, {types} -> token
     return
   }}
 }}
@@ -105,7 +112,7 @@ def run_copy(element: str, tile: tuple[int, ...], sizes: tuple[int, ...], gpu: s
     order = order or tuple(range(rank))
     blocks = tuple(max(1, -(-sizes[order[d]] // tile[d])) if d < 3 else 1 for d in range(rank))
     padded = tuple(b * n for b, n in zip(blocks, tile))
-    ptx = compiled(copy_program(element, tile, padded, 8 * dtype.itemsize, padding, order), gpu, through_shared=True)
+    ptx = compiled(copy_program(element, tile, padded, 8 * dtype.itemsize, padding, order), gpu, "tiled_load")
     assert ptx.count(RECIPE) == 1 and f"cp.async.bulk.tensor.{rank}d" in ptx
     row = 16 // dtype.itemsize
     held = tuple(-(-n // row) * row if d == rank - 1 else max(n, 1) for d, n in enumerate(sizes))
@@ -126,9 +133,42 @@ def run_copy(element: str, tile: tuple[int, ...], sizes: tuple[int, ...], gpu: s
         assert same.all(), (seed, np.argwhere(~same)[:3])
 
 
+def run_back(element: str, tile: tuple[int, ...], sizes: tuple[int, ...], gpu: str, *, seeds: Any = SEEDS) -> None:
+    """Store whole tiles to an array of these sizes in rows with gaps: what lies outside of it stays as it was."""
+    dtype, rank = np.dtype(DTYPES[element]), len(tile)
+    blocks = tuple(max(1, -(-sizes[d] // tile[d])) if d < 3 else 1 for d in range(rank))
+    padded = tuple(b * n for b, n in zip(blocks, tile))
+    ptx = compiled(copy_program(element, tile, padded, 8 * dtype.itemsize, back=True), gpu, "tiled_store")
+    assert ptx.count(RECIPE) == 1 and f"cp.async.bulk.tensor.{rank}d.global.shared::cta" in ptx
+    row = 16 // dtype.itemsize
+    held = tuple(-(-n // row) * row + row if d == rank - 1 else max(n, 1) for d, n in enumerate(sizes))
+    source = np.random.default_rng(2).integers(0, 256, (*padded, dtype.itemsize), np.uint8).view(dtype).reshape(padded)
+    expected = np.full(held, 77).astype(dtype)
+    inside = tuple(slice(0, min(n, m)) for n, m in zip(sizes, padded))
+    expected[inside] = source[inside]
+    strides = [s // dtype.itemsize for s in expected.strides[:-1]]
+    for seed in seeds:
+        target = np.full(held, 77).astype(dtype)
+        launch(ptx, (*blocks, 1, 1)[:3], [target, source, *map(np.int32, sizes), *map(np.int32, strides)], seed)  # type: ignore[arg-type]
+        assert target.tobytes() == expected.tobytes(), seed
+
+
 @pytest.mark.parametrize("element", DTYPES)
 def test_every_element_type(element: str) -> None:
     run_copy(element, (32, 64), (50, 100), "sm_90")
+
+
+@pytest.mark.parametrize("element", DTYPES)
+def test_every_element_type_is_stored(element: str) -> None:
+    run_back(element, (32, 64), (50, 100), "sm_90", seeds=range(2))
+
+
+@pytest.mark.parametrize("gpu, tile, sizes", [
+    ("sm_90", (64, 32), (64, 32)), ("sm_90", (8, 16, 32), (20, 10, 40)), ("sm_100", (2, 4, 8, 16), (3, 5, 9, 16)),
+    ("sm_120", (2, 2, 4, 4, 16), (3, 3, 5, 3, 12)), ("sm_90", (1, 64, 64), (3, 70, 64)), ("sm_90", (32, 64), (0, 64)),
+    ("sm_90", (32, 64), (40, 0))])
+def test_stores_leave_alone_what_lies_outside(gpu: str, tile: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+    run_back("f16", tile, sizes, gpu)
 
 
 @pytest.mark.parametrize("gpu", ["sm_100", "sm_120"])
@@ -161,7 +201,7 @@ def test_an_array_without_elements_is_padding_only(sizes: tuple[int, int]) -> No
 
 @pytest.mark.parametrize("padding, aligned, why", [("neg_inf", True, "padding"), ("zero", False, "strides")])
 def test_what_maps_cannot_say_is_loaded_by_threads(padding: str, aligned: bool, why: str) -> None:
-    ptx = compiled(copy_program("f16", (32, 64), (32, 64), 16, padding, aligned=aligned), "sm_90", through_shared=True)
+    ptx = compiled(copy_program("f16", (32, 64), (32, 64), 16, padding, aligned=aligned), "sm_90", "tiled_load")
     assert RECIPE not in ptx and "cp.async.bulk" not in ptx, why
 
 

@@ -392,6 +392,9 @@ PLACED: list[Row] = [
 %counted = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<1024>}}> : () -> {TMA_PIPE}
 "nv_tileas.tma_load"(%map, %n, %buffer, %counted, %n) : ({MAP}, i32, {BUFFER}, {TMA_PIPE}, i32) -> () // here""",
      "nv_tileas.tma_load", "", "", "needs 2 coordinates, but got 1"),
+    (f"""%map = "nv_tileas.make_tiled_tma_desc"(%v) : ({VIEW}) -> {MAP}
+"nv_tileas.tma_store"(%map, %n, %n, %buffer) : ({MAP}, i32, i32, {BUFFER}) -> () // here""",
+     "nv_tileas.tma_store", "", "", "doesn't lie in a buffer"),
     ("nv_tileas.prefetch_tma_desc", "%n", "", "", "operand #0 ('map') must be a tensor map"),
     ("nv_tileas.fence_async", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.extract_slice", "%buffer, %n", "", BUFFER, "operand #0 ('ring') must be a ring of buffers"),

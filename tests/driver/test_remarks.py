@@ -340,3 +340,28 @@ def test_every_remark_has_its_place(gpu_name: str, opt_level: int, kernel_byteco
     for name in ("matmul_float16_float16", "reduce_softmax_ragged", "mish_f32"):
         remarks = remarks_on(kernel_bytecode(name), gpu_name, opt_level)
         assert remarks and all(r.place is not None and r.place[0].endswith(".py") and r.place[1] for r in remarks)
+
+
+ACCESSES = ("RemarkMemoryLoadInstructionSelected", "RemarkMemoryStoreInstructionSelected")
+REFUSED = ("RemarkMemoryTmaLoadFailed", "RemarkMemoryTmaStoreFailed")
+
+
+def test_what_the_copy_engine_moves(kernel_bytecode: Callable[..., bytes]) -> None:
+    remarks = remarks_on(kernel_bytecode("matmul_float16_float16"))
+    assert [dict(r.notes) for name in ACCESSES for r in named(remarks, name)] == [
+        {"Instruction": "TMA Load instruction", "Shape": "[128, 64]"},
+        {"Instruction": "TMA Load instruction", "Shape": "[64, 128]"},
+        {"Instruction": "TMA Store instruction", "Shape": "[128, 128]"}]
+    assert not any(named(remarks, name) for name in REFUSED)
+    for options in ({"gpu_name": "sm_80"}, {"opt_level": 0}):
+        others = remarks_on(kernel_bytecode("matmul_float16_float16"), **options)
+        assert {dict(r.notes)["Instruction"] for name in ACCESSES for r in named(others, name)} == {
+            "Global-memory load instruction", "Global-memory store instruction"}
+
+
+def test_why_the_copy_engine_does_not(kernel_bytecode: Callable[..., bytes]) -> None:
+    """Nothing is promised of the strides of its arrays, in parameters 3, 8 and 16."""
+    remarks = remarks_on(kernel_bytecode("gemm_bias_gelu_f16_ragged"))
+    said = [(r.kind, r.reasons) for name in REFUSED for r in named(remarks, name)]
+    assert said == [("failed", (f"stride %arg{n} of dimension 0 isn't known to be a multiple of 8 elements (16 bytes); "
+                                "add an assume_div_by<8>",)) for n in (3, 8, 16)]

@@ -2,8 +2,9 @@
 
     python -m tests.fuzz --programs 1000 --damaged 10000 --seed 0
 
-Every program is compiled at -O0 and -O3 for sm_80 or sm_90 and for another SM in turn, every fifth at -O1 and -O2 too,
-and every fourth goes through ptxas. What fails is cut down and lies in build/fuzz. The exit code is 1 if anything failed.
+Half of the programs are loops that want pipelines. Every program is compiled at -O0 and -O3 for sm_80 or sm_90 and for
+another SM in turn, every fifth at -O1 and -O2 too, and every fourth goes through ptxas. What fails is cut down and lies in
+build/fuzz. The exit code is 1 if anything failed.
 """
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 
 from tests.fuzz import damage
 from tests.fuzz.generate import Limits, generate
+from tests.fuzz.pipelines import pipelined
 from tests.fuzz.programs import Config, check
 
 OTHERS = ("sm_75", "sm_100", "sm_89", "sm_120", "sm_86", "sm_103", "sm_110", "sm_121")
@@ -36,7 +38,8 @@ def programs(count: int, seed: int, keep: pathlib.Path, limit: float, shrink: bo
         if limit and time.perf_counter() - start > limit:
             return done, runs, failed
         number = seed + done
-        program = generate(number, SIZES[number % len(SIZES)])
+        # By pairs, since SMs and sizes go by the number too.
+        program = pipelined(number) if number // 2 % 2 else generate(number, SIZES[number % len(SIZES)])
         chosen = configs(number)
         found = check(program, chosen, "cubin" if number % 4 == 0 else "ptx")
         runs += len(chosen)

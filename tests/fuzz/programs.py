@@ -4,8 +4,9 @@
     python -m tests.fuzz.programs --seed 1234 --count 1 --show
 
 Each program goes through the bytecode's writer and reader, is run by the interpreter, and is compiled for several SMs
-at -O0 and -O3 and run in the simulator; all arrays must agree, bit for bit but for which NaN. A program that fails is
-cut down by `tests.fuzz.shrink` and, with --keep, written to a folder as bytecode and text.
+at -O0 and -O3 and run in the simulator (in five orders where something is asynchronous); all arrays must agree, bit for
+bit but for which NaN. A program that fails is cut down by `tests.fuzz.shrink` and, with --keep, written to a folder as
+bytecode and text.
 """
 from __future__ import annotations
 
@@ -23,6 +24,9 @@ import numpy as np
 
 import tileiras
 from tests.fuzz.generate import Limits, Program, generate
+from tests.fuzz.pipelines import pipelined
+from tests.kernels.runner import ORDERS
+from tests.ptx import is_asynchronous
 from tileiras import interp
 from tileiras.bytecode import write
 from tileiras.sim import simulate
@@ -88,19 +92,22 @@ def failure(bytecode: bytes, grid: Sequence[int], arguments: Sequence[Any], want
         with time_limit(seconds):
             compiled = tileiras.compile(bytecode, config[0], config[1], emit=emit)
             stage = "simulate"
-            got = copies(arguments)
-            with np.errstate(all="ignore"):
-                report = simulate(compiled.ptx, kernel="kernel", grid=grid, args=got)
+            for order in ORDERS if is_asynchronous(compiled.ptx) else (0,):
+                got = copies(arguments)
+                with np.errstate(all="ignore"):
+                    report = simulate(compiled.ptx, kernel="kernel", grid=grid, args=got, seed=order)
+                if report.findings:
+                    return f"finding: {report.findings[0]}".splitlines()[0]
+                found = difference(got, want, loose)
+                if found:
+                    return f"mismatch: {found}"
     except KeyboardInterrupt:
         raise
     except Exception as error:          # whatever goes wrong is a finding
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         return f"{stage}: {text} ({pathlib.Path(where.filename).name}:{where.lineno})"
-    if report.findings:
-        return f"finding: {report.findings[0]}".splitlines()[0]
-    found = difference(got, want, loose)
-    return f"mismatch: {found}" if found else ""
+    return ""
 
 
 def check(program: Program, configs: Sequence[Config] = CONFIGS, emit: str = "ptx") -> list[tuple[Config, str]]:
@@ -127,6 +134,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=100, help="how many seeds, one after another")
     parser.add_argument("--gpu", action="append", help="an SM (repeatable; default: sm_80 and sm_90)")
     parser.add_argument("--level", action="append", type=int, help="an optimization level (repeatable; default: 0, 3)")
+    parser.add_argument("--loops", action="store_true", help="loops that want pipelines (tests/fuzz/pipelines.py)")
     parser.add_argument("--ops", type=int, default=Limits().ops, help="about how many ops a program has at its top")
     parser.add_argument("--elements", type=int, default=Limits().elements, help="elements that most tiles have at most")
     parser.add_argument("--cubin", action="store_true", help="run ptxas too")
@@ -142,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                for level in (options.level if options.level is not None else (0, 3))]
     limits, failures, start = Limits(options.ops, options.elements), 0, time.perf_counter()
     for seed in range(options.seed, options.seed + options.count):
-        program = generate(seed, limits)
+        program = pipelined(seed) if options.loops else generate(seed, limits)
         if options.show:
             print(program.module)
         found = check(program, configs, "cubin" if options.cubin else "ptx")

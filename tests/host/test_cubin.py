@@ -22,7 +22,7 @@ import tileiras
 from tests.driver.test_main import empty_module
 from tests.host.hostcode import HostCode, read_elf
 from tests.host.test_object import EM_AARCH64, EM_X86_64
-from tileiras.codegen import client
+from tileiras.codegen import client, ptxas
 from tileiras.codegen.compile import compile_llvm, compile_llvm_to_ptx
 from tileiras.codegen.host_maps import expected, kernels_of
 from tileiras.codegen.llvm_text import print_module
@@ -58,6 +58,15 @@ def test_every_cubin_has_a_row_a_kernel(softmax: bytes, target: Target) -> None:
                                      {"sanitize": "memcheck"}], ids=str)
 def test_so_has_every_way_to_compile(softmax: bytes, options: dict) -> None:
     assert host_of(tileiras.compile(softmax, "sm_90", **options).cubin) == host_of(tileiras.compile(softmax, "sm_90").cubin)
+
+
+def test_a_kernel_that_is_assembled_again_keeps_it(kernel_bytecode: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """For more warps an SM: with fewer registers a thread."""
+    runs: list[bytes] = []
+    assemble = ptxas.assemble
+    monkeypatch.setattr(ptxas, "assemble", lambda *given, host=b"": runs.append(host) or assemble(*given, host=host))
+    module = tileiras.compile(kernel_bytecode("unary_angles_bfloat16"), "sm_90")
+    assert len(runs) > 1 and set(runs) == {host_of(module.cubin)} and runs[0]
 
 
 def test_a_module_without_kernels_has_none() -> None:

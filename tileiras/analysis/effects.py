@@ -70,6 +70,8 @@ def effects_of(op: Operation) -> Effects:
         if "in_turn" in op.properties:
             return Effects(buffers, buffers, inside=True)
         return Effects(buffers, engine=wgmma_of(op) is not None)
+    if name == "nv_tileas.tma_store":
+        return Effects(reads=(op.slot,), engine=True)  # type: ignore[attr-defined]
     if name == "nv_tileas.tma_load":
         return Effects(writes=(op.slot,), engine=True)  # type: ignore[attr-defined]
     if name == "nv_tileas.create_pipeline":

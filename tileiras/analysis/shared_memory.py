@@ -106,7 +106,8 @@ def _pieces(func: Operation) -> tuple[list[_Piece], dict[Operation, int]]:
             t: Any = op.results[0].type
             size = buffer_bytes(t)
             end = max((_reach(op, user, last_inside) for user in _last_users(op.results[0])), default=number[op])
-            pieces.append(_Piece(op, number[op], end, size, alignment=alignment_of(t)))
+            alignment = max(alignment_of(t), *(_alignment_for(user) for user in _users(op.results[0])), 0)
+            pieces.append(_Piece(op, number[op], end, size, alignment=alignment))
         elif op.name == "nv_tileas.create_pipeline" and buffer_bytes(op.results[0].type):
             # its barriers are set up at the start, and hold until the end
             pieces.append(_Piece(op, 0, last_inside[func], buffer_bytes(op.results[0].type), alignment=LEAST_ALIGNMENT))
@@ -124,6 +125,11 @@ def _beside(op: Operation) -> Operation | None:
     as long as any runs, and only the first uses a place again."""
     found = agent_of(op)
     return found[0] if found is not None and found[1] else None
+
+
+def _alignment_for(user: Operation) -> int:
+    """Of what a buffer's place must be a multiple because of this op: the engine's swizzle looks at addresses."""
+    return user.map.type.tile.alignment if user.name == "nv_tileas.tma_store" else 0  # type: ignore[attr-defined]
 
 
 def _users(buffer: SSAValue) -> Iterator[Operation]:

@@ -35,6 +35,10 @@ from tileiras.layout.tensormap import MAX_RANK
 
 ALIGNMENT = 16
 """Bytes that address and strides of a tensor map are multiples of (cuTensorMapEncodeTiled)."""
+SHARED_ALIGNMENT = 128
+"""Bytes that a box's place in shared memory is a multiple of (PTX ISA, cp.async.bulk.tensor)."""
+MOST_COPIES = 32
+"""Boxes a tile: one thread issues them one after the other."""
 COORDINATE_BITS = 32
 MAX_SIZE = 1 << 31
 """Elements a dimension that coordinates of 32 bits reach."""
@@ -43,8 +47,6 @@ ELEMENTS: dict[type, str] = {
     Float8E5M2Type: "u8", Float8E8M0FNUType: "u8", Float8E5M3FNUType: "u8"}
 """Element type -> what the map calls it; integers by their width."""
 WHOLE_BITS = (8, 16, 32, 64)
-BOX_ALIGNMENT = 128
-"""Bytes of which a box's place in shared memory is a multiple."""
 
 
 @dataclass(frozen=True)
@@ -90,19 +92,21 @@ def map_facts(op: Operation, axis: AxisAnalysis) -> MapFacts | list[Refusal]:
     if out or element is None or major is None:
         return out
     tile = tile_of(t, major)
-    if not has_boxes(tile):
-        return [Refusal(f"the tile has too few rows: its boxes would begin between multiples of {BOX_ALIGNMENT} bytes")]
+    if not is_copied(tile):
+        return [Refusal(f"boxes begin at multiples of {SHARED_ALIGNMENT} bytes, a tile has {MOST_COPIES} at most; use more rows")]
     return MapFacts(element, tile, t.padding.data == "nan")
+
+
+def is_copied(tile: CanonicalTile) -> bool:
+    """Whether boxes that lie in shared memory like this, not too many, are the whole tile."""
+    if tile.num_bytes < SHARED_ALIGNMENT or (tile.panels > 1 and tile.panel_bytes % SHARED_ALIGNMENT):
+        return False
+    return len(boxes(tile).copies) <= MOST_COPIES
 
 
 def tile_of(t: TiledViewType, major: int, swizzle: int | None = None) -> CanonicalTile:
     """How a view's tile lies in shared memory, contiguous along its dimension `major`."""
     return canonical(int_values(t.tile_shape), 8 * element_bytes(t.memref.element_type), major, swizzle)
-
-
-def has_boxes(tile: CanonicalTile) -> bool:
-    """Whether all boxes of a tile begin where boxes may."""
-    return not any(copy.byte % BOX_ALIGNMENT for copy in boxes(tile).copies)
 
 
 def _access(op: Operation, t: TiledViewType) -> list[Refusal]:

@@ -91,20 +91,24 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
     host_object = host_maps.host_object(entries, host)
     if timing is not None:
         timing("host-object", time.perf_counter() - start)
+
+    def assemble(text: str) -> ptxas.Assembled:
+        return ptxas.assemble(text, flags, host=host_object)
+
     start = time.perf_counter()
     try:
         try:
-            assembled = ptxas.assemble(ptx, flags, host=host_object)
+            assembled = assemble(ptx)
         except ptxas.TooOldError:
             ptx = without_text(ptx, PTX_VERSION)
-            assembled = ptxas.assemble(ptx, flags, host=host_object)
+            assembled = assemble(ptx)
     except CompileError as error:
         error.loc, error.kernel = place_in_ptx(error.message, ptx)
         error.kernel = error.kernel or kernel_named(error.message, llvm_ir)
         raise
     entries = with_resources(entries_of_ptx(ptx), assembled.report)
     if opt_level > 0 and any(occupancy.limits_of(e, target) for e in entries):
-        ptx, assembled = occupancy.with_more_warps(ptx, entries, target, lambda text: ptxas.assemble(text, flags), assembled)
+        ptx, assembled = occupancy.with_more_warps(ptx, entries, target, assemble, assembled)
         entries = with_resources(entries_of_ptx(ptx), assembled.report)
     if timing is not None:
         timing("ptxas", time.perf_counter() - start)

@@ -341,6 +341,14 @@ class DotWait(TileOp):
     ATTRS = "pending:count?"
 
 
+class TmaStore(TileOp):
+    """The copy engine puts a tile of a tensor where it lies in a buffer, as far as it lies inside the tensor. `coords`: as of
+    `tma_load`. Behind the next barrier the buffer may be written again; what is stored is there when the kernel is over."""
+
+    name = "nv_tileas.tma_store"
+    OPERANDS = "map:tensormap coords:i32* slot:buffer"
+
+
 class StoreShared(TileOp):
     """Write a tensor's (or scalar's) registers to a buffer.
 

@@ -333,6 +333,7 @@ OP_RULES: dict[str, Rule] = {
     "nv_tileas.tiled_copy": _tiled_copy,
     "nv_tileas.extract_slice": _extract_slice, "nv_tileas.create_pipeline": _create_pipeline,
     "nv_tileas.make_tiled_tma_desc": _make_tiled_tma_desc, "nv_tileas.tma_load": _tma_load,
+    "nv_tileas.tma_store": _moves,
     "nv_tileas.consumer_wait": _consumer_wait, "nv_tileas.agent_switch": _agent_switch,
     "nv_tileas.dot": _dot, "nv_tileas.begin_flight": _begin_flight, "nv_tileas.async_dot": _async_dot,
     "nv_tileas.dot_wait": _dot_wait, "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,

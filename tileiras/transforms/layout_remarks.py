@@ -5,6 +5,7 @@ are those that the passes decided by; nothing is decided here.
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 from typing import Any
 
@@ -13,6 +14,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.access import MAX_ACCESS_BYTES, access_width, contiguous_of
 from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.tma import Refusal
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
 from tileiras.dialects.nv_tileas import layout_of
@@ -27,13 +29,18 @@ _TRACED = 64
 _TRANSPARENT = ("nv_tileas.assume", "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "nv_tileas.ptr_to_ptr")
 
 
-def report_accesses(func: Operation, remarks: list[Remark]) -> None:
-    """Append the remarks on a function's loads and stores, whose layouts are final."""
+def report_accesses(func: Operation, remarks: list[Remark], refused: Sequence[tuple[Operation, list[Refusal]]] = ()) -> None:
+    """Append the remarks on a function's loads and stores, whose layouts are final. `refused`: those that might have been the copy
+    engine's, and why they aren't."""
     reporter = Reporter(func, remarks)
     for op in func.walk():
         name = op.name.removeprefix("nv_tileas.")
         if name in ("tiled_load", "tiled_store", "load", "store"):
             reporter.access(op, name.removeprefix("tiled_"))
+        elif name in ("tma_load", "tma_store"):
+            reporter.engine(op, name.removeprefix("tma_"))
+    for op, why in refused:
+        reporter.refused(op, "load" if op.name.endswith("load") else "store", why)
 
 
 def report_dot(func: Operation, op: Operation, atom: MmaAtom | WgmmaAtom | None, k_slices: int, target: Any,
@@ -66,9 +73,23 @@ class Reporter(Base):
             self.say(op, MISSED, HINTS, "HintIgnored", f"Hint latency = {latency.value.data} has no effect",
                      reasons=["loads aren't moved ahead of the loop iteration that uses them"])
         if isinstance(tma, IntegerAttr) and tma.value.data:
-            self.say(op, MISSED, HINTS, "HintIgnored", "Hint allow_tma has no effect", reasons=["TMA isn't used"])
+            self.say(op, MISSED, HINTS, "HintIgnored", "Hint allow_tma has no effect",
+                     reasons=["the copy engine moves tiles that go through shared memory, of views that allow a tensor map"])
 
     # --- loads and stores -----------------------------------------------------------------------------------------
+
+    def engine(self, op: Operation, verb: str) -> None:
+        noun, t = verb.capitalize(), op.map.type  # type: ignore[attr-defined]
+        self.say(op, PASSED, MEMORY, f"Memory{noun}InstructionSelected", f"{noun} instruction selected",
+                 {"Instruction": f"TMA {noun} instruction", "Shape": str(list(int_values(t.shape)))})
+
+    def refused(self, op: Operation, verb: str, why: list[Refusal]) -> None:
+        reasons = []
+        for refusal in why:
+            text = refusal.reason.replace("{name}", self.name(refusal.value, "that it is made with"))
+            reasons.append(f"{text}; {ASSUME}<{refusal.needs}>" if refusal.needs else text)
+        self.say(op, FAILED, MEMORY, f"MemoryTma{verb.capitalize()}Failed", f"Failed to select TMA {verb} instruction",
+                 reasons=reasons)
 
     def access(self, op: Operation, verb: str) -> None:
         self.access_hints(op)

@@ -22,31 +22,36 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType, UnitAttr, i32
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
-from tileiras.analysis.layout_rules import DOTS, operand_fragments, permutation_of
+from tileiras.analysis.layout_rules import DOTS, operand_fragments
 from tileiras.analysis.shared_memory import plan_shared_memory
-from tileiras.analysis.tma import MapFacts, Refusal, has_boxes, map_facts
+from tileiras.analysis.tma import MapFacts, Refusal, is_copied, map_facts
 from tileiras.analysis.warpgroup_dots import wgmma_of
-from tileiras.dialects import arith, nv_tileas
+from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
+from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
-from tileiras.layout.linear import dim_bits
 from tileiras.layout.operands import is_described, ldmatrix_plan
 from tileiras.layout.shared import SWIZZLES, SharedLayout, bank_conflicts, canonical, vector_width
 from tileiras.transforms.hoist_buffers import only_store
+from tileiras.transforms.tma_common import (
+    LEAVING,
+    MOVES,
+    Refused,
+    after,
+    before,
+    coordinates,
+    erase,
+    index_bits,
+    is_unwritten,
+    wavefronts,
+)
+from tileiras.transforms.tma_stores import lower_stores
 
 LOAD, STORE_SHARED, LOAD_SHARED = "nv_tileas.tiled_load", "nv_tileas.store_shared", "nv_tileas.load_shared"
-LEAVING = ("nv_tileas.break", "nv_tileas.continue", "nv_tileas.return")
-MOVES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
-"""The same elements under another shape or in other threads."""
-READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
-"""What makes a token that stands for no write."""
-MAX_TOKENS = 256
-"""Tokens looked at, at most, to find whether one stands for a write."""
 
 
 @dataclass
@@ -63,12 +68,16 @@ class Site:
 
 
 def run(module: Operation, context: Any) -> None:
-    """Replace loads and stores, in place."""
-    if not (context.uses("tma") and context.target.has_tma):
-        return
+    """Replace loads and stores, in place. Remarks tell of all accesses."""
     for func in module.regions[0].block.ops:
-        if func.name == "nv_tileas.func":
-            _Function(func, context).run()
+        if func.name != "nv_tileas.func":
+            continue
+        refused: list[Refused] = []
+        if context.uses("tma") and context.target.has_tma:
+            refused = _Function(func, context).run()
+        if context.remarks is not None:
+            from tileiras.transforms.layout_remarks import report_accesses
+            report_accesses(func, context.remarks, refused)
 
 
 class _Function:
@@ -82,7 +91,9 @@ class _Function:
             self._axis = AxisAnalysis(self.func)
         return self._axis
 
-    def run(self) -> None:
+    def run(self) -> list[Refused]:
+        """Replace what can be; the accesses that stay, and why."""
+        refused: list[Refused] = []
         together: dict[tuple[Block, Operation], list[Site]] = {}
         for op in [op for op in self.func.walk() if op.name == "nv_tileas.alloc_tensor"]:
             site = self.site(op)
@@ -91,12 +102,16 @@ class _Function:
                 assert block is not None
                 first = min((_in_block(reader, block) for reader in site.readers), key=block.get_operation_index)
                 together.setdefault((block, first), []).append(site)
+            elif site is not None:
+                refused.append(site)
         for (block, first), sites in together.items():
-            _lower(self.func, block, first, sites, self.target)
+            if not _lower(self.func, block, first, sites, self.target):
+                refused += [(site.load, [Refusal("shared memory has no room for the pipe's barriers")]) for site in sites]
+        return refused + lower_stores(self.func, lambda: self.axis, self.target)
 
     # --- which -----------------------------------------------------------------------------------------------------
 
-    def site(self, alloc: Operation) -> Site | Refusal | None:
+    def site(self, alloc: Operation) -> Site | Refused | None:
         """The tile that is loaded into a buffer, if the engine can bring it; why it can't; None for buffers of other things."""
         store = only_store(alloc)
         if store is None or not isinstance(alloc.results[0].type, BufferType):
@@ -110,26 +125,26 @@ class _Function:
         if not isinstance(load, Operation) or load.name != LOAD:
             return None
         if {"slice", "rounds", "owners"} & store.properties.keys() or "owners" in load.properties:
-            return Refusal("only a part of the tile goes to shared memory at a time")
+            return load, [Refusal("only a part of the tile goes to shared memory at a time")]
         if any(_uses(op.results[0]) != 1 for op in (load, *moves)):
-            return Refusal("the tile is used from registers too")
+            return load, [Refusal("the tile is used from registers too")]
         if load.parent is not store.parent or alloc.parent is not store.parent:
-            return Refusal("the load stands outside of the loop that uses it")
+            return load, [Refusal("the load stands outside of the loop that uses it")]
         facts = map_facts(load, self.axis)
         if not isinstance(facts, MapFacts):
-            return facts[0]
-        if not _is_unwritten(load):
-            return Refusal("a store to global memory comes before the load in its token's order")
+            return load, facts
+        if not is_unwritten(load):
+            return load, [Refusal("a store to global memory comes before the load in its token's order")]
         readers = [use.operation for use in alloc.results[0].uses if use.operation is not store]
-        found = next((f for f in _forms(facts) if all(_takes(r, alloc, _buffer_layout(f, moves, alloc)) for r in readers)), None)
+        found = next((f for f in _forms(facts) if all(_takes(r, alloc, buffer_layout(f, moves, alloc)) for r in readers)), None)
         if not readers or found is None:
-            return Refusal("what reads the tile from shared memory wants it in another order than the copy engine's")
+            return load, [Refusal("what reads the tile from shared memory wants it in another order than the copy engine's")]
         block = load.parent
         assert block is not None
         last = max((_in_block(reader, block) for reader in readers), key=block.get_operation_index)
         if _leaves_between(load, last):
-            return Refusal("a break, continue or return may stand between the load and its use")
-        return Site(load, moves, store, alloc, found, _buffer_layout(found, moves, alloc), readers)
+            return load, [Refusal("a break, continue or return may stand between the load and its use")]
+        return Site(load, moves, store, alloc, found, buffer_layout(found, moves, alloc), readers)
 
 
 def _forms(facts: MapFacts) -> Iterator[MapFacts]:
@@ -137,7 +152,7 @@ def _forms(facts: MapFacts) -> Iterator[MapFacts]:
     tile = facts.tile
     for swizzle in sorted((s for s in SWIZZLES if s <= tile.swizzle), reverse=True):
         form = canonical(tile.shape, tile.bits, tile.major, swizzle)
-        if has_boxes(form):
+        if is_copied(form):
             yield replace(facts, tile=form)
 
 
@@ -148,8 +163,13 @@ def _takes(reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
     if layout == old:
         return True
     if reader.name == LOAD_SHARED:
-        result = reader.results[0].type
-        return "rounds" not in reader.properties and isinstance(result, TensorType) and result.get_shape() == layout.shape
+        result = reader.results[0]
+        if "rounds" in reader.properties or not isinstance(result.type, TensorType) or result.type.get_shape() != layout.shape:
+            return False
+        wanted, write = layout_of(result), only_store(alloc)
+        assert write is not None
+        now = wavefronts(wanted, old, size) + wavefronts(layout_of(write.operands[0]), old, size)
+        return wavefronts(wanted, layout, size) <= now
     if reader.name not in DOTS or "atom" not in reader.properties:
         return False
     wgmma = wgmma_of(reader)
@@ -213,52 +233,12 @@ def _in_block_of(leaving: Operation, op: Operation) -> bool:
     return True
 
 
-def _is_unwritten(load: Operation) -> bool:
-    """Whether no token says that a write comes before the load."""
-    pending = [v for v in load.operands if isinstance(v.type, MemTokenType)]
-    seen: set[SSAValue] = set(pending)
-    while pending:
-        v = pending.pop()
-        if isinstance(v, BlockArgument):
-            loop: Any = v.owner.parent_op()
-            if loop.name == "scf.for":
-                sources = [loop.operands[2 + v.index], v.owner.last_op.operands[v.index - 1]]  # type: ignore[union-attr]
-                if any(op.name == "nv_tileas.continue" for op in loop.walk()):
-                    return False
-            else:
-                return False
-        else:
-            owner = v.owner
-            assert isinstance(owner, Operation)
-            if owner.name == "scf.for":
-                sources = [owner.operands[3 + v.index], owner.regions[0].block.last_op.operands[v.index]]  # type: ignore[union-attr]
-                if any(op.name in LEAVING for op in owner.walk()):
-                    return False
-            elif owner.name in READERS:
-                sources = [x for x in owner.operands if isinstance(x.type, MemTokenType)]
-            else:
-                return False
-        pending += [x for x in sources if x not in seen]
-        seen.update(sources)
-        if len(seen) > MAX_TOKENS:
-            return False
-    return True
-
-
-def _buffer_layout(facts: MapFacts, moves: list[Operation], alloc: Operation) -> SharedLayout:
-    """Where the buffer's elements lie when the engine has put the view's tile there: reshapes keep an element's index, permutes
-    exchange its bits."""
+def buffer_layout(facts: MapFacts, moves: list[Operation], alloc: Operation) -> SharedLayout:
+    """Where the buffer's elements lie when the engine has put the view's tile there; `moves` lead from the load to the buffer, the
+    last one first."""
     t: Any = alloc.results[0].type
-    shape: tuple[int, ...] = t.layout.data.shape
-    came_from = list(range(len(facts.tile.layout.bases)))
-    for op in moves:                    # from the buffer back to the load
-        if op.name == "nv_tileas.permute":
-            source: Any = op.operands[0].type
-            result: Any = op.results[0].type
-            to, fro = dim_bits(result.get_shape()), dim_bits(source.get_shape())
-            bit = {to[i][0] + n: fro[p][0] + n for i, p in enumerate(permutation_of(op)) for n in range(to[i][1])}
-            came_from = [bit[b] for b in came_from]
-    return SharedLayout(shape, tuple(facts.tile.layout.bases[b] for b in came_from))
+    bases = facts.tile.layout.bases
+    return SharedLayout(t.layout.data.shape, tuple(bases[b] for b in index_bits(moves, len(bases))))
 
 
 # --- what becomes of them --------------------------------------------------------------------------------------------
@@ -269,32 +249,32 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
     start = max((site.load for site in sites), key=block.get_operation_index)
     outer = _in_block(start, func.regions[0].block)
     nbytes = sum(site.facts.tile.num_bytes for site in sites)
-    pipe = _before(outer, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("tma"), IntAttr(1))], {
+    pipe = before(outer, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("tma"), IntAttr(1))], {
         "bytes": IntAttr(nbytes), "consumers": func.properties["num_warps"]}), first).results[0]
     ordered = any(r.uses for site in sites for r in site.load.results[1:])
-    full = _before(_after(start) if ordered else first, nv_tileas.ConsumerWait.make([pipe], [i32]), first)
+    full = before(after(start) if ordered else first, nv_tileas.ConsumerWait.make([pipe], [i32]), first)
     rings = [_use_ring(site, outer, full) for site in sites]
     if plan_shared_memory(func).size > target.most_static_smem:
         for site, ring in zip(sites, rings):
             slice_, = [use.operation for use in ring.uses]
             slice_.results[0].replace_all_uses_with(site.alloc.results[0])
-            _erase(slice_, ring.owner)  # type: ignore[arg-type]
-        _erase(full, pipe.owner)  # type: ignore[arg-type]
+            erase(slice_, ring.owner)  # type: ignore[arg-type]
+        erase(full, pipe.owner)  # type: ignore[arg-type]
         return False
-    index = _before(start, nv_tileas.ProducerAcquire.make([pipe], [i32]), start).results[0]
+    index = before(start, nv_tileas.ProducerAcquire.make([pipe], [i32]), start).results[0]
     for site, ring in zip(sites, rings):
         buffer, view = ring.type.buffer, site.load.view  # type: ignore[attr-defined]
-        slot = _before(start, nv_tileas.ExtractSlice.make([ring, index], [buffer]), site.load)
+        slot = before(start, nv_tileas.ExtractSlice.make([ring, index], [buffer]), site.load)
         made = nv_tileas.MakeTiledTmaDesc.make([view], [TensorMapType.of(site.facts.element, site.facts.tile)],
                                                {"nan": UnitAttr() if site.facts.nan else None})
-        _before(start, made, site.load)
-        coords = _coordinates(site.load, start)
+        before(start, made, site.load)
+        coords = coordinates(site.load, start)
         copy = nv_tileas.TmaLoad.make([made.results[0], coords, slot.results[0], pipe, index], [])
         copy.attributes.update(site.load.attributes)        # what the schedule says of the load
-        _before(start, copy, site.load)
-    _before(start, nv_tileas.ProducerCommit.make([pipe], []), start)
+        before(start, copy, site.load)
+    before(start, nv_tileas.ProducerCommit.make([pipe], []), start)
     last = max((_in_block(r, block) for site in sites for r in site.readers), key=block.get_operation_index)
-    _before(_after(last), nv_tileas.ConsumerRelease.make([pipe], []), last)
+    before(after(last), nv_tileas.ConsumerRelease.make([pipe], []), last)
     for site in sites:
         _remove(site)
     return True
@@ -304,28 +284,10 @@ def _use_ring(site: Site, outer: Operation, full: Operation) -> SSAValue:
     """A ring of one stage before `outer`; who used the buffer uses the stage that `full` waits for."""
     t: Any = site.alloc.results[0].type
     buffer = BufferType(t.element_type, SharedLayoutAttr(site.layout))
-    ring = _before(outer, nv_tileas.AllocTensor.make([], [RingType(buffer, IntAttr(1))]), site.load).results[0]
-    slot = _before(_after(full), nv_tileas.ExtractSlice.make([ring, full.results[0]], [buffer]), site.load)
+    ring = before(outer, nv_tileas.AllocTensor.make([], [RingType(buffer, IntAttr(1))]), site.load).results[0]
+    slot = before(after(full), nv_tileas.ExtractSlice.make([ring, full.results[0]], [buffer]), site.load)
     site.alloc.results[0].replace_uses_with_if(slot.results[0], lambda use: use.operation is not site.store)
     return ring
-
-
-def _erase(*ops: Operation) -> None:
-    for op in ops:
-        op.detach()
-        op.erase()
-
-
-def _before(op: Operation, new: Operation, like: Operation) -> Operation:
-    new.location = like.location
-    assert op.parent is not None
-    op.parent.insert_op_before(new, op)
-    return new
-
-
-def _after(op: Operation) -> Operation:
-    assert op.next_op is not None, "a terminator follows"
-    return op.next_op
 
 
 def _remove(site: Site) -> None:
@@ -334,40 +296,6 @@ def _remove(site: Site) -> None:
     for result in site.load.results[1:]:
         if result.uses:
             if token is None:
-                token = _before(site.load, nv_tileas.CreateMemToken.make([], [MemTokenType()]), site.load).results[0]
+                token = before(site.load, nv_tileas.CreateMemToken.make([], [MemTokenType()]), site.load).results[0]
             result.replace_all_uses_with(token)
-    _erase(site.store, *site.moves, site.load, site.alloc)
-
-
-def _coordinates(load: Operation, before: Operation) -> list[SSAValue]:
-    """The tile's first element in each dimension of the tile, as i32. Where an extent is 0, one more: its map says 1, and so
-    nothing of the tile lies inside."""
-    view: Any = load.view  # type: ignore[attr-defined]
-    maker: Any = view.owner.operands[0].owner
-    t = view.type
-    sizes = iter(maker.sizes)
-    extents = [next(sizes) if n == DYNAMIC else n for n in int_values(t.memref.shape)]
-    out = []
-    for coord, step, d in zip(load.coords, int_values(t.steps), int_values(t.dim_map)):  # type: ignore[attr-defined]
-        value = _add(before, load, arith.Extsi.make([coord], [i32])) if coord.type != i32 else coord
-        if step != 1:
-            value = _add(before, load, arith.Muli.make([value, _constant(before, load, step)], [i32]))
-        extent = extents[d]
-        if isinstance(extent, SSAValue):
-            zero = arith.Constant.make([], [extent.type], {"value": IntegerAttr(0, extent.type)})  # type: ignore[arg-type]
-            _before(before, zero, load)
-            is_zero = arith.Cmpi.make([extent, zero.results[0]], [IntegerType(1)], {"predicate": StringAttr("eq")})
-            more = _add(before, load, arith.Extui.make([_add(before, load, is_zero)], [i32]))
-            value = _add(before, load, arith.Addi.make([value, more], [i32]))
-        elif extent == 0:
-            value = _add(before, load, arith.Addi.make([value, _constant(before, load, 1)], [i32]))
-        out.append(value)
-    return out
-
-
-def _add(before: Operation, like: Operation, new: Operation) -> SSAValue:
-    return _before(before, new, like).results[0]
-
-
-def _constant(before: Operation, like: Operation, value: int) -> SSAValue:
-    return _add(before, like, arith.Constant.make([], [i32], {"value": IntegerAttr(value, i32)}))
+    erase(site.store, *site.moves, site.load, site.alloc)

@@ -33,7 +33,7 @@ def run(module: Operation, context: Any) -> None:
     """Stage the operands of all dots, in place."""
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
-            if context.remarks is not None:
+            if context.remarks is not None and not context.opt_level:      # else when it is known what the copy engine does
                 from tileiras.transforms.layout_remarks import report_accesses
                 report_accesses(func, context.remarks)
             for op in [op for op in func.walk() if op.name in DOTS and "k_slices" in op.properties]:

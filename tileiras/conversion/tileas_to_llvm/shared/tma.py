@@ -3,6 +3,9 @@
     tma_load %map[%r, %c] -> %slot, %pipe[%i]
 ->  the first thread: for each box of the tile, cp.async.bulk.tensor [slot + byte], [map, {c + ..., r + ...}], [full[i]]
 
+    tma_store %slot, %map[%r, %c]
+->  the first thread: the same boxes the other way, as one group, and a wait until they are read
+
 Which boxes, and where in the buffer each starts, follows from the map's tile (layout/descriptors.py). The stage's bytes were
 announced at its `producer_acquire`.
 """
@@ -38,6 +41,23 @@ def tma_load(low: Lowering, op: Any) -> None:
         for copy in plan.copies:
             b.nvvm(name, [b.gep(slot, copy.byte), barrier, tensor_map, *_coordinates(low, coords, plan, copy), b.bits(0, I64),
                           b.false()])
+    only_if(low, low.first_thread(), issue)
+
+
+@lowers("nv_tileas.tma_store")
+def tma_store(low: Lowering, op: Any) -> None:
+    """The thread waits until the engine has read the buffer: so has who meets it afterwards."""
+    b = low.b
+    plan = boxes(op.map.type.tile)
+    tensor_map, slot = low.scalar(op.map), low.scalar(op.slot)
+    coords = [low.scalar(v) for v in op.coords]
+    name = f"cp.async.bulk.tensor.s2g.tile.{len(plan.order)}d"
+
+    def issue() -> None:
+        for copy in plan.copies:
+            b.nvvm(name, [b.gep(slot, copy.byte), tensor_map, *_coordinates(low, coords, plan, copy), b.bits(0, I64), b.false()])
+        b.nvvm("cp.async.bulk.commit.group")
+        b.nvvm("cp.async.bulk.wait.group.read", [b.i32(0)])
     only_if(low, low.first_thread(), issue)
 
 

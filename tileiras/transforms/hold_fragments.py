@@ -1,0 +1,72 @@
+"""`hold-fragments`: what a loop's products read anew in each iteration, though it doesn't change, waits in registers, if few do.
+
+    store_shared %q, %b                            store_shared %q, %b
+    scf.for ... {                                  %f = load_shared %b : tensor<64x64xf16, #fragment>
+      dot %b, %k ... }                       ->    scf.for ... {
+                                                     dot %f, %k ... }
+
+The queries of an attention kernel with few rows: shared memory's port is what such loops wait for. Only for instructions that
+warps take their operands from registers for anyway.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.layout_rules import operand_fragments
+from tileiras.dialects import nv_tileas
+from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileas import BufferType, layout_of, with_layout
+from tileiras.transforms.hoist_buffers import only_store
+from tileiras.transforms.hoist_conversions import loops_of
+from tileiras.transforms.unspecialized_pipeline import is_of_warps
+
+MOST_REGISTERS = 16
+"""A thread, for all such operands of a loop: a sixteenth of what it may have."""
+REGISTER_BYTES = 4
+
+
+def run(module: Operation, context: Any = None) -> None:
+    """Load the fragments before their loops, in place."""
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func":
+            for loop in loops_of(func):
+                _loop(loop)
+
+
+def _loop(loop: Operation) -> None:
+    inside = set(loop.walk())
+    left = MOST_REGISTERS
+    held: dict[tuple[SSAValue, Any], SSAValue] = {}
+    for dot in [op for op in loop.regions[0].block.ops if op.name == "nv_tileas.dot" and is_of_warps(op)]:
+        fragments = operand_fragments(dot, layout_of(dot.results[0]).num_warps)
+        for i, fragment in enumerate(fragments):
+            buffer = dot.operands[i]
+            t = buffer.type
+            if fragment is None or not isinstance(t, BufferType) or not _is_unchanged(buffer, inside) or \
+                    fragment.shape != t.layout.data.shape:
+                continue
+            found = held.get((buffer, fragment))
+            if found is None:
+                registers = fragment.num_regs * element_bytes(t.element_type) // REGISTER_BYTES
+                if registers > left:
+                    continue
+                left -= registers
+                load = nv_tileas.LoadShared.make([buffer, None, None],
+                                                 [with_layout(TensorType(t.element_type, fragment.shape), fragment)])
+                load.location = dot.location
+                assert loop.parent is not None
+                loop.parent.insert_op_before(load, loop)
+                found = held[buffer, fragment] = load.results[0]
+            dot.operands[i] = found
+
+
+def _is_unchanged(buffer: SSAValue, inside: set[Operation]) -> bool:
+    """Whether a buffer is made and written before the loop."""
+    alloc = buffer.owner
+    if not isinstance(alloc, nv_tileas.AllocTensor) or alloc in inside:
+        return False
+    store = only_store(alloc)
+    return store is not None and store not in inside

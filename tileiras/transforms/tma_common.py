@@ -1,0 +1,124 @@
+"""What loads and stores by the copy engine have in common: the tile on its way between a view and a buffer, its coordinates."""
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from tileiras.analysis.layout_rules import permutation_of
+from tileiras.analysis.tma import Refusal
+from tileiras.dialects import arith
+from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
+from tileiras.layout.linear import LinearLayout, dim_bits
+from tileiras.layout.shared import SharedLayout, access
+
+MOVES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
+"""The same elements under another shape or in other threads."""
+LEAVING = ("nv_tileas.break", "nv_tileas.continue", "nv_tileas.return")
+READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
+"""What makes a token that stands for no write."""
+Refused: TypeAlias = tuple[Operation, list[Refusal]]
+"""An access that isn't the copy engine's, and why."""
+MAX_TOKENS = 256
+"""Tokens looked at, at most, to find whether one stands for a write."""
+
+
+def index_bits(moves: list[Operation], count: int) -> list[int]:
+    """For each bit of an element's index behind some moves (the last one first), which bit of its index before them it is:
+    reshapes keep an index, permutes exchange its bits."""
+    came_from = list(range(count))
+    for op in moves:
+        if op.name == "nv_tileas.permute":
+            source: Any = op.operands[0].type
+            result: Any = op.results[0].type
+            to, fro = dim_bits(result.get_shape()), dim_bits(source.get_shape())
+            bit = {to[i][0] + n: fro[p][0] + n for i, p in enumerate(permutation_of(op)) for n in range(to[i][1])}
+            came_from = [bit[b] for b in came_from]
+    return came_from
+
+
+def before(op: Operation, new: Operation, like: Operation) -> Operation:
+    """Put a new op before another, at the place in the source of a third."""
+    new.location = like.location
+    assert op.parent is not None
+    op.parent.insert_op_before(new, op)
+    return new
+
+
+def after(op: Operation) -> Operation:
+    assert op.next_op is not None, "a terminator follows"
+    return op.next_op
+
+
+def erase(*ops: Operation) -> None:
+    for op in ops:
+        op.detach()
+        op.erase()
+
+
+def coordinates(access: Any, at: Operation) -> list[SSAValue]:
+    """The first element of an access's tile in each dimension of the tile, as i32, computed before `at`. Where an extent is 0,
+    one more: its map says 1, and so nothing of the tile lies inside."""
+    view: Any = access.view
+    maker: Any = view.owner.operands[0].owner
+    t = view.type
+    sizes = iter(maker.sizes)
+    extents = [next(sizes) if n == DYNAMIC else n for n in int_values(t.memref.shape)]
+    out = []
+
+    def add(new: Operation) -> SSAValue:
+        return before(at, new, access).results[0]
+
+    def constant(value: int, of: Any = i32) -> SSAValue:
+        return add(arith.Constant.make([], [of], {"value": IntegerAttr(value, of)}))
+    for coord, step, d in zip(access.coords, int_values(t.steps), int_values(t.dim_map)):
+        value = add(arith.Extsi.make([coord], [i32])) if coord.type != i32 else coord
+        if step != 1:
+            value = add(arith.Muli.make([value, constant(step)], [i32]))
+        extent = extents[d]
+        if isinstance(extent, SSAValue):
+            is_zero = arith.Cmpi.make([extent, constant(0, extent.type)], [IntegerType(1)], {"predicate": StringAttr("eq")})
+            value = add(arith.Addi.make([value, add(arith.Extui.make([add(is_zero)], [i32]))], [i32]))
+        elif extent == 0:
+            value = add(arith.Addi.make([value, constant(1)], [i32]))
+        out.append(value)
+    return out
+
+
+def is_unwritten(access: Operation) -> bool:
+    """Whether no token says that a write comes before the access."""
+    pending = [v for v in access.operands if isinstance(v.type, MemTokenType)]
+    seen: set[SSAValue] = set(pending)
+    while pending:
+        v = pending.pop()
+        if isinstance(v, BlockArgument):
+            loop: Any = v.owner.parent_op()
+            if loop.name == "scf.for":
+                sources = [loop.operands[2 + v.index], v.owner.last_op.operands[v.index - 1]]  # type: ignore[union-attr]
+                if any(op.name == "nv_tileas.continue" for op in loop.walk()):
+                    return False
+            else:
+                return False
+        else:
+            owner = v.owner
+            assert isinstance(owner, Operation)
+            if owner.name == "scf.for":
+                sources = [owner.operands[3 + v.index], owner.regions[0].block.last_op.operands[v.index]]  # type: ignore[union-attr]
+                if any(op.name in LEAVING for op in owner.walk()):
+                    return False
+            elif owner.name in READERS:
+                sources = [x for x in owner.operands if isinstance(x.type, MemTokenType)]
+            else:
+                return False
+        pending += [x for x in sources if x not in seen]
+        seen.update(sources)
+        if len(seen) > MAX_TOKENS:
+            return False
+    return True
+
+
+def wavefronts(layout: LinearLayout, shared: SharedLayout, size: int) -> int:
+    """What a warp's accesses to a buffer cost, issuing them included; `size`: bytes of an element."""
+    plan = access(layout, shared, size)
+    return len(plan.groups) * (plan.passes(size) + 1)
