@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from tests.conversion.products import Product
+from tileiras.layout.operands import described_buffer, turning_layouts
+from tileiras.layout.shared import access
 
 KINDS = [("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("tf32", "f32"), ("e4m3", "f32"), ("e5m2", "f32"), ("e4m3", "f16"),
          ("s8", "s32"), ("u8", "s32")]
@@ -149,3 +151,17 @@ def test_a_product_is_waited_for_behind_the_loop() -> None:
 @pytest.mark.parametrize("gpu", ["sm_89", "sm_100", "sm_120"])
 def test_other_targets_have_none(gpu: str) -> None:
     assert "wgmma" not in Product("f16", "f32", (64, 64, 32)).compiled(gpu).ptx
+
+
+@pytest.mark.parametrize("shape, size", [((32, 64), 4), ((32, 128), 4), ((64, 64), 1), ((128, 128), 1), ((128, 64), 1)])
+def test_tiles_are_turned_in_few_passes(shape: tuple[int, int], size: int) -> None:
+    """B of 8 or 32 bits, whose columns lie contiguous in memory: every element once, a pass or two for 32 lanes' words."""
+    found = turning_layouts(shape, size, 0, 4)
+    assert found
+    passes = []
+    for layout in found:
+        assert sorted(layout.bases) == [1 << i for i in range(len(layout.bases))]
+        stores = access(layout, described_buffer(shape, size, 0, layout, 0).layout, size)
+        assert stores.vec * size == 4
+        passes.append(stores.passes(size))
+    assert min(passes) <= 2

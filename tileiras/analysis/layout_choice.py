@@ -4,6 +4,7 @@ A variable is a class of values that must share a layout (layout_classes.py), or
 a layout of its own. Candidates:
 
     an accumulator          its instruction's fragment, and nothing else
+    an operand of wgmma     where it must be turned on its way to shared memory, what does that in few passes
     a loaded or stored tile coalesced along memory's contiguous dimension
     a reduced tile          the same with each warp on rows of its own, so that no two warps share a sum
     whatever is linked      what a neighbour's candidate becomes on the way
@@ -37,6 +38,7 @@ from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
+from tileiras.layout.operands import turning_layouts
 from tileiras.layout.placement import default_layout
 
 MAX_PER_THREAD_BYTES = 16
@@ -207,6 +209,15 @@ class _Search:
             if "runs" in op.properties and is_tensor(tile := tile_of(op)):
                 n = self.numbers[op] if op in self.numbers else self.number(tile)
                 self.offer(n, coalesced(shape_of(tile) or (), [(op, tile)], self.num_warps))
+        for op in self.found.ops:
+            wgmma = wgmma_of(op)
+            if wgmma is None:
+                continue
+            for i, v in enumerate(op.operands[:2]):
+                shape = shape_of(v)
+                if shape is not None and not wgmma.contiguous(of_a=i == 0):
+                    for layout in turning_layouts(shape, element_bits(v) // 8, len(shape) - 1 - i, self.num_warps):
+                        self.offer(self.number(v), layout)
         for op in self.found.ops:
             if op.name in ("nv_tileas.reduce", "nv_tileas.scan") and is_tensor(op.operands[0]):
                 n = self.number(op.operands[0])

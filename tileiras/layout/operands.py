@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tileiras.layout.linear import LinearLayout, dim_bits, log2
+from tileiras.layout.linear import LANE_BITS, LinearLayout, dim_bits, log2
 from tileiras.layout.shape_rules import restrict
 from tileiras.layout.shared import GROUP_ROWS, SWIZZLES, CanonicalTile, SharedLayout, access, between, canonical, canonical_of
 
@@ -72,6 +72,37 @@ def is_described(layout: SharedLayout, elem_bytes: int, k_dim: int, columns: int
     if tile is None or tile.shape[2 * len(tile.shape) - 3 - tile.major] % GROUP_ROWS:
         return False
     return tile.major == k_dim or tile.span <= columns * elem_bytes
+
+
+WORD_BYTES = 4
+
+
+def turning_layouts(shape: tuple[int, ...], elem_bytes: int, k_dim: int, num_warps: int) -> list[LinearLayout]:
+    """Layouts in which a tile that lies contiguous along another dimension than k is loaded, so that its stores to rows of k take
+    few passes: a thread has 16 bytes (or 8) of a row of memory, and of as many rows as make a word of k; most lanes go along k."""
+    rank = len(shape)
+    other = 2 * rank - 3 - k_dim
+    fields = dim_bits(shape)
+
+    def bits(d: int) -> list[int]:
+        low, count = fields[d]
+        return [1 << low + i for i in range(count)]
+    out = []
+    for row_bytes, along_k in ((ROW_BYTES, 4), (ROW_BYTES, 5), (ROW_BYTES // 2, 4)):
+        free = {d: bits(d) for d in range(rank)}
+
+        def take(d: int, count: int, free: dict[int, list[int]] = free) -> list[int]:
+            taken, free[d] = free[d][:count], free[d][count:]
+            return taken
+        reg = take(other, log2(row_bytes // elem_bytes)) + take(k_dim, max(0, log2(WORD_BYTES // elem_bytes)))
+        lane = take(other, LANE_BITS - along_k) + take(k_dim, along_k)
+        lane += take(other, LANE_BITS - len(lane))
+        lane += take(k_dim, LANE_BITS - len(lane))
+        rest = [b for d in (other, k_dim, *range(rank - 2)) for b in free[d]]
+        warps = log2(num_warps)
+        if len(lane) == LANE_BITS and len(rest) >= warps:
+            out.append(LinearLayout(shape, tuple(reg + rest[:len(rest) - warps]), tuple(lane), tuple(rest[len(rest) - warps:])))
+    return out
 
 
 @dataclass(frozen=True)

@@ -537,12 +537,14 @@ def _mma(decoder, ins):
 
 def narrow_sum(x: np.ndarray, y: np.ndarray, old: np.ndarray) -> np.ndarray:
     """x [m, k] times y [n, k] plus old, every summand cut to the bits that sums of 8-bit floats have."""
-    summands = np.concatenate([x[:, None, :] * y[None, :, :], np.broadcast_to(old, (len(x), len(y)))[:, :, None]], axis=2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        _, exponent = np.frexp(np.abs(summands).max(axis=2))
-        step = np.ldexp(1.0, exponent - 1 - FP8_FRACTION)[:, :, None]
-        cut = np.trunc(summands / step) * step
-    return np.where(np.isfinite(summands), cut, summands).sum(axis=2)
+    products = x.astype(np.float32)[:, None, :] * y.astype(np.float32)[None, :, :]
+    largest = np.maximum(np.maximum(products.max(axis=2), -products.min(axis=2)), np.abs(old))
+    if not np.isfinite(largest).all():
+        return x @ y.T + old
+    per_step = np.ldexp(np.float32(1), 1 + FP8_FRACTION - np.frexp(largest)[1])
+    products *= per_step[:, :, None]
+    np.trunc(products, out=products)
+    return (products.sum(axis=2) + np.trunc(old * per_step)) / per_step
 
 
 def _uniform(st, get, lanes: np.ndarray, what: str) -> np.ndarray:
