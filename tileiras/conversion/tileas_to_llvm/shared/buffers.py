@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.registers import from_plain, plain_type, to_plain
 from tileiras.conversion.tileas_to_llvm.shared import accesses
+from tileiras.conversion.tileas_to_llvm.shared.matrices import matrices_of, store_matrices
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.layout.shape_rules import embed
 from tileiras.layout.shared import Access, SharedLayout, access
@@ -63,6 +64,11 @@ def _plan(low: Lowering, op: Operation, v: SSAValue, buffer: SharedLayout) -> tu
 def store_shared(low: Lowering, op: Operation) -> None:
     source, buffer = op.operands[:2]
     is_tensor = isinstance(source.type, TensorType)
+    if is_tensor and not {"slice", "rounds", "owners"} & op.properties.keys():
+        matrices = matrices_of(low, low.layout(source), buffer.type.layout.data, bits_of(low.element(source)) // 8)  # type: ignore
+        if matrices is not None:
+            store_matrices(low, to_plain(low.b, low.vec(source)), matrices, low.scalar(buffer))
+            return
     plan, wanted = _plan(low, op, source, buffer.type.layout.data)  # type: ignore[attr-defined]
     only = None
     if "owners" in op.properties:
