@@ -276,3 +276,48 @@ def test_a_product_of_what_the_engine_brings(gpu: str, element: str, tiles: tupl
         grid = (1, 1, 1) if nested else (counts[0], counts[1], 1)
         launch(ptx, grid, [a, b, c, *map(np.int32, numbers)], seed)
         assert np.array_equal(c, expected), seed
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+RESULT = """cuda_tile.module @m {
+  entry @result(%pa: tile<ptr<f16>>, %pb: tile<ptr<f16>>, %pc: tile<ptr<f16>>) {
+    %zero = constant <i32: 0> : tile<i32>
+    %t = make_token : token
+    %start = constant <f32: 0.0> : tile<64x128xf32>
+    %p = assume div_by<16>, %pc : tile<ptr<f16>>
+    %wa = make_tensor_view %pa, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf16, strides=[64,1]>
+    %wb = make_tensor_view %pb, shape = [64, 128], strides = [128, 1] : tensor_view<64x128xf16, strides=[128,1]>
+    %wc = make_tensor_view %p, shape = [MN], strides = [STRIDE, 1] : VIEW
+    %a = make_partition_view %wa : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>
+    %b = make_partition_view %wb : partition_view<tile=(64x128), tensor_view<64x128xf16, strides=[128,1]>>
+    %c = make_partition_view %wc : partition_view<tile=(TILE), VIEW>
+    %l, %t1 = load_view_tko weak %a[%zero, %zero] token = %t : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+    %r, %t2 = load_view_tko weak %b[%zero, %zero] token = %t : partition_view<tile=(64x128), tensor_view<64x128xf16, strides=[128,1]>>, tile<i32> -> tile<64x128xf16>, token
+    %d = mmaf %l, %r, %start : tile<64x64xf16>, tile<64x128xf16>, tile<64x128xf32>
+    %h = ftof %d : tile<64x128xf32> -> tile<64x128xf16>
+    MOVE
+    %e = store_view_tko weak %x, %c[%zero, %zero] token = %t : tile<TILExf16>, partition_view<tile=(TILE), VIEW>, tile<i32> -> token
+    return
+  }
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_120"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_product_s_result_goes_by_matrices_and_by_the_engine(gpu: str, transposed: bool) -> None:
+    extents = (128, 64) if transposed else (64, 128)
+    move = "%x = permute %h [1, 0] : tile<64x128xf16> -> tile<128x64xf16>" if transposed else \
+        "%x = ftof %d : tile<64x128xf32> -> tile<64x128xf16>"
+    program = RESULT.replace("MOVE", move).replace("MN", f"{extents[0]}, {extents[1]}").replace("STRIDE", str(extents[1]))
+    program = program.replace("VIEW", f"tensor_view<{extents[0]}x{extents[1]}xf16, strides=[{extents[1]},1]>")
+    ptx = compiled(program.replace("TILE", f"{extents[0]}x{extents[1]}"), gpu)
+    assert f"stmatrix.sync.aligned.m8n8.x4{'.trans' if transposed else ''}" in ptx and "global.shared::cta" in ptx
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((64, 64), (64, 128)))
+    for seed in SEEDS:
+        c = np.full(extents, np.nan, np.float16)
+        launch(ptx, (1, 1, 1), [a, b, c], seed)
+        product = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16)
+        assert np.array_equal(c, product.T if transposed else product), seed

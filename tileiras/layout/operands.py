@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LANE_BITS, LinearLayout, dim_bits, log2
 from tileiras.layout.shape_rules import restrict
 from tileiras.layout.shared import GROUP_ROWS, SWIZZLES, CanonicalTile, SharedLayout, access, between, canonical, canonical_of
@@ -143,3 +144,22 @@ def ldmatrix_plan(fragment: LinearLayout, shared: SharedLayout, elem_bytes: int)
     if elem_bytes == 2 and lane[2:] == (1, 2, 4) and not any(b & aligned for b in (reg[0], *lane[:2])):
         return LdMatrix(True, (reg[0], lane[0], lane[1]), word_bits, reg, warp)
     return None
+
+
+STMATRIX_BYTES = 2
+"""Of the elements that `stmatrix` stores on every target that has it."""
+
+
+@lru_cache(maxsize=512)
+def stmatrix_plan(layout: LinearLayout, shared: SharedLayout, elem_bytes: int) -> LdMatrix | None:
+    """How `stmatrix` stores a tensor in `layout` to a buffer, None where it can't, or where its rows would share banks or the
+    threads' own stores are as wide."""
+    if elem_bytes != STMATRIX_BYTES or layout.shape != shared.shape or 0 in layout.reg or 0 in layout.lane:
+        return None
+    if access(layout, shared, elem_bytes).vec * elem_bytes >= ROW_BYTES:
+        return None
+    plan = ldmatrix_plan(layout, shared, elem_bytes)
+    if plan is None:
+        return None
+    banks = {apply(plan.rows, row) * elem_bytes // ROW_BYTES % GROUP_ROWS for row in range(GROUP_ROWS)}
+    return plan if len(banks) == GROUP_ROWS else None

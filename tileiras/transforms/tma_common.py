@@ -11,6 +11,7 @@ from tileiras.analysis.tma import Refusal
 from tileiras.dialects import arith
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
 from tileiras.layout.linear import LinearLayout, dim_bits
+from tileiras.layout.operands import stmatrix_plan
 from tileiras.layout.shared import SharedLayout, access
 
 MOVES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
@@ -20,6 +21,8 @@ READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token",
 """What makes a token that stands for no write."""
 Refused: TypeAlias = tuple[Operation, list[Refusal]]
 """An access that isn't the copy engine's, and why."""
+MATRICES = 4
+"""That one stmatrix stores."""
 MAX_TOKENS = 256
 """Tokens looked at, at most, to find whether one stands for a write."""
 
@@ -122,3 +125,12 @@ def wavefronts(layout: LinearLayout, shared: SharedLayout, size: int) -> int:
     """What a warp's accesses to a buffer cost, issuing them included; `size`: bytes of an element."""
     plan = access(layout, shared, size)
     return len(plan.groups) * (plan.passes(size) + 1)
+
+
+def store_wavefronts(layout: LinearLayout, shared: SharedLayout, size: int) -> int:
+    """What a warp's stores to a buffer cost, by stmatrix where that serves: targets with a copy engine have it."""
+    plan = stmatrix_plan(layout, shared, size)
+    if plan is None:
+        return wavefronts(layout, shared, size)
+    matrices = layout.num_regs >> plan.word_bits
+    return matrices + -(-matrices // MATRICES)

@@ -24,7 +24,17 @@ from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, TensorMapType, layout_of
 from tileiras.layout.shared import SharedLayout
-from tileiras.transforms.tma_common import MOVES, Refused, before, coordinates, erase, index_bits, is_unwritten, wavefronts
+from tileiras.transforms.tma_common import (
+    MOVES,
+    Refused,
+    before,
+    coordinates,
+    erase,
+    index_bits,
+    is_unwritten,
+    store_wavefronts,
+    wavefronts,
+)
 
 STORE, STORE_SHARED, LOAD_SHARED = "nv_tileas.tiled_store", "nv_tileas.store_shared", "nv_tileas.load_shared"
 
@@ -78,7 +88,7 @@ def store_facts(store: Any, axis: Callable[[], AxisAnalysis]) -> MapFacts | list
     t: Any = read.operands[0].type
     size = element_bytes(t.element_type)
     layout = _layout(facts, moves, t.layout.data)
-    here = wavefronts(layout_of(write.operands[0]), layout, size)
+    here = store_wavefronts(layout_of(write.operands[0]), layout, size)
     there = sum(wavefronts(layout_of(v), t.layout.data, size) for v in (write.operands[0], read.results[0]))
     there += layout_of(store.source).num_regs // access_width(store, layout_of(store.source))
     return facts if here <= there else [Refusal("the threads would write rows of the tile with bank conflicts")]

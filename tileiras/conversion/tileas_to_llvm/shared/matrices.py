@@ -13,25 +13,16 @@ from tileiras.conversion.tileas_to_llvm.registers import gather
 from tileiras.conversion.tileas_to_llvm.shared.accesses import Addresses
 from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LANE_BITS, LinearLayout
-from tileiras.layout.operands import ROW_BYTES, LdMatrix, ldmatrix_plan
-from tileiras.layout.shared import Access, SharedLayout, access
+from tileiras.layout.operands import STMATRIX_BYTES, LdMatrix, stmatrix_plan
+from tileiras.layout.shared import Access, SharedLayout
 
-ELEMENT_BYTES = 2
-ROWS = 8
 MOST_MATRICES_BITS = 2
 """log2 of how many matrices one instruction stores."""
 
 
 def matrices_of(low: Lowering, layout: LinearLayout, buffer: SharedLayout, size: int) -> LdMatrix | None:
-    """How `stmatrix` stores a layout to a buffer, where that takes fewer wavefronts than the threads' own stores."""
-    if not low.target.has_stmatrix or size != ELEMENT_BYTES or layout.shape != buffer.shape or 0 in layout.reg or 0 in layout.lane:
-        return None
-    if access(layout, buffer, size).vec * size >= ROW_BYTES:
-        return None
-    plan = ldmatrix_plan(layout, buffer, size)
-    if plan is None or len({apply(plan.rows, row) * size // ROW_BYTES % ROWS for row in range(ROWS)}) < ROWS:
-        return None
-    return plan
+    """How `stmatrix` stores a layout to a buffer, where the target has it and it takes fewer wavefronts than other stores."""
+    return stmatrix_plan(layout, buffer, size) if low.target.has_stmatrix else None
 
 
 def store_matrices(low: Lowering, v: SSAValue, plan: LdMatrix, base: SSAValue) -> None:
@@ -41,7 +32,7 @@ def store_matrices(low: Lowering, v: SSAValue, plan: LdMatrix, base: SSAValue) -
     matrices, rest = words[:MOST_MATRICES_BITS], words[MOST_MATRICES_BITS:]
     lane = [*plan.rows, *(apply(plan.reg, m) for m in matrices)]
     lane += [0] * (LANE_BITS - len(lane))
-    where = Addresses(low, Access(1, (), tuple(lane), plan.warp, ()), base, ELEMENT_BYTES)
+    where = Addresses(low, Access(1, (), tuple(lane), plan.warp, ()), base, STMATRIX_BYTES)
     name = f"stmatrix.sync.aligned.m8n8.x{1 << len(matrices)}{'.trans' if plan.trans else ''}.b16"
     each = 1 << plan.word_bits
     for i in range(1 << len(rest)):
