@@ -23,10 +23,9 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from tileiras.analysis.effects import effects_of
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.schedule.constraints import constraints_of
+from tileiras.schedule.names import ASYNC_LOADS
 from tileiras.schedule.resources import Model
 
-ASYNC_LOADS = ("nv_tileas.load", "nv_tileas.tiled_load")
-"""Ops whose results the copy engine, or cp.async, can put into a buffer without a trip through registers."""
 ACCUMULATOR = 2
 """Which operand of a dot is added to."""
 PIPE_OPS = ("nv_tileas.producer_acquire", "nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_tileas.consumer_release")

@@ -10,6 +10,8 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+ASYNC_LOADS = ("nv_tileas.load", "nv_tileas.tiled_load")
+"""Ops whose results the copy engine, or cp.async, can put into a buffer without a trip through registers."""
 STAGE, ORDER, DEPTH = "nv_tile.aws.stage", "nv_tile.aws.order", "nv_tile.aws.depth"
 
 

@@ -12,15 +12,13 @@ obey. See schedule/ for how it is decided.
 """
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.schedule.graph import ASYNC_LOADS
-from tileiras.schedule.names import DEPTH, ORDER, STAGE
+from tileiras.schedule.names import ASYNC_LOADS, DEPTH, ORDER, STAGE
 
 EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
 LOOPS = frozenset({"scf.for", "nv_tileas.loop"})
@@ -82,7 +80,7 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
     allocs = [v.owner for v in rings if isinstance(v.owner, Operation)]
     beside = bytes_beside(func, loop, allocs)
     sizes = {v: buffer_bytes(v.type) for v in rings}
-    dice = None if options.seed is None else random.Random(f"{options.seed} {func.properties['sym_name']} {len(graph.nodes)}")
+    dice = None if options.seed is None else _dice(f"{options.seed} {func.properties['sym_name']} {len(graph.nodes)}")
     if dice is not None:
         graph.edges = [replace(e, latency=e.latency + dice.randrange(LONGEST_DELAY)) if not e.distance else e for e in graph.edges]
     room = Room(shared_budget(target) - beside, target.max_registers_per_thread - REGISTERS_KEPT_BACK)
@@ -115,6 +113,11 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
         _remark(func, loop, schedule, depth, outcome.why, context.remarks)
         for load in dict.fromkeys(rings.values()):
             _hint(func, load, depth, context.remarks)
+
+
+def _dice(seed: str) -> Any:
+    from random import Random
+    return Random(seed)
 
 
 def _remark(func: Operation, loop: Operation, schedule: Any, depth: Any, why: str, remarks: list[Any]) -> None:
