@@ -15,6 +15,7 @@ SAMPLE = tuple(name + twins.SUFFIX for name in """
 matmul_float16_float32 gemm_f16_f32_16x16x16 gemm_tf32_rounded_ragged gemm_u8_i32_ragged gemm_persistent_bf16_ragged
 gemm_both_transposed_bf16 gemm_batched_bf16_ragged attention_d64_f16 softmax_streamed_bf16_ragged control_for_dynamic
 state_space_scan_f32_ragged dequant_gemm_int8_f16_ragged layer_norm_backward_sum_parts vector_add_float32
+gemm_grouped_by_table fft_256_two_factors_f32
 """.split())
 SIMULATED = (80, 90, 120)
 BORNE = {"softmax_streamed_bf16_ragged": "deep", "reduce_sum_3d": "long", "misc_hint_occupancy": "even",
