@@ -12,7 +12,7 @@
 
 What `generate-schedule` put in the last stage (nv_tile.aws.stage) is late, all before is early; early values that the late part
 uses are carried. A loop stays as it is unless both parts have products by wgmma, or where the late part can't wait: buffers,
-barriers or effects that both parts share, values that the early part of the next iteration needs of it, rings of one stage; or
+barriers or effects that both parts share, values that the early part of the next iteration needs of it, a stage that both read; or
 where several blocks share an SM, which overlap each other's work.
 Both parts stand twice; nothing is guarded within the loop. Where products may be on their way, `overlap-dots` decides.
 """
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerType, StringAttr, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tileiras.analysis.agents import SWITCH, WARP_THREADS, agents_of
@@ -38,6 +38,7 @@ STAY = frozenset({"nv_tileas.barrier", "nv_tileas.print", "nv_tileas.assert", "n
                   "nv_tileas.producer_commit", "nv_tileas.break", "nv_tileas.continue", "nv_tileas.return", "nv_tileas.loop",
                   "nv_tileas.create_pipeline", "nv_tileas.agent_switch", "scf.for"})
 """A loop with one of these stays as it is."""
+FLOATS = (Float16Type, BFloat16Type, Float32Type, Float64Type)
 VIEWS = frozenset({"nv_tileas.view", "nv_tileas.broadcast", "nv_tileas.permute", "nv_tileas.splat", "arith.constant"})
 """Ops whose results take no registers besides their operands'."""
 CHEAP = frozenset({"arith.constant", "nv_tileas.splat", "nv_tileas.make_range"})
@@ -84,7 +85,32 @@ def parts_of(loop: Any) -> tuple[list[Operation], list[Operation]] | None:
     early = [op for op in ops if op not in late]
     if not any(map(_is_product, early)) or not any(map(_is_product, late)) or not _independent(ops, late):
         return None
-    return early, [op for op in ops if op in late]
+    if not _carriable(body, early, late):
+        return None
+    return early, [op for op in body.ops if op in late]
+
+
+def _carriable(body: Block, early: list[Operation], late: set[Operation]) -> bool:
+    """Let the late part have ops of its own for what loops don't carry: a stage's buffer (from its number), a view. False where
+    such a thing can't be made twice."""
+    made = {r for op in early for r in op.results}
+    todo = [op for op in body.ops if op in late]
+    while todo:
+        op = todo.pop()
+        for v in dict.fromkeys(_operands(op)):
+            if v not in made or isinstance(v.type, (TensorType, IntegerType, *FLOATS, MemTokenType)):
+                continue
+            owner = v.owner
+            assert isinstance(owner, Operation)
+            if not getattr(owner, "PURE", False) or owner.regions:
+                return False
+            again = owner.clone()
+            body.insert_op_after(again, owner)
+            index = list(owner.results).index(v)        # type: ignore[arg-type]
+            v.replace_uses_with_if(again.results[index], lambda use: _in_block(use.operation, body) in late)
+            late.add(again)
+            todo.append(again)
+    return True
 
 
 def _narrow(ops: list[Operation], late: set[Operation]) -> None:
@@ -152,11 +178,12 @@ def _closed(body: Block, ops: list[Operation], late: set[Operation]) -> bool:
             waits.setdefault(op.operands[0], []).append(op)
     for pipe, found in waits.items():
         t: Any = pipe.type
+        # a stage that both parts read isn't carried: what reads it must be seen to, where it is given back
         names = sorted(op.name for op in found)
         if t.kind.data == "group" or names != sorted((WAIT, RELEASE)):
             return False
         wait, release = sorted(found, key=lambda op: op.name == RELEASE)
-        if (wait in late) != (release in late) and (wait in late or t.stages.data < 2):
+        if (wait in late) != (release in late):
             return False
     return True
 
