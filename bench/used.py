@@ -110,12 +110,13 @@ def cell(side: dict[str, int]) -> str:
     return ", ".join([*names, *([f"{side['maps']} maps"] if side["maps"] else [])]) or "plain"
 
 
-def page(found: dict[str, dict[str, Any]], gpu: str) -> str:
+def page(found: dict[str, dict[str, Any]], gpu: str, whole: int) -> str:
     compared = {name: r for name, r in found.items() if "ours" in r}
     lines = [
         "# Engines at work, beside the original",
         f"Written by `python -m bench.used --write`: kernels of the suite that loop or multiply, and their aligned twins, compiled "
-        f"by both for {gpu} at -O3. A kernel uses an engine if its PTX has the engine's instruction.", "",
+        f"by both for {gpu} at -O3: {len(found)} of {whole} so far. A kernel uses an engine if its PTX has the instruction.",
+        "",
         "| | kernels | " + " | ".join(ENGINES) + " | barriers | mbarriers | proxy fences |", "|" + "---|" * (5 + len(ENGINES))]
     for title, side in (("ours", "ours"), ("original", "theirs")):
         counts = [sum(bool(r[side][engine]) for r in compared.values()) for engine in ENGINES]
@@ -125,7 +126,8 @@ def page(found: dict[str, dict[str, Any]], gpu: str) -> str:
     only = collections.Counter(engine for r in compared.values() for engine in r["beats"])
     stores = sum("TMA stores" in r["lacks"] for r in compared.values())
     lines += ["", f"Barriers and fences are instructions in the text, summed. {stores} kernels store tiles by tensor map in the "
-              "original and by their threads here: coalesced, without a trip through shared memory and the wait behind it. "
+              "original and by their threads here: remarks say why (tiles that their threads hold in whole sectors need no "
+              "trip through shared memory). "
               + (f"Engines that only our code uses: {', '.join(f'{e} in {n} kernels' for e, n in only.items())}." if only else ""),
               "", "## What the original does with an engine and we don't", ""]
     if lacking:
@@ -150,7 +152,8 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     if reference.original() is None:
         raise SystemExit("the original isn't there: make bench, or TILEIRAS_ORIGINAL")
-    text = page(measure(given.case or list(chosen()), given.gpu_name, given.minutes), given.gpu_name)
+    every = list(chosen())
+    text = page(measure(given.case or every, given.gpu_name, given.minutes), given.gpu_name, len(every))
     if given.write:
         given.write.write_text(text)
     else:
