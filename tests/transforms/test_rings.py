@@ -203,3 +203,28 @@ def test_no_pipeline_where_it_is_turned_off() -> None:
     options = CompileOptions(find_target("sm_80"), without=frozenset({"pipelines"}))
     ir = pipeline.run(ir, options, stop_at="nv_tileas")
     assert not any(op.name == "nv_tileas.tiled_copy" for op in ir.walk())
+
+
+def remarks_of(program: str) -> list[Any]:
+    options = CompileOptions(find_target("sm_80"), remarks=[])
+    pipeline.run(parse_module(program), options, stop_at="nv_tileas")
+    assert options.remarks is not None
+    return options.remarks
+
+
+def test_a_loop_says_how_far_its_loads_run_ahead_and_a_hint_changes_that() -> None:
+    found = [r for r in remarks_of(COUNTED) if r.name == "RemarkLoopLoadsAhead"]
+    assert [dict(r.notes)["Loads"] for r in found] == [2]
+    view = "partition_view<tile=(32x32), tensor_view<32x512"
+    hint = "optimization_hints = <sm_80 = {latency = 4}>"
+    hinted = remarks_of(COUNTED.replace(f"token = %t : {view}", f"token = %t {hint} : {view}"))
+    assert [dict(r.notes)["Stages"] for r in hinted if r.name == "RemarkLoopLoadsAhead"] == [5]
+
+
+@pytest.mark.parametrize("program, reason", [
+    (COUNTED.replace("assume div_by<16>, %pa", "assume div_by<2>, %pa"), "4 bytes side by side aren't known to be aligned"),
+    (COUNTED.replace("weak %va[%zero, %k] token", "relaxed device %va[%zero, %k] token"), "it is ordered"),
+])
+def test_a_load_that_stays_says_why(program: str, reason: str) -> None:
+    found = [r for r in remarks_of(program) if r.name == "RemarkLoopLoadNotAhead"]
+    assert len(found) == 1 and reason in found[0].reasons[0]

@@ -107,6 +107,21 @@ def thread_copy(load: Operation, buffer: Any, num_warps: int) -> ThreadCopy | No
     return None
 
 
+def why_not(load: Operation) -> str:
+    """What stands against copying a tile by `cp.async`, and what would help."""
+    tile: Any = load.results[0].type
+    dim, size = contiguous_of(load), element_bytes(tile.element_type)
+    if not has_plain_bytes(tile.element_type):
+        return "its elements lie otherwise in shared memory than in the array"
+    if not fills_with_zeros(load):
+        return "only zeros can be filled in behind the array's end; use PaddingMode.ZERO"
+    if dim is None:
+        return "no dimension of the tile has stride 1 in memory"
+    if runs_of(load)[dim] * size < CHUNKS[-1]:
+        return f"{CHUNKS[-1]} bytes side by side aren't known to be aligned: add an assume_div_by to base, strides and extents"
+    return "its elements lie in another order in shared memory than in the array, which the product asks for"
+
+
 def fills_with_zeros(load: Operation) -> bool:
     """Whether what lies out of bounds is zero, or nothing does."""
     check: Any = load.properties.get("check")

@@ -25,10 +25,11 @@ from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.ahead import slice_of, tokens_before
-from tileiras.analysis.async_copies import ThreadCopy, as_source, renames_of, thread_copy
+from tileiras.analysis.async_copies import ThreadCopy, as_source, renames_of, thread_copy, why_not
 from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
 from tileiras.dialects import nv_tileaa, nv_tileas
 from tileiras.dialects.nv_tileas import BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
+from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
 from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.hoist_buffers import only_store
@@ -54,6 +55,14 @@ class Move:
     buffer: BufferType
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A load that feeds a buffer and stays as it is, and why."""
+
+    load: Operation
+    reason: str
+
+
 def run(module: Operation, context: Any) -> None:
     """Make the rings, in place."""
     if not context.target.has_cp_async or not context.uses("pipelines"):
@@ -62,6 +71,8 @@ def run(module: Operation, context: Any) -> None:
         if func.name == "nv_tileas.func":
             for loop in [op for op in func.walk() if is_pipelined(op)]:
                 _loop(func, loop, context)
+            if context.remarks is not None:
+                _report_others(func, context.remarks)
 
 
 def is_pipelined(loop: Operation) -> bool:
@@ -71,17 +82,49 @@ def is_pipelined(loop: Operation) -> bool:
 
 def _loop(func: Operation, loop: Operation, context: Any) -> None:
     num_warps: Any = func.properties["num_warps"]
-    moves = [move for op in loop.regions[0].block.ops if (move := _move(loop, op, num_warps.data)) is not None]
-    if not moves:
-        return
-    bytes_a_stage = sum(stage_bytes(_ring(move, 1)) for move in moves)
-    beside = bytes_beside(func, loop, [move.alloc for move in moves])
-    stages = _told_depth(moves) or ring_depth(
-        ring_facts(loop, [move.load for move in moves], bytes_a_stage, context.target, beside), context.target).stages
-    while stages >= LEAST_STAGES and beside + stages * bytes_a_stage > shared_budget(context.target):
-        stages -= 1
+    found = [move for op in loop.regions[0].block.ops if (move := _move(loop, op, num_warps.data)) is not None]
+    moves = [move for move in found if isinstance(move, Move)]
+    refused = [move for move in found if isinstance(move, Refusal)]
+    stages = 0
+    if moves:
+        bytes_a_stage = sum(stage_bytes(_ring(move, 1)) for move in moves)
+        beside = bytes_beside(func, loop, [move.alloc for move in moves])
+        stages = _told_depth(moves) or ring_depth(
+            ring_facts(loop, [move.load for move in moves], bytes_a_stage, context.target, beside), context.target).stages
+        while stages >= LEAST_STAGES and beside + stages * bytes_a_stage > shared_budget(context.target):
+            stages -= 1
+        if stages < LEAST_STAGES:
+            refused += [Refusal(move.load, f"shared memory has no room for two stages of {bytes_a_stage} bytes; use smaller tiles")
+                        for move in moves]
+        elif context.remarks is not None:
+            notes: dict[str, str | int] = {"Loads": len(moves), "Stages": stages, "StageBytes": bytes_a_stage,
+                                           "Instruction": ", ".join(dict.fromkeys(move.copy.atom for move in moves))}
+            text = f"Loads run {stages - 1} iteration{'s' if stages > LEAST_STAGES else ''} ahead"
+            context.remarks.append(remark(func, loop, PASSED, MEMORY, "LoopLoadsAhead", text, notes))
+    if context.remarks is not None:
+        for refusal in refused:
+            _report(func, refusal, context.remarks)
     if stages >= LEAST_STAGES:
         _materialize(loop, moves, stages)
+
+
+def _report(func: Operation, refusal: Refusal, remarks: list[Any]) -> None:
+    tile: Any = refusal.load.results[0].type
+    remarks.append(remark(func, refusal.load, MISSED, MEMORY, "LoopLoadNotAhead",
+                          f"Load of {tile_text(tile)} isn't made ahead of its iteration", reasons=[refusal.reason]))
+
+
+def _report_others(func: Operation, remarks: list[Any]) -> None:
+    """Loads for buffers in loops that can't run ahead."""
+    for loop in func.walk():
+        if loop.name not in LOOPS or is_pipelined(loop):
+            continue
+        loads = [op.operands[0].owner for op in loop.regions[0].block.ops if isinstance(op, nv_tileas.StoreShared)]
+        reason = "the loop has another one inside" if any(op is not loop and op.name in LOOPS for op in loop.walk()) else \
+            "the loop can be left early, or goes on for as long as a condition holds; count its iterations"
+        for load in loads:
+            if isinstance(load, nv_tileas.TiledLoad):
+                _report(func, Refusal(load, reason), remarks)
 
 
 def _told_depth(moves: list[Move]) -> int:
@@ -94,10 +137,11 @@ def _ring(move: Move, stages: int) -> RingType:
     return RingType(t, IntAttr(stages))
 
 
-def _move(loop: Operation, store: Operation, num_warps: int) -> Move | None:
-    """The move that ends in this store of the loop's body, if it is one."""
+def _move(loop: Operation, store: Operation, num_warps: int) -> Move | Refusal | None:
+    """The move that ends in this store of the loop's body, or why a load stays where it is; None where no load of a view ends
+    there."""
     body = loop.regions[0].block
-    if not isinstance(store, nv_tileas.StoreShared) or any(name in store.properties for name in ("slice", "rounds", "owners")):
+    if not isinstance(store, nv_tileas.StoreShared) or any(name in store.properties for name in ("rounds", "owners")):
         return None
     renames = renames_of(store.operands[0])
     tile = renames[-1].operands[0] if renames else store.operands[0]
@@ -105,18 +149,29 @@ def _move(loop: Operation, store: Operation, num_warps: int) -> Move | None:
     if not isinstance(load, nv_tileas.TiledLoad) or load.parent is not body or not isinstance(alloc, nv_tileas.AllocTensor):
         return None
     t: Any = alloc.results[0].type
-    if only_store(alloc) is not store or alloc.parent is not body or not isinstance(t, BufferType):
+    if only_store(alloc) is not store or alloc.parent is not body or not isinstance(t, BufferType) or \
+            any(use.operation is not store and use.operation.name not in READERS for use in alloc.results[0].uses):
         return None
-    if "owners" in load.properties or load.mem_semantic.data != "weak" or not tile.has_one_use() or \
-            any(isinstance(c.type, TensorType) for c in load.coords):
-        return None
-    if any(use.operation is not store and use.operation.name not in READERS for use in alloc.results[0].uses):
-        return None
-    if tokens_before(loop, load.token) is None or slice_of(loop, (load.view, *load.coords)).obstacle is not None:
-        return None
+    reason = _obstacle(loop, load, tile)
+    if reason or "slice" in store.properties:
+        return Refusal(load, reason or "the tile goes through shared memory in parts; use a smaller one")
     buffer = BufferType(t.element_type, SharedLayoutAttr(as_source(t.layout.data, renames)))
     copy = thread_copy(load, buffer, num_warps)
-    return None if copy is None else Move(load, renames, store, alloc, copy, buffer)
+    return Refusal(load, why_not(load)) if copy is None else Move(load, renames, store, alloc, copy, buffer)
+
+
+def _obstacle(loop: Operation, load: Any, tile: SSAValue) -> str:
+    """What keeps a load in its iteration, as far as the loop is concerned; "" if nothing does."""
+    if "owners" in load.properties or load.mem_semantic.data != "weak":
+        return "it is ordered: only weak loads may be made earlier"
+    if not tile.has_one_use():
+        return "the tile is used in registers, too"
+    if tokens_before(loop, load.token) is None:
+        return "it waits for what the loop stores; give loads and stores of different arrays tokens of their own"
+    found = slice_of(loop, (load.view, *load.coords))
+    if found.obstacle is not None or any(isinstance(c.type, TensorType) for c in load.coords):
+        return "its address depends on what the loop loads or computes"
+    return ""
 
 
 def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
