@@ -95,6 +95,25 @@ NESTED = f"""{HEAD}{VIEWS}
 """
 
 
+def counted_in_64_bits(step: str) -> str:
+    """COUNTED with a counter of 64 bits, which moves by `step`."""
+    return f"""{HEAD}{VIEWS}
+    %from64 = exti %from signed : tile<i32> -> tile<i64>
+    %to64 = exti %to signed : tile<i32> -> tile<i64>
+    %by64 = exti %by signed : tile<i32> -> tile<i64>
+    %one64 = constant <i64: 1> : tile<i64>
+    %sum = for %wide in (%from64 to %to64, step {step}) : tile<i64> iter_values(%acc = %start) -> (tile<32x32xf32>) {{
+      %k = trunci %wide : tile<i64> -> tile<i32>
+{loads("%k", "%k")}
+      continue %more : tile<32x32xf32>
+    }}
+    {store("%sum", "%zero")}
+    return
+  }}
+}}
+"""
+
+
 def ptx_of(program: str, stages: int, gpu: str, change: Any = None) -> str:
     """The PTX with rings of so many stages; `change` spoils the module behind `unspecialized-pipeline`."""
     options = CompileOptions(find_target(gpu), without=frozenset({"tma"}), schedule=ScheduleOptions(stages=stages))
@@ -151,6 +170,15 @@ def test_starts_and_steps_up_to_the_counters_limits(start: int, stop: int, step:
     ptx = ptx_of(COUNTED, 4, "sm_80")
     places = [(k, k) for k in range(start, stop, step)]
     assert np.array_equal(run(ptx, start, stop, step, seed=1)[:32], product(places))
+
+
+def test_a_counter_of_64_bits_runs_ahead_by_steps_that_are_known() -> None:
+    """Three steps that only the launch knows might not fit 64 bits: such a loop stays as it is."""
+    ptx = ptx_of(counted_in_64_bits("%one64"), 4, "sm_80")
+    for trips in (0, 1, 6):
+        assert np.array_equal(run(ptx, 0, trips, 1, seed=trips)[:32], product([(k, k) for k in range(trips)]))
+    with pytest.raises(AssertionError):
+        ptx_of(counted_in_64_bits("%by64"), 4, "sm_80")
 
 
 @pytest.mark.parametrize("stages", [2, 4])

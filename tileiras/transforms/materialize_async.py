@@ -33,6 +33,7 @@ from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
 from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.hoist_buffers import only_store
+from tileiras.transforms.unspecialized_pipeline import WIDE, constant_of
 
 READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
 """What reads a buffer and nothing else."""
@@ -171,7 +172,17 @@ def _obstacle(loop: Operation, load: Any, tile: SSAValue) -> str:
     found = slice_of(loop, (load.view, *load.coords))
     if found.obstacle is not None or any(isinstance(c.type, TensorType) for c in load.coords):
         return "its address depends on what the loop loads or computes"
+    if not _is_short_of_overflow(loop):
+        return "how far the loop's counter moves in a few iterations may not fit its 64 bits; count in 32, or by a constant"
     return ""
+
+
+def _is_short_of_overflow(loop: Operation) -> bool:
+    """Whether some iterations' steps fit 64 bits: those of narrower counters do, and known ones that are small."""
+    step = loop.operands[2]
+    counter: Any = step.type
+    known = constant_of(step)
+    return counter.width.data < WIDE if known is None else 0 < known < 1 << WIDE // 2
 
 
 def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
