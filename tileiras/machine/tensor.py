@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from math import ceil
 
+DEPTH_F16 = 16
+"""K of f16: the 32 bytes along K that a wgmma or tcgen05.mma of any type has, and takes equally long for."""
 SMEM_PORT = 128
 """Bytes a cycle."""
 WGMMA_LATENCY_EXTRA = 40

@@ -6,8 +6,8 @@ access. Shared memory has 32 banks of four bytes; a warp's access of 4, 8 or 16 
 threads, and a group takes as many passes as its busiest bank has different words.
 
 The estimate is a roofline: for each unit, work divided by what all SMs in use do in a cycle; the slowest unit is the
-kernel's least time. Latencies, dependences and caches aren't in it, so it is a lower bound that tells which unit limits.
-Figures are those of `tileiras/machine`.
+kernel's least time. Latencies and dependences aren't in it, so it is a lower bound that tells which unit limits. Everything
+that moves comes through L2; from DRAM no more than the arrays hold. Figures are those of `tileiras/machine`.
 """
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tileiras.machine.machines import Machine, machine_of
+from tileiras.machine.tensor import DEPTH_F16
 from tileiras.machine.throughput import throughput
 
 SAMPLES, WARPS = 4, 64
@@ -30,6 +31,8 @@ _INTEGER = {"and", "or", "xor", "not", "shl", "shr", "shf", "lop3", "bfe", "bfi"
             "dp2a", "sad", "clz", "isspacep", "cvta", "mapa"}
 _TENSOR = {"mma": 32, "wmma": 32, "wgmma": 128}
 _SHAPE = re.compile(r"\.m(\d+)n(\d+)k(\d+)")
+_TYPE = re.compile(r"\.(?:b1|e2m1|e[23]m[23]|e4m3|e5m2|[su][48]|bf16|f16|tf32|f64|f32)(?![\w])")
+_BITS = {"b1": 1, "e2m1": 4, "s4": 4, "u4": 4, "bf16": 16, "f16": 16, "tf32": 32, "f32": 32, "f64": 64}
 
 
 def machine_for(target: str) -> Machine:
@@ -67,11 +70,12 @@ class Sampled:
 @dataclass
 class Statistics:
     """Kept by a launch. `bytes`: by "global read", "shared write", ...; `passes`, `sectors`: of shared and of global memory
-    by PTX line; `flops`: of products whose shape isn't in their line (tcgen05.mma)."""
+    by PTX line; `flops`, `tensor_work`: of products whose shape isn't in their line (tcgen05.mma)."""
     bytes: dict[str, int] = field(default_factory=dict)
     passes: dict[int, Sampled] = field(default_factory=dict)
     sectors: dict[int, Sampled] = field(default_factory=dict)
     flops: int = 0
+    tensor_work: int = 0
 
     def move(self, space: str, write: bool, amount: int) -> None:
         """Some bytes were read or written."""
@@ -82,7 +86,7 @@ class Statistics:
         """An asynchronous operation happened."""
         for places, write in ((op.reads, False), (op.writes, True)):
             for place in places:
-                self.move(place[0], write, int(place[2]) if len(place) == 3 else 16 * int(np.size(place[1])))
+                self.move(place[0], write, (int(place[2]) if len(place) == 3 else 16) * int(np.size(place[1])))
 
     def banks(self, line: int, off: np.ndarray, width: int, lanes: np.ndarray) -> None:
         """Threads access `width` bytes of shared memory at offsets."""
@@ -141,20 +145,38 @@ def total(table: dict[int, Sampled]) -> int:
     return round(sum(s.total for s in table.values()))
 
 
-def tensor_flops(module, blocks, hits) -> int:
-    """Multiplications and additions of matrix instructions, by the shapes in their lines."""
-    total = 0
+def tensor_flops(module, blocks, hits) -> tuple[int, int]:
+    """Multiplications and additions of matrix instructions, by the shapes in their lines, and what the tensor cores could do of f16
+    in the time that these take."""
+    total = work = 0
     for block, n in zip(blocks, hits):
         for kind, line in zip(block.kinds, block.lines) if n else ():
             if kind in _TENSOR and 0 < line <= len(module.lines):
-                shape = _SHAPE.search(module.lines[line - 1])
+                text = module.lines[line - 1]
+                shape = _SHAPE.search(text)
                 if shape:
-                    total += n // _TENSOR[kind] * 2 * int(shape[1]) * int(shape[2]) * int(shape[3])
-    return total
+                    m, n_, k = (int(shape[i]) for i in (1, 2, 3))
+                    times = n // _TENSOR[kind]
+                    total += times * 2 * m * n_ * k
+                    work += round(times * 2 * m * n_ * (DEPTH_F16 if kind == "wgmma" else _depth(text, k)))
+    return total, work
 
 
-def estimate(machine: Machine, kinds: dict[str, int], moved: dict[str, int], flops: int, ctas: int) -> Estimate:
-    """The least time of a kernel on a machine."""
+def _depth(text: str, k: int) -> float:
+    """How deep a product in f16 takes as long as the mma.sync of a line, of depth `k`: one with as many bytes along K. A sparse one
+    takes the bytes that are stored."""
+    opcode = next(word for word in text.split() if _SHAPE.search(word))
+    types = [t[1:] for t in _TYPE.findall(opcode)]
+    named_result = len(types) == 2 and types[1] in ("f16", "f32")           # wmma of f16 names result and accumulator alone
+    bits = 16 if named_result or len(types) < 2 else 8 if "f8f6f4" in opcode else _BITS.get(types[1], 8)
+    return k * bits / 16 / (2 if ".sp" in opcode else 1)
+
+
+def estimate(machine: Machine, kinds: dict[str, int], moved: dict[str, int], tensor_work: int, ctas: int, footprint: int = 0,
+             clock: float = 0.0) -> Estimate:
+    """The least time of a kernel on a machine. `tensor_work`: of its products, in operations of f16 that take as long; `footprint`:
+    bytes of its arrays (0: unknown); `clock`: in Hz, the machine's at boost where it isn't given."""
+    clock = clock or machine.clock
     able = throughput(machine)
     sms = max(min(machine.sms, ctas), 1)
     work: dict[str, float] = {}
@@ -165,14 +187,15 @@ def estimate(machine: Machine, kinds: dict[str, int], moved: dict[str, int], flo
             work[pipe] = work.get(pipe, 0) + n
     work["issue"] = sum(kinds.values())
     units = {pipe: n / able.threads[pipe] / sms for pipe, n in work.items() if n}
-    if flops:
-        units["tensor"] = flops / able.flops / sms
+    if tensor_work:
+        units["tensor"] = tensor_work / able.flops / sms
     shared = moved.get("shared read", 0) + moved.get("shared write", 0)
     if shared:
         units["shared memory"] = shared / 128 / sms
     far = moved.get("global read", 0) + moved.get("global write", 0)
     if far:
-        units["DRAM"] = far / able.dram
+        units["L2"] = far * clock / machine.l2_rate
+        units["DRAM"] = (min(far, footprint) if footprint else far) * clock / machine.dram
     limit = max(units, key=lambda u: units[u], default="")
     cycles = units.get(limit, 0.0)
-    return Estimate(machine.name, cycles, limit, cycles / machine.clock, dict(sorted(units.items())))
+    return Estimate(machine.name, cycles, limit, cycles / clock, dict(sorted(units.items())))

@@ -47,8 +47,9 @@ class Report:
     together; `kinds`: thread-instructions by operation; `output`: what the kernel printed; `findings`: remarks that
     didn't stop it; `bytes`: moved, by "global read", "shared write" and so on; `bank_conflicts`: by PTX line, passes of an
     access to shared memory on average, where more than one; `shared_passes`, `global_sectors`: of all accesses, from
-    samples; `flops`: of matrix instructions; `estimate`: the least time on the target (see `statistics`); `prediction`: how long
-    the launch takes, where `tileiras.launch` was asked (`timing.prediction.Prediction`)."""
+    samples; `flops`: of matrix instructions; `tensor_work`: operations of f16 that take the tensor cores as long; `estimate`:
+    the least time on the target (see `statistics`); `prediction`: how long the launch takes, where `tileiras.launch` was asked
+    (`timing.prediction.Prediction`)."""
     kernel: str
     instructions: int = 0
     issued: int = 0
@@ -62,6 +63,7 @@ class Report:
     shared_passes: int = 0
     global_sectors: int = 0
     flops: int = 0
+    tensor_work: int = 0
     estimate: Estimate | None = None
     prediction: Any = None
 
@@ -510,13 +512,16 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
             report.bytes = launch.statistics.bytes
             report.bank_conflicts = launch.statistics.conflicts()
             report.shared_passes, report.global_sectors = total(launch.statistics.passes), total(launch.statistics.sectors)
-            report.flops = tensor_flops(module, program.blocks, hits) + launch.statistics.flops
+            flops, work = tensor_flops(module, program.blocks, hits)
+            report.flops = flops + launch.statistics.flops
+            report.tensor_work = work + launch.statistics.tensor_work
             for block_, n in zip(program.blocks, hits):
                 if n:
                     report.instructions += n * (len(block_.run) + (block_.end[0] != "fall"))
                     for kind in block_.kinds:
                         report.kinds[kind] = report.kinds.get(kind, 0) + n
-            report.estimate = estimate(machine_for(module.target), report.kinds, report.bytes, report.flops, launch.ctas)
+            report.estimate = estimate(machine_for(module.target), report.kinds, report.bytes, report.tensor_work, launch.ctas,
+                                       sum(a.nbytes for a in args if isinstance(a, np.ndarray)))
     if again:
         return simulate(ptx_text, kernel, grid, args, block, cluster=cluster, dynamic_shared=dynamic_shared,
                         max_instructions=max_instructions, batch_threads=batch_threads, undefined=undefined, races=races,

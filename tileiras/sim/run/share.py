@@ -160,6 +160,7 @@ def join(mine: Statistics, other: Statistics) -> None:
     for key, amount in other.bytes.items():
         mine.bytes[key] = mine.bytes.get(key, 0) + amount
     mine.flops += other.flops
+    mine.tensor_work += other.tensor_work
     for own, given in ((mine.passes, other.passes), (mine.sectors, other.sectors)):
         for line, sampled in given.items():
             known = own.setdefault(line, sampled)

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from tileiras.machine.tensor import DEPTH_F16
 from tileiras.sim.errors import InvalidInstruction, TensorMemoryError
 from tileiras.sim.matrix import descriptors
 from tileiras.sim.ptx import parser as ptx
@@ -192,6 +193,7 @@ def _start(st, lane: int, task: Task, name: str) -> None:
             check_shared(st, chunks, used, lane, name)
     shared = [chunks for operand in (task.a, task.b) for chunks in operand or ()]
     st.launch.statistics.flops += 2 * p.m * p.n * p.k
+    st.launch.statistics.tensor_work += 2 * p.m * p.n * DEPTH_F16
     issue(st, lane, name, shared, reads, writes, lambda st: _perform(st, task))
 
 

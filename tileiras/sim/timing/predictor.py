@@ -192,9 +192,12 @@ def _estimate(ptx: str, found: KernelStreams, machine: Machine, args: Sequence, 
     chosen = sorted(streams.sampled((x, y, z), width, ESTIMATE_SAMPLE))
     report = simulate(ptx, found.kernel, found.grid, args, cluster=cluster, dynamic_shared=dynamic_shared, races=False, only=chosen)
     scale = total / max(len(chosen) * width, 1)
+    # At the clock that a replay's cycles are of, so that the two compare.
     least = estimate(machine, {k: round(n * scale) for k, n in report.kinds.items()},
-                     {k: round(n * scale) for k, n in report.bytes.items()}, round(report.flops * scale), total)
+                     {k: round(n * scale) for k, n in report.bytes.items()}, round(report.tensor_work * scale), total,
+                     argument_bytes(args), machine.sustained_clock)
     shares = {unit: cycles / least.cycles for unit, cycles in least.units.items()} if least.cycles else {}
     return Prediction(
         found.kernel, machine.name, found.grid, least.cycles, least.seconds, LAUNCH_SECONDS, shares, least.limit, True, reason,
-        residual=found.joined.residual, share_searched=found.joined.share_searched, notes=list(found.notes), clock=machine.clock)
+        residual=found.joined.residual, share_searched=found.joined.share_searched, notes=list(found.notes),
+        clock=machine.sustained_clock)
