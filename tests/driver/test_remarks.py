@@ -322,11 +322,77 @@ def test_hints() -> None:
     load = "optimization_hints = <sm_90 = {latency = 4, allow_tma = true}>"
     remarks = remarks_on(view_program(hints=hints, load=load))
     assert [r.text for r in named(remarks, "RemarkHintIgnored")] == [
-        "Hint num_cta_in_cga = 2 has no effect", "Hint latency = 4 has no effect", "Hint allow_tma has no effect"]
+        "Hint num_cta_in_cga = 2 has no effect", "Hint latency = 4 has no effect", "Hint allow_tma = true has no effect"]
     [warps] = named(remarks, "RemarkKernelWarps")
     assert (warps.text, warps.reasons) == ("8 warps run a tile block", ("the hint num_worker_warps_per_cta",))
     [occupancy] = named(remarks, "RemarkHintApplied")
     assert dict(occupancy.notes) == {"Registers": 65536 // (4 * 256)}
+
+
+ACCESSES = ("RemarkMemoryLoadInstructionSelected", "RemarkMemoryStoreInstructionSelected")
+REFUSED = ("RemarkMemoryTmaLoadFailed", "RemarkMemoryTmaStoreFailed")
+RINGS = '''cuda_tile.module @m {{
+  entry @k(%pa: tile<ptr<f16>>, %po: tile<ptr<f32>>, %n: tile<i32>) optimization_hints=<default = {{occupancy = {occupancy}}}> {{
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %t = make_token : token
+    %start = constant <f32: 0.0> : tile<64x64xf32>
+    %a = assume div_by<16>, %pa : tile<ptr<f16>>
+    %ta = make_tensor_view %a, shape = [64, 4096], strides = [4096, 1] : tensor_view<64x4096xf16, strides=[4096,1]>
+    %to = make_tensor_view %po, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+    %va = make_partition_view %ta : partition_view<tile=(64x64), tensor_view<64x4096xf16, strides=[4096,1]>>
+    %vo = make_partition_view %to : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %start) -> (tile<64x64xf32>) {{
+      %x, %tx = load_view_tko weak %va[%zero, %i] token = %t optimization_hints = <default = {{{hints}}}> : partition_view<tile=(64x64), tensor_view<64x4096xf16, strides=[4096,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %d = mmaf %x, %x, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+      continue %d : tile<64x64xf32>
+    }}
+    %e = store_view_tko weak %sum, %vo[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+    return
+  }}
+}}
+'''      # noqa: E501
+NO_ENGINE = {0: "-O0 leaves the copy engine alone", 3: "sm_80 has no copy engine"}
+
+
+@pytest.mark.parametrize("hint, gpu_name, opt_level, obeyed, reason", [
+    ("true", "sm_90", 3, True, "the copy engine moves the tile"),
+    ("false", "sm_90", 3, True, "threads move the tile, which the copy engine could"),
+    ("true", "sm_90", 0, False, NO_ENGINE[0]),
+    ("true", "sm_80", 3, False, NO_ENGINE[3]),
+    ("false", "sm_80", 3, False, NO_ENGINE[3]),
+])
+def test_allow_tma_is_obeyed_where_there_is_a_copy_engine(hint: str, gpu_name: str, opt_level: int, obeyed: bool,
+                                                          reason: str) -> None:
+    remarks = remarks_on(to_bytecode(RINGS.format(occupancy=1, hints=f"allow_tma = {hint}")), gpu_name, opt_level)
+    [told] = [r for r in remarks if r.text.startswith("Hint allow_tma")]
+    assert (told.kind, told.name) == (("passed", "RemarkHintApplied") if obeyed else ("missed", "RemarkHintIgnored"))
+    assert (told.text, told.reasons) == (f"Hint allow_tma = {hint} {'is obeyed' if obeyed else 'has no effect'}", (reason,))
+    engine = any(dict(r.notes)["Instruction"] == "TMA Load instruction" for r in named(remarks, ACCESSES[0]))
+    assert engine == (obeyed and hint == "true")
+
+
+@pytest.mark.parametrize("gpu_name, opt_level, deep", [
+    ("sm_90", 3, True), ("sm_80", 3, True), ("sm_75", 3, False), ("sm_90", 0, False),
+])
+def test_one_remark_says_what_latency_did(gpu_name: str, opt_level: int, deep: bool) -> None:
+    remarks = remarks_on(to_bytecode(RINGS.format(occupancy=1, hints="latency = 2")), gpu_name, opt_level)
+    [told] = [r for r in remarks if r.text.startswith("Hint latency = 2")]
+    assert (told.name, dict(told.notes)) == (("RemarkHintApplied", {"Stages": 3}) if deep else ("RemarkHintIgnored", {}))
+
+
+def test_occupancy_counts_the_loading_warp() -> None:
+    """Two blocks of four warps and a loader share 64 Ki registers: 204 a thread, 200 in steps of eight."""
+    remarks = remarks_on(to_bytecode(RINGS.format(occupancy=2, hints="")))
+    [told] = [r for r in remarks if r.text.startswith("Hint occupancy")]
+    assert (told.name, dict(told.notes)) == ("RemarkHintApplied", {"Registers": 200})
+    [agents] = named(remarks, "RemarkAgentsChosen")
+    assert dict(agents.notes) == {"Agents": 2, "Warps": "4 + 1"}
+
+
+def test_an_sm_of_one_block_needs_no_limit() -> None:
+    [told] = [r for r in remarks_on(to_bytecode(RINGS.format(occupancy=1, hints=""))) if r.text.startswith("Hint occupancy")]
+    assert (told.name, told.text) == ("RemarkHintIgnored", "Hint occupancy = 1 doesn't limit registers")
 
 
 def test_layout_changes_through_shared_memory(kernel_bytecode: Callable[..., bytes]) -> None:
@@ -340,10 +406,6 @@ def test_every_remark_has_its_place(gpu_name: str, opt_level: int, kernel_byteco
     for name in ("matmul_float16_float16", "reduce_softmax_ragged", "mish_f32"):
         remarks = remarks_on(kernel_bytecode(name), gpu_name, opt_level)
         assert remarks and all(r.place is not None and r.place[0].endswith(".py") and r.place[1] for r in remarks)
-
-
-ACCESSES = ("RemarkMemoryLoadInstructionSelected", "RemarkMemoryStoreInstructionSelected")
-REFUSED = ("RemarkMemoryTmaLoadFailed", "RemarkMemoryTmaStoreFailed")
 
 
 def test_what_the_copy_engine_moves(kernel_bytecode: Callable[..., bytes]) -> None:

@@ -75,8 +75,33 @@ def test_values_are_right_in_any_order_of_asynchronous_operations(case: str) -> 
 def test_a_loop_whose_blocks_share_an_sm_stays_as_it_is() -> None:
     module, options = before_the_pass()
     assert parts_of(scores_loop(module)) is not None
+    options.remarks = []
     overlap_iterations.run(module, options)
     assert scores_loop(module).parent_op().name != "scf.if"
+    [told] = options.remarks
+    assert (told.kind, told.name) == ("missed", "RemarkTensorCoreIterationsApart")
+    assert "blocks share an SM" in told.reasons[0]
+
+
+def test_what_takes_too_many_registers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap_iterations._Expansion, "registers", lambda _: 250)
+    module, options = before_the_pass()
+    options.remarks = []
+    overlap_iterations.run(module, options)
+    [told] = options.remarks
+    assert told.reasons == ("it would take 290 registers a thread, 255 are there; use smaller tiles or more warps",)
+
+
+def test_a_stage_that_both_parts_read_is_told() -> None:
+    """The scores' stage given to the values too: it would be read by both."""
+    module, options = before_the_pass()
+    loop = scores_loop(module)
+    scores, values = [op for op in loop.walk() if op.name == "nv_tileas.dot"]
+    values.operands[1].replace_all_uses_with(scores.operands[1])
+    options.remarks = []
+    overlap_iterations.run(module, options)
+    [told] = options.remarks
+    assert told.reasons == ("both parts read the same stage of a ring",)
 
 
 def test_products_of_one_stage_stay_together() -> None:

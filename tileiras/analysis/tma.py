@@ -59,6 +59,10 @@ class Refusal:
     needs: int = 0
 
 
+FORBIDDEN = "the hint allow_tma = false"
+"""A refusal that the program asked for."""
+
+
 @dataclass(frozen=True)
 class MapFacts:
     """What the map of a view is made of besides its memref. `element`: a name of layout.tensormap.ELEMENTS; `tile`: how the view's
@@ -117,7 +121,7 @@ def _access(op: Operation, t: TiledViewType) -> list[Refusal]:
         out.append(Refusal(f"the copy engine knows no {semantic.data} accesses"))
     allow: Any = op.properties.get("allow_tma")
     if allow is not None and not allow.value.data:
-        out.append(Refusal("the hint allow_tma = false"))
+        out.append(Refusal(FORBIDDEN))
     if t.kind.data == "gather_scatter":
         out.append(Refusal("rows that are gathered have no box"))
     rank = len(t.memref.shape.data)

@@ -110,9 +110,10 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
     if options.trace_file:
         options.traced.append((name, schedule))
     if context.remarks is not None:
+        from tileiras.transforms.hint_remarks import apply_latency
         _remark(func, loop, schedule, depth, outcome.why, context.remarks)
         for load in dict.fromkeys(rings.values()):
-            _hint(func, load, depth, context.remarks)
+            apply_latency(func, load, depth.stages, f"the ring is bound by {depth.bound}", context.remarks)
 
 
 def _dice(seed: str) -> Any:
@@ -127,23 +128,6 @@ def _remark(func: Operation, loop: Operation, schedule: Any, depth: Any, why: st
     text = f"The loop is scheduled with an interval of {schedule.interval} cycles, its loads {depth.stages} stages deep"
     reasons = [f"the ring is bound by {depth.bound}"] + ([f"the program's order is kept: {why}"] if why else [])
     remarks.append(remark(func, loop, ANALYSIS, RESOURCES, "Schedule", text, notes, reasons))
-
-
-def _hint(func: Operation, load: Operation, depth: Any, remarks: list[Any]) -> None:
-    """The hint `latency` of a load acts: what was said before, that hints do nothing, isn't so here."""
-    from tileiras.remarks import HINTS, PASSED, remark
-    latency: Any = load.properties.get("latency")
-    if latency is None:
-        return
-    hint = f"Hint latency = {latency.value.data}"
-    found = remark(func, load, PASSED, HINTS, "HintApplied", f"{hint} asks for a ring of {latency.value.data + 1} stages",
-                   {"Stages": depth.stages}, [f"the ring is bound by {depth.bound}"])
-    for i, other in enumerate(remarks):
-        if other.name == "RemarkHintIgnored" and (other.place, other.function) == (found.place, found.function) and \
-                other.text.startswith(f"{hint} "):
-            del remarks[i]
-            break
-    remarks.append(found)
 
 
 def _write_trace(options: Any) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.access import MAX_ACCESS_BYTES, access_width, contiguous_of
@@ -20,8 +20,13 @@ from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.atoms import ATOMS, BITS, LEAST_USE, TYPE_NAMES, MmaAtom, has_atom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom
-from tileiras.remarks import ANALYSIS, FAILED, HINTS, MEMORY, MISSED, PASSED, TENSOR_CORE, Remark, remark, tile_text
+from tileiras.remarks import ANALYSIS, FAILED, MEMORY, MISSED, PASSED, TENSOR_CORE, Remark, remark, tile_text
+from tileiras.schedule.names import DEPTH, told
+from tileiras.transforms.hint_remarks import ignore_latency
 
+NOT_STORES = "it acts on loads only"
+UNSCHEDULED = "the copy engine loads it for no loop that is scheduled: its ring has the stages that hide the load"
+NO_RING = "it is loaded in the iteration that uses it: no ring in shared memory takes it"
 ASSUME = "add an assume_div_by"
 THREADS = 32
 _TRACED = 64
@@ -67,15 +72,6 @@ class Reporter(Base):
         super().__init__(func, remarks)
         self.axis = AxisAnalysis(func)
 
-    def access_hints(self, op: Operation) -> None:
-        latency, tma = op.properties.get("latency"), op.properties.get("allow_tma")
-        if isinstance(latency, IntegerAttr):
-            self.say(op, MISSED, HINTS, "HintIgnored", f"Hint latency = {latency.value.data} has no effect",
-                     reasons=["loads aren't moved ahead of the loop iteration that uses them"])
-        if isinstance(tma, IntegerAttr) and tma.value.data:
-            self.say(op, MISSED, HINTS, "HintIgnored", "Hint allow_tma has no effect",
-                     reasons=["the copy engine moves tiles that go through shared memory, of views that allow a tensor map"])
-
     # --- loads and stores -----------------------------------------------------------------------------------------
 
     def engine(self, op: Operation, verb: str) -> None:
@@ -92,7 +88,8 @@ class Reporter(Base):
                  reasons=reasons)
 
     def access(self, op: Operation, verb: str) -> None:
-        self.access_hints(op)
+        if told(op, DEPTH) is None:
+            ignore_latency(self.func, op, NOT_STORES if verb == "store" else NO_RING, self.remarks)
         tiled = "check" in op.properties
         tensor: SSAValue = op.results[0] if verb == "load" else op.source  # type: ignore[attr-defined]
         noun = "Load" if verb == "load" else "Store"

@@ -36,6 +36,7 @@ from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
 from tileiras.layout.operands import is_described, ldmatrix_plan
 from tileiras.layout.shared import SWIZZLES, SharedLayout, bank_conflicts, canonical, vector_width
+from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.hoist_buffers import only_store
 from tileiras.transforms.tma_common import (
     LEAVING,
@@ -51,7 +52,8 @@ from tileiras.transforms.tma_common import (
 )
 from tileiras.transforms.tma_stores import lower_stores
 
-LOAD, STORE_SHARED, LOAD_SHARED = "nv_tileas.tiled_load", "nv_tileas.store_shared", "nv_tileas.load_shared"
+LOAD, STORE = "nv_tileas.tiled_load", "nv_tileas.tiled_store"
+STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
 
 
 @dataclass
@@ -73,11 +75,21 @@ def run(module: Operation, context: Any) -> None:
         if func.name != "nv_tileas.func":
             continue
         refused: list[Refused] = []
-        if context.uses("tma") and context.target.has_tma:
+        asked: list[tuple[Operation, bool]] = []
+        if context.remarks is not None:
+            from tileiras.transforms.hint_remarks import asked_of_tma, ignore_latency, report_tma
+            from tileiras.transforms.layout_remarks import NOT_STORES, UNSCHEDULED, report_accesses
+            asked = asked_of_tma(func)
+            accesses = [op for op in func.walk() if op.name in (LOAD, STORE)]
+        engine = context.uses("tma") and context.target.has_tma
+        if engine:
             refused = _Function(func, context).run()
         if context.remarks is not None:
-            from tileiras.transforms.layout_remarks import report_accesses
             report_accesses(func, context.remarks, refused)
+            for op in accesses:         # those that the copy engine makes and no schedule has looked at
+                if op.parent is None and told(op, DEPTH) is None:
+                    ignore_latency(func, op, UNSCHEDULED if op.name == LOAD else NOT_STORES, context.remarks)
+            report_tma(func, asked, dict(refused), "" if engine else f"{context.target.name} has no copy engine", context.remarks)
 
 
 class _Function:

@@ -102,6 +102,10 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
                                            "Instruction": ", ".join(dict.fromkeys(move.copy.atom for move in moves))}
             text = f"Loads run {stages - 1} iteration{'s' if stages > LEAST_STAGES else ''} ahead"
             context.remarks.append(remark(func, loop, PASSED, MEMORY, "LoopLoadsAhead", text, notes))
+            from tileiras.transforms.hint_remarks import apply_latency
+            for move in moves:
+                if told(move.load, DEPTH) != stages:
+                    apply_latency(func, move.load, stages, "its loads share a ring, as deep as fits", context.remarks)
     if context.remarks is not None:
         for refusal in refused:
             _report(func, refusal, context.remarks)
@@ -110,6 +114,8 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
 
 
 def _report(func: Operation, refusal: Refusal, remarks: list[Any]) -> None:
+    from tileiras.transforms.hint_remarks import ignore_latency
+    ignore_latency(func, refusal.load, refusal.reason, remarks)
     tile: Any = refusal.load.results[0].type
     remarks.append(remark(func, refusal.load, MISSED, MEMORY, "LoopLoadNotAhead",
                           f"Load of {tile_text(tile)} isn't made ahead of its iteration", reasons=[refusal.reason]))

@@ -29,7 +29,7 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGROUP
+from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGROUP, agents_of
 from tileiras.analysis.effects import BY_TOKENS
 from tileiras.analysis.program_slice import CONTROL, EXITS, YIELD, Slice, loop_around, target_of
 from tileiras.analysis.shared_memory import plan_shared_memory, stage_bytes
@@ -71,6 +71,9 @@ class Refusal(Exception):
 def run(module: ModuleOp, context: Any) -> None:
     """Cut the functions that can be cut, in place."""
     if not context.uses("agents"):
+        if context.remarks is not None:
+            for func in module.body.block.ops:
+                _withdraw_hints(func, "agents are switched off", context.remarks)
         return
     for func in [op for op in module.body.block.ops if op.name == "nv_tileas.func"]:
         if any(op.name == SWITCH for op in func.walk()):
@@ -90,10 +93,31 @@ def run(module: ModuleOp, context: Any) -> None:
                 if context.remarks is not None:
                     context.remarks.append(remark(func, refusal.op, MISSED, MEMORY, "AgentsRefused",
                                                   "The kernel stays in one agent", reasons=[refusal.reason]))
+                    _withdraw_hints(func, f"the kernel stays in one agent: {refusal.reason}", context.remarks)
                 continue
         if context.remarks is not None:
-            context.remarks.append(remark(func, func, PASSED, MEMORY, "AgentsChosen",
-                                          "Loads run ahead in an agent of their own", {"Agents": len(_switch(func).regions)}))
+            agents = agents_of(_switch(func))
+            notes: dict[str, str | int] = {"Agents": len(agents), "Warps": " + ".join(str(agent.span) for agent in agents)}
+            context.remarks.append(remark(func, func, PASSED, MEMORY, "AgentsChosen", "Loads run ahead in an agent of their own",
+                                          notes))
+            _apply_hints(func, context.remarks)
+
+
+def _withdraw_hints(func: Operation, reason: str, remarks: list[Any]) -> None:
+    """The copy engine's rings keep one stage, whatever their loads ask for."""
+    from tileiras.transforms.hint_remarks import withdraw_latency
+    for op in func.walk():
+        if op.name == "nv_tileas.tma_load":
+            withdraw_latency(func, op, reason, remarks)
+
+
+def _apply_hints(func: Operation, remarks: list[Any]) -> None:
+    """Loads by way of registers got a ring after all."""
+    from tileiras.transforms.hint_remarks import apply_latency
+    for op in func.walk():
+        if op.name in LOADS and told(op, DEPTH) is not None:
+            stages = max(map(_stages, _pipes(func)))
+            apply_latency(func, op, stages, "the load agent fills it by way of registers", remarks)
 
 
 def _streamed(func: Operation, target: Any) -> Operation | None:

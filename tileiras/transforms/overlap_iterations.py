@@ -30,6 +30,7 @@ from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType
+from tileiras.remarks import MISSED, PASSED, TENSOR_CORE, remark, tile_text
 from tileiras.schedule.depth import registers_of
 from tileiras.schedule.names import STAGE, told
 
@@ -55,11 +56,33 @@ def run(module: Operation, context: Any) -> None:
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
             for loop in [op for op in func.walk() if op.name == "scf.for"]:
-                parts = parts_of(loop)
-                if parts is not None:
+                parts = split(loop)
+                why = ""
+                if isinstance(parts, str):
+                    why = parts
+                else:
                     expansion = _Expansion(loop, *parts)
-                    if expansion.pays(context.target, threads_of(func)):
+                    threads = threads_of(func)
+                    if expansion.pays(context.target, threads):
+                        if context.remarks is not None:
+                            _passed(func, expansion, context.remarks)
                         expansion.run()
+                    else:
+                        why = expansion.cost(context.target, threads)
+                if why and context.remarks is not None:
+                    context.remarks.append(remark(func, loop, MISSED, TENSOR_CORE, "TensorCoreIterationsApart",
+                                                  "The loop's late products don't run beside the next iteration", reasons=[why]))
+
+
+def _passed(func: Operation, expansion: _Expansion, remarks: list[Any]) -> None:
+    """What runs beside what."""
+    def products(ops: list[Operation]) -> str:
+        found: list[Any] = [op.results[0].type for op in ops if _is_product(op)]
+        return ", ".join(map(tile_text, found))
+    notes: dict[str, str | int] = {"ThisIteration": products(expansion.late), "NextIteration": products(expansion.early),
+                                   "Registers": expansion.registers()}
+    remarks.append(remark(func, expansion.loop, PASSED, TENSOR_CORE, "TensorCoreIterationsOverlap",
+                          "The loop's late products run beside what the next iteration computes first", notes))
 
 
 def threads_of(func: Operation) -> int:
@@ -72,21 +95,32 @@ def threads_of(func: Operation) -> int:
 
 def parts_of(loop: Any) -> tuple[list[Operation], list[Operation]] | None:
     """The early and the late ops of a loop's body, in order, None if it stays as it is."""
+    parts = split(loop)
+    return None if isinstance(parts, str) else parts
+
+
+def split(loop: Any) -> tuple[list[Operation], list[Operation]] | str:
+    """The same, or why the loop stays as it is; "" where its schedule doesn't ask for two parts."""
     body = loop.regions[0].block
     ops = [op for op in body.ops if op is not body.last_op]
     stages = {n for op in ops if _is_product(op) and (n := told(op, STAGE)) is not None}
-    if len(stages) < 2 or any(inner.name in STAY for op in ops for inner in op.walk()):
-        return None
+    if len(stages) < 2:
+        return ""
+    if any(inner.name in STAY for op in ops for inner in op.walk()):
+        return "the loop fills rings itself, or has a barrier, a print, a loop inside or another way out"
     last = max(stages)
     late = {op for op in ops if (told(op, STAGE) or 0) >= last}
-    if not _closed(body, ops, late):
-        return None
+    obstacle = _close(body, ops, late)
+    if obstacle:
+        return obstacle
     _narrow(ops, late)
     early = [op for op in ops if op not in late]
-    if not any(map(_is_product, early)) or not any(map(_is_product, late)) or not _independent(ops, late):
-        return None
+    if not any(map(_is_product, early)) or not any(map(_is_product, late)):
+        return "the next iteration's first product needs what this iteration's last one computes"
+    if not _independent(ops, late):
+        return "both parts write, or one writes what the other reads"
     if not _carriable(body, early, late):
-        return None
+        return "the late part needs something of the early one that no loop can carry"
     return early, [op for op in body.ops if op in late]
 
 
@@ -142,14 +176,14 @@ def _operands(op: Operation) -> Iterable[SSAValue]:
     return (v for inner in op.walk() for v in inner.operands)
 
 
-def _closed(body: Block, ops: list[Operation], late: set[Operation]) -> bool:
+def _close(body: Block, ops: list[Operation], late: set[Operation]) -> str:
     """Make the late part whole: what isn't scheduled goes with what it serves, and nothing early needs anything late, in its
-    iteration or of the one before. False where a loop carries what can't be told apart."""
+    iteration or of the one before. Why that can't be, "" if it can."""
     yielded = body.last_op
     assert yielded is not None
     follows = dict(zip(body.args[1:], yielded.operands))
     if any(isinstance(v, BlockArgument) and v.owner is body and v is not arg for arg, v in follows.items()):
-        return False
+        return "the loop hands a value on unchanged under another name"
     known = set(ops)
 
     def is_late(v: SSAValue) -> bool:
@@ -180,12 +214,14 @@ def _closed(body: Block, ops: list[Operation], late: set[Operation]) -> bool:
         t: Any = pipe.type
         # a stage that both parts read isn't carried: what reads it must be seen to, where it is given back
         names = sorted(op.name for op in found)
-        if t.kind.data == "group" or names != sorted((WAIT, RELEASE)):
-            return False
+        if t.kind.data == "group":
+            return "its tiles come by cp.async, by the threads that compute"
+        if names != sorted((WAIT, RELEASE)):
+            return "a ring is waited for more than once an iteration"
         wait, release = sorted(found, key=lambda op: op.name == RELEASE)
         if (wait in late) != (release in late):
-            return False
-    return True
+            return "both parts read the same stage of a ring"
+    return ""
 
 
 def _in_block(op: Operation, block: Block) -> Operation:
@@ -273,10 +309,17 @@ class _Expansion:
     def pays(self, target: Any, threads: int) -> bool:
         """Whether the block has the SM to itself, as far as registers say: blocks that share one overlap each other's work, and
         what is carried would make them fewer."""
-        if self.registers() + KEPT_BACK > target.max_registers_per_thread:
-            return False
+        return not self.cost(target, threads)
+
+    def cost(self, target: Any, threads: int) -> str:
+        """Why it doesn't pay, "" if it does."""
+        needed = self.registers() + KEPT_BACK
+        if needed > target.max_registers_per_thread:
+            return f"it would take {needed} registers a thread, {target.max_registers_per_thread} are there; use smaller tiles " \
+                   "or more warps"
         each = -(-(self.registers_before() + KEPT_BACK) // STEP) * STEP
-        return target.registers_per_sm // (threads * each) < 2
+        blocks = target.registers_per_sm // (threads * each)
+        return f"{blocks} blocks share an SM and overlap each other's work" if blocks > 1 else ""
 
     def registers(self) -> int:
         """What values take of a thread's registers where most are alive, in the order that the loop's body will have."""

@@ -34,8 +34,10 @@ def run(module: Operation, context: Any) -> None:
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
             if context.remarks is not None and not context.opt_level:      # else when it is known what the copy engine does
+                from tileiras.transforms.hint_remarks import asked_of_tma, report_tma
                 from tileiras.transforms.layout_remarks import report_accesses
                 report_accesses(func, context.remarks)
+                report_tma(func, asked_of_tma(func), {}, "-O0 leaves the copy engine alone", context.remarks)
             for op in [op for op in func.walk() if op.name in DOTS and "k_slices" in op.properties]:
                 _dot(op)
 

@@ -18,7 +18,7 @@ def run(module: ModuleOp, context: Any) -> ModuleOp:
             out.append(func)
             if context.remarks is not None:
                 from tileiras.conversion.tileaa_to_tileas.remarks import report
-                report(func, context.target, context.remarks)
+                report(func, context.remarks)
         else:
             out.append(renamed(op, [], []))
     return ModuleOp(out)

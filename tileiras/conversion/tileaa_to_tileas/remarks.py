@@ -1,17 +1,13 @@
-"""What a kernel's size and hints mean to the program's author."""
+"""What a kernel's size and hints mean to the program's author, as far as they are known before any pass."""
 from __future__ import annotations
-
-from typing import Any
 
 from xdsl.ir import Operation
 
-from tileiras.analysis.entry_hints import hint, register_limit, worker_warps
-from tileiras.remarks import ANALYSIS, HINTS, MISSED, PASSED, RESOURCES, Remark, remark
-
-THREADS = 32
+from tileiras.analysis.entry_hints import hint, worker_warps
+from tileiras.remarks import ANALYSIS, HINTS, MISSED, RESOURCES, Remark, remark
 
 
-def report(func: Operation, target: Any, remarks: list[Remark]) -> None:
+def report(func: Operation, remarks: list[Remark]) -> None:
     """Append the remarks on one function: its warps, and what became of its hints."""
     def say(kind: str, category: str, name: str, text: str, notes: dict[str, str | int] | None = None,
             reason: str = "") -> None:
@@ -19,11 +15,7 @@ def report(func: Operation, target: Any, remarks: list[Remark]) -> None:
     warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
     why = "the largest tile decides" if worker_warps(func) is None else "the hint num_worker_warps_per_cta"
     say(ANALYSIS, RESOURCES, "KernelWarps", f"{warps} warps run a tile block", {"Warps": warps}, why)
-    clusters, occupancy = hint(func, "num_cta_in_cga"), hint(func, "occupancy")
+    clusters = hint(func, "num_cta_in_cga")
     if clusters is not None and clusters > 1:
         say(MISSED, HINTS, "HintIgnored", f"Hint num_cta_in_cga = {clusters} has no effect",
             reason="one CTA runs a tile block; clusters aren't used")
-    limit = register_limit(func, target, THREADS * warps)
-    if limit is not None:
-        say(PASSED, HINTS, "HintApplied", f"Hint occupancy = {occupancy} limits registers", {"Registers": limit},
-            "if registers are spilled, a lower occupancy is faster")

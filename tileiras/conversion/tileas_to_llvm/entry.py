@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, 
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.analysis.agents import block_warps, launch_registers
-from tileiras.analysis.entry_hints import register_limit
+from tileiras.analysis.entry_hints import hint, register_limit
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, storage_type
@@ -25,6 +25,8 @@ def run(module: ModuleOp, context: Any) -> ModuleOp:
         if op.name == "nv_tileas.global":
             out.append(_global(op))
         elif op.name == "nv_tileas.func":
+            if context.remarks is not None:
+                _report_occupancy(op, context.target, context.remarks)
             out += lower_function(op, context.target)
     return ModuleOp(out)
 
@@ -69,6 +71,24 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
     if "tensor_maps" in func.properties:
         properties["maps"] = func.properties["tensor_maps"]
     return [*globals_, llvm.Func.create(properties=properties, regions=[region], location=func.location)]
+
+
+def _report_occupancy(func: Operation, target: Any, remarks: list[Any]) -> None:
+    """What the hint on registers came to, with all agents' threads."""
+    from tileiras.remarks import HINTS, MISSED, PASSED, remark
+    blocks = hint(func, "occupancy")
+    if blocks is None:
+        return
+    text = f"Hint occupancy = {blocks}"
+    limit = register_limit(func, target, 32 * block_warps(func))
+    shared = launch_registers(func)
+    if limit is None or shared is not None:
+        reason = "a block of any size fits an SM" if limit is None else \
+            f"agents share out {shared} registers a thread, which one block on an SM has"
+        remarks.append(remark(func, func, MISSED, HINTS, "HintIgnored", f"{text} doesn't limit registers", reasons=[reason]))
+    else:
+        remarks.append(remark(func, func, PASSED, HINTS, "HintApplied", f"{text} limits registers", {"Registers": limit},
+                              ["if registers are spilled, a lower occupancy is faster"]))
 
 
 def _global(op: Operation) -> Operation:
