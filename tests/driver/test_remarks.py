@@ -381,6 +381,24 @@ def test_one_remark_says_what_latency_did(gpu_name: str, opt_level: int, deep: b
     assert (told.name, dict(told.notes)) == (("RemarkHintApplied", {"Stages": 3}) if deep else ("RemarkHintIgnored", {}))
 
 
+def test_without_an_agent_that_loads_latency_has_no_effect() -> None:
+    options = CompileOptions(find_target("sm_90"), remarks=[], without=frozenset({"agents"}))
+    run(read(to_bytecode(RINGS.format(occupancy=1, hints="latency = 2"))), options)
+    [told] = [r for r in options.remarks or [] if r.text.startswith("Hint latency")]
+    assert (told.name, told.reasons) == ("RemarkHintIgnored", ("agents are switched off",))
+
+
+def test_latency_acts_on_tiles_that_go_through_registers() -> None:
+    """Bytes that are widened between memory and the ring: the load agent does it, two stages as asked."""
+    text = RINGS.format(occupancy=1, hints="latency = 1").replace("64x4096xf16", "64x4096xi8").replace("ptr<f16>", "ptr<i8>")
+    text = text.replace("tile<64x64xf16>, token", "tile<64x64xi8>, token").replace("mmaf %x, %x", "mmaf %h, %h").replace(
+        "      %d =", "      %h = itof %x signed rounding<nearest_even> : tile<64x64xi8> -> tile<64x64xf16>\n      %d =")
+    remarks = remarks_on(to_bytecode(text))
+    assert named(remarks, "RemarkAgentsChosen")
+    [told] = [r for r in remarks if r.text.startswith("Hint latency")]
+    assert (told.name, dict(told.notes)) == ("RemarkHintApplied", {"Stages": 2})
+
+
 def test_occupancy_counts_the_loading_warp() -> None:
     """Two blocks of four warps and a loader share 64 Ki registers: 204 a thread, 200 in steps of eight."""
     remarks = remarks_on(to_bytecode(RINGS.format(occupancy=2, hints="")))

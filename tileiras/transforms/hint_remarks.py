@@ -27,13 +27,14 @@ def apply_latency(func: Operation, load: Operation, stages: int, reason: str, re
     remarks.append(found)
 
 
-def ignore_latency(func: Operation, access: Operation, reason: str, remarks: list[Remark]) -> None:
-    """The hint on an access, if it has one, changes nothing."""
+def ignore_latency(func: Operation, access: Operation, reason: str, remarks: list[Remark], instead: bool = False) -> None:
+    """The hint on an access, if it has one, changes nothing; `instead` of what was said of it before."""
     hint: Any = access.properties.get("latency")
     if hint is not None:
         text = f"Hint latency = {hint.value.data}"
         found = remark(func, access, MISSED, HINTS, IGNORED, f"{text} has no effect", reasons=[reason])
-        _drop(found, f"{text} ", remarks)
+        if instead:
+            _drop(found, f"{text} ", remarks)
         remarks.append(found)
 
 
@@ -83,5 +84,5 @@ def report_tma(func: Operation, asked: list[tuple[Operation, bool]], refused: di
             reason = "the copy engine can't move the tile; RemarkMemoryTma" \
                      f"{'Load' if op.name.endswith('load') else 'Store'}Failed says why"
         else:
-            reason = "the copy engine moves tiles that go through shared memory; this one stays in registers"
+            reason = "the copy engine moves tiles between memory and shared memory as they are; this one goes through registers"
         remarks.append(remark(func, op, MISSED, HINTS, IGNORED, f"{text} has no effect", reasons=[reason]))

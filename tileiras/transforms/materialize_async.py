@@ -115,7 +115,7 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
 
 def _report(func: Operation, refusal: Refusal, remarks: list[Any]) -> None:
     from tileiras.transforms.hint_remarks import ignore_latency
-    ignore_latency(func, refusal.load, refusal.reason, remarks)
+    ignore_latency(func, refusal.load, refusal.reason, remarks, instead=True)
     tile: Any = refusal.load.results[0].type
     remarks.append(remark(func, refusal.load, MISSED, MEMORY, "LoopLoadNotAhead",
                           f"Load of {tile_text(tile)} isn't made ahead of its iteration", reasons=[refusal.reason]))

@@ -114,10 +114,11 @@ def _withdraw_hints(func: Operation, reason: str, remarks: list[Any]) -> None:
 def _apply_hints(func: Operation, remarks: list[Any]) -> None:
     """Loads by way of registers got a ring after all."""
     from tileiras.transforms.hint_remarks import apply_latency
-    for op in func.walk():
-        if op.name in LOADS and told(op, DEPTH) is not None:
-            stages = max(map(_stages, _pipes(func)))
-            apply_latency(func, op, stages, "the load agent fills it by way of registers", remarks)
+    for pipe in _pipes(func):
+        if _kind(pipe.results[0]) == "mbarrier":
+            filling = {use.operation.parent for use in pipe.results[0].uses if use.operation.name not in CONSUMES}
+            for load in [op for block in filling if block is not None for op in block.ops if op.name in LOADS]:
+                apply_latency(func, load, _stages(pipe), "the load agent fills the ring by way of registers", remarks)
 
 
 def _streamed(func: Operation, target: Any) -> Operation | None:
