@@ -9,6 +9,7 @@ import pytest
 
 from tests.sim import tmakit
 from tileiras.layout.tensormap import TensorMap, tiled
+from tileiras.sim import simulate
 from tileiras.sim.copy import box, tensormap
 from tileiras.sim.errors import DescriptorError, Misaligned
 
@@ -335,3 +336,15 @@ def test_maps_that_dont_fit_the_instruction():
     with pytest.raises(DescriptorError, match="boxes of one row"):
         tmakit.load(array, tiled(0, "u16", (64, 8), (32, 2)), (0, 0, 0, 0, 0), 128, mode="tile::gather4")
     assert m.box_bytes() == 64
+
+
+@pytest.mark.parametrize(("coords", "inside"), [((0, 0), 4), ((0, 7), 2)])
+def test_the_report_counts_the_bytes_of_every_row_inside(coords, inside):
+    """A box of four rows of 32 bytes at the corner and over the edge of nine rows: rows outside are read from nowhere."""
+    array = tensor((9, 32), "u16")
+    m = tiled(0, "u16", (32, 9), (16, 4))
+    ins = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r12], [%rd1, {%r0, %r1}], [bar];"
+    text = tmakit.LOAD.replace("INSTRUCTION", ins).replace("BYTES", "2048")
+    report = simulate(text, args=[tmakit.argument(array, m), np.zeros(128, np.uint8), np.uint32(32), np.uint32(m.box_bytes()),
+                                  np.uint32(0), *(np.int32(c) for c in (*coords, 0, 0, 0))])
+    assert report.bytes["global read"] == inside * 32
