@@ -19,6 +19,7 @@ from tileiras.sim.timing.trace import PtxCode
 _BRANCHES = ("bra", "ret", "exit")
 _END = -1
 _ONWARD = 3                     # blocks looked at behind an edge
+_SPILLS = {"STL", "LDL"}        # carry the line of whatever stands beside them: no evidence of where they belong
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +263,8 @@ def _lines(code: Code, blocks: set[int]) -> dict[int, int]:
     counts: dict[int, int] = defaultdict(int)
     for b in blocks:
         for instruction in code.blocks[b].instructions:
-            counts[instruction.ptx_line] += 1
+            if instruction.base not in _SPILLS:
+                counts[instruction.ptx_line] += 1
     return counts
 
 
@@ -298,7 +300,8 @@ def _by_targets(block: SassBlock, code: Code, branches: list[int], ptx: PtxCode)
             for _ in range(_ONWARD):
                 if target < 0:
                     break
-                found = sum((i.ptx_line in ends[0]) - (i.ptx_line in ends[1]) for i in code.blocks[target].instructions)
+                found = sum((i.ptx_line in ends[0]) - (i.ptx_line in ends[1]) for i in code.blocks[target].instructions
+                            if i.base not in _SPILLS)
                 score += sign * found
                 onward = code.blocks[target].successors
                 target = -1 if found or len(onward) != 1 else onward[0]

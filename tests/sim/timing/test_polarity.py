@@ -1,0 +1,37 @@
+"""Which way a machine branch goes is told by the code at its ends, and not by spills, which carry any line."""
+from __future__ import annotations
+
+import pytest
+
+from tileiras.sim.timing.join import join
+from tileiras.sim.timing.replay import instruction_from
+from tileiras.sim.timing.sass import Branch, Code, SassBlock
+from tileiras.sim.timing.stream import Instruction
+from tileiras.sim.timing.trace import PtxBlock, PtxCode
+
+WAIT, BACK, LOAD, ADD, END = 10, 11, 20, 21, 22
+
+
+def at(line: int, *opcodes: str) -> list[Instruction]:
+    return [instruction_from(opcode, (), 1, None, None, 0, line) for opcode in opcodes]
+
+
+@pytest.mark.parametrize("spills", [0, 1, 40])
+def test_spills_behind_a_wait_do_not_turn_its_branch_round(spills):
+    """WAIT: try; @!done bra WAIT. ptxas tries once in line, and again in a loop off the way that the failed try branches to."""
+    ptx = PtxCode((PtxBlock(0, (WAIT, BACK), BACK, 0, 1), PtxBlock(1, (LOAD, ADD, END), 0, -2, -1)),
+                  {WAIT: "mbarrier.try_wait", BACK: "bra", LOAD: "ld.shared", ADD: "add", END: "ret"}, frozenset(),
+                  frozenset({0}), frozenset())
+    taken_if_not_done = Branch("jump", conditions=("!P1",))
+    blocks = [
+        SassBlock(0, at(WAIT, "SYNCS") + at(BACK, "BRA"), taken_if_not_done, 2, 1),
+        SassBlock(1, at(BACK, *["STL", "LDL"] * spills) + at(LOAD, "LDS") + at(ADD, "IADD3") + at(END, "EXIT"),
+                  Branch("exit"), -1, -1),
+        SassBlock(2, at(WAIT, "SYNCS", "NANOSLEEP") + at(BACK, "BRA"), taken_if_not_done, 2, 3),
+        SassBlock(3, at(BACK, "BRA"), Branch("jump"), 1, -1)]
+    for block in blocks:
+        for to in block.successors:
+            blocks[to].predecessors.append(block.index)
+    code = Code("k", 90, [i for b in blocks for i in b.instructions], blocks, {0: "k"})
+    senses = join(code, ptx).senses
+    assert [(senses[b].line, senses[b].same) for b in (0, 2)] == [(BACK, True)] * 2
