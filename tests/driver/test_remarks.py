@@ -433,8 +433,8 @@ def test_what_the_copy_engine_moves(kernel_bytecode: Callable[..., bytes]) -> No
         {"Instruction": "TMA Load instruction", "Shape": "[64, 128]"},
         {"Instruction": "TMA Store instruction", "Shape": "[128, 128]"}]
     assert not any(named(remarks, name) for name in REFUSED)
-    for options in ({"gpu_name": "sm_80"}, {"opt_level": 0}):
-        others = remarks_on(kernel_bytecode("matmul_float16_float16"), **options)
+    for gpu_name, opt_level in (("sm_80", 3), ("sm_90", 0)):
+        others = remarks_on(kernel_bytecode("matmul_float16_float16"), gpu_name, opt_level)
         assert {dict(r.notes)["Instruction"] for name in ACCESSES for r in named(others, name)} == {
             "Global-memory load instruction", "Global-memory store instruction"}
 

@@ -390,7 +390,9 @@ class Builder:
     def variable(self, t: Attribute, value: SSAValue) -> SSAValue:
         """A generic pointer to a variable of the thread's own, `value` from here on. LLVM keeps it in a register."""
         made = llvm.Alloca.create(result_types=[ptr(llvm.GENERIC)], properties={
-            "count": IntAttr(1), "elem_type": t, "alignment": IntAttr(width_of(t) // 8)}, location=self.location)
+            "count": IntAttr(1), "elem_type": t, "alignment": IntAttr(width_of(t) // 8)})
+        if self.location is not None:
+            made.location = self.location
         first = self.entry.first_op
         if first is None:
             self.entry.add_op(made)
