@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.dialects.nv_tileas import EXITS, LOOPS
 
 MAX_SLICE = 256
 """Ops of a slice, at most: addresses are short."""
@@ -30,6 +31,11 @@ class Slice:
     updates: tuple[Operation, ...] = ()
     carried: tuple[int, ...] = ()
     obstacle: Operation | None = None
+
+
+def runs_ahead(loop: Operation) -> bool:
+    """Whether iterations of a loop may overlap: it is counted, without loops inside and without other ways out."""
+    return loop.name == "scf.for" and not any(op is not loop and (op.name in LOOPS or op.name in EXITS) for op in loop.walk())
 
 
 def slice_of(loop: Operation, values: Iterable[SSAValue]) -> Slice:

@@ -22,7 +22,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis import layout_cost
 from tileiras.analysis.access import access_width, contiguous_of, is_checked, runs_of
 from tileiras.analysis.assignment import Problem
-from tileiras.analysis.layout_classes import LOOPS, Classes, LayoutClass, Relations, suggested
+from tileiras.analysis.layout_classes import Classes, LayoutClass, Relations, suggested
 from tileiras.analysis.layout_rules import (
     DOTS,
     accessed,
@@ -36,6 +36,7 @@ from tileiras.analysis.layout_rules import (
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileas import LOOPS
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import turning_layouts

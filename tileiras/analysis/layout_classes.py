@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_rules import Link, Relation, Same, is_tensor, relations, shape_of
 from tileiras.dialects import arith
+from tileiras.dialects.nv_tileas import LOOPS
 from tileiras.layout.linear import LinearLayout
 
 CUT_BEHIND = frozenset("nv_tileas." + m for m in ("tiled_load", "load", "atomic_rmw", "atomic_cas", "dot",
@@ -21,7 +22,6 @@ CUT_BEHIND = frozenset("nv_tileas." + m for m in ("tiled_load", "load", "atomic_
 """Ops whose results may change their layout before they are used."""
 CUT_BEFORE = frozenset({"scf.yield"} | {"nv_tileas." + m for m in ("break", "continue", "reduce", "scan", "dot", "dot_scaled")})
 """Ops, besides the element-wise ones, in front of which those results may change it."""
-LOOPS = frozenset({"scf.for", "nv_tileas.loop"})
 STORES = frozenset("nv_tileas." + m for m in ("store", "atomic_rmw", "atomic_cas"))
 """Ops through pointers whose operands behind the pointers may change their layout first."""
 

@@ -26,7 +26,7 @@ MOST_STEPS = 120_000
 """Ops executed on one way."""
 MOST_TRIPS_KNOWN = 600
 """A loop whose bounds the program fixes runs so often at most."""
-COPIES = ("nv_tileas.tiled_copy", "nv_tileas.tma_load", "nv_tileas.copy")
+COPIES = ("nv_tileas.tiled_copy", "nv_tileas.tma_load")
 SWITCH = "nv_tileas.agent_switch"
 ASYNC_DOT, DOT_WAIT = "nv_tileas.async_dot", "nv_tileas.dot_wait"
 LEAVE_LOOP, NEXT_ITERATION, LEAVE_FUNCTION, FALL_THROUGH = "break", "continue", "return", "yield"

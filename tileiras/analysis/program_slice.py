@@ -23,11 +23,11 @@ from tileiras.analysis.effects import effects_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import OPERAND_SEGMENTS
 from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.dialects.nv_tileas import EXITS
 
 FOR, IF, LOOP = "scf.for", "scf.if", "nv_tileas.loop"
 CONTROL = (FOR, IF, LOOP)
 YIELD, BREAK, CONTINUE, RETURN = "scf.yield", "nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"
-EXITS = (BREAK, CONTINUE, RETURN)
 FUNC = "nv_tileas.func"
 _BOUNDS = 3
 """Operands of a counted loop before what it carries: lower, upper, step."""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 PRODUCER_KINDS = ("group", "tma", "mbarrier", "umma")
 NAMED_BARRIERS = 16
 """Of a CTA (PTX ISA, barrier); 0 is the whole block's."""
-MBARRIER_BYTES = 8
 
 
 @irdl_attr_definition

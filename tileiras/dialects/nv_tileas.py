@@ -158,6 +158,10 @@ class FlightType(ParametrizedAttribute, TypeAttribute):
     parts: IntAttr = param_def()
 
 
+LOOPS = frozenset({"scf.for", "nv_tileas.loop"})
+EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
+"""Early ways out of a loop's iteration, of a loop, of the function."""
+
 _ACCESS = "runs:numbers? contiguous:count?"
 _PLACED_ATTRS: dict[str, str] = {
     "func": "num_warps:power shared_bytes:count? shared_alignment:power? tensor_maps:strings?",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -113,7 +114,7 @@ class Model:
             return self.warps
         if isinstance(t.encoding, LayoutAttr):
             return t.encoding.data.num_regs * self.warps
-        return max(1.0, _elements(t) / units.LANES)
+        return max(1.0, prod(t.get_shape()) / units.LANES)
 
     # ---- ops
 
@@ -265,24 +266,17 @@ _RULES: dict[str, Any] = {
 
 def is_asynchronous(op: Operation) -> bool:
     """Whether who issues the op goes on before it is done: products of warpgroups, copies to stages of rings."""
-    if op.name in ("nv_tileas.tiled_copy", "nv_tileas.copy"):
+    if op.name == "nv_tileas.tiled_copy":
         return True
     atom: Any = op.properties.get("atom")
     return atom is not None and op.name.endswith("dot") and atom.data.startswith(WGMMA)
-
-
-def _elements(t: Any) -> int:
-    n = 1
-    for extent in t.get_shape():
-        n *= extent
-    return n
 
 
 def _bytes_of(v: SSAValue) -> int:
     """Bytes of a tile or a buffer; of a scalar those of its word."""
     t: Any = v.type
     if isinstance(t, TensorType):
-        return _elements(t) * element_bytes(t.element_type) if _is_data(t) else _elements(t) * 8
+        return prod(t.get_shape()) * element_bytes(t.element_type) if _is_data(t) else prod(t.get_shape()) * 8
     if isinstance(t, BufferType):
         return t.layout.data.extent * element_bytes(t.element_type)
     return 4

@@ -18,10 +18,9 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.ahead import runs_ahead
 from tileiras.schedule.names import ASYNC_LOADS, DEPTH, ORDER, STAGE
 
-EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
-LOOPS = frozenset({"scf.for", "nv_tileas.loop"})
 REGISTERS_KEPT_BACK = 48
 """Of a thread's registers, for addresses, fragments and what the loop doesn't change."""
 LONGEST_DELAY = 2000
@@ -42,11 +41,6 @@ def run(module: Operation, context: Any) -> None:
     options = context.schedule
     if options is not None and options.trace_file:
         _write_trace(options)
-
-
-def runs_ahead(loop: Operation) -> bool:
-    """Whether iterations of a loop may overlap."""
-    return loop.name == "scf.for" and not any(op is not loop and (op.name in LOOPS or op.name in EXITS) for op in loop.walk())
 
 
 def rings_of(loop: Operation) -> dict[SSAValue, Operation]:

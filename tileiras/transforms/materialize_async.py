@@ -24,21 +24,19 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.ahead import slice_of, tokens_before
+from tileiras.analysis.ahead import runs_ahead, slice_of, tokens_before
 from tileiras.analysis.async_copies import ThreadCopy, as_source, renames_of, thread_copy, why_not
 from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
 from tileiras.dialects import nv_tileaa, nv_tileas
-from tileiras.dialects.nv_tileas import BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
+from tileiras.dialects.nv_tileas import LOOPS, BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
-from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.hoist_buffers import only_store
-from tileiras.transforms.unspecialized_pipeline import WIDE, constant_of
+from tileiras.transforms.rules import int_constant
+from tileiras.transforms.unspecialized_pipeline import WIDE
 
 READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
 """What reads a buffer and nothing else."""
-EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
-LOOPS = frozenset({"scf.for", "nv_tileas.loop"})
 LEAST_STAGES = 2
 """A ring of one stage is a buffer."""
 
@@ -70,15 +68,10 @@ def run(module: Operation, context: Any) -> None:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
-            for loop in [op for op in func.walk() if is_pipelined(op)]:
+            for loop in [op for op in func.walk() if runs_ahead(op)]:
                 _loop(func, loop, context)
             if context.remarks is not None:
                 _report_others(func, context.remarks)
-
-
-def is_pipelined(loop: Operation) -> bool:
-    """Whether a loop can run ahead of itself: counted, without loops inside and without other ways out."""
-    return loop.name == "scf.for" and not any(op is not loop and (op.name in LOOPS or op.name in EXITS) for op in loop.walk())
 
 
 def _loop(func: Operation, loop: Operation, context: Any) -> None:
@@ -88,6 +81,8 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
     refused = [move for move in found if isinstance(move, Refusal)]
     stages = 0
     if moves:
+        from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget  # few kernels need the machine's tables
+
         bytes_a_stage = sum(stage_bytes(_ring(move, 1)) for move in moves)
         beside = bytes_beside(func, loop, [move.alloc for move in moves])
         stages = _told_depth(moves) or ring_depth(
@@ -124,7 +119,7 @@ def _report(func: Operation, refusal: Refusal, remarks: list[Any]) -> None:
 def _report_others(func: Operation, remarks: list[Any]) -> None:
     """Loads for buffers in loops that can't run ahead."""
     for loop in func.walk():
-        if loop.name not in LOOPS or is_pipelined(loop):
+        if loop.name not in LOOPS or runs_ahead(loop):
             continue
         loads = [op.operands[0].owner for op in loop.regions[0].block.ops if isinstance(op, nv_tileas.StoreShared)]
         reason = "the loop has another one inside" if any(op is not loop and op.name in LOOPS for op in loop.walk()) else \
@@ -159,7 +154,7 @@ def _move(loop: Operation, store: Operation, num_warps: int) -> Move | Refusal |
     if only_store(alloc) is not store or alloc.parent is not body or not isinstance(t, BufferType) or \
             any(use.operation is not store and use.operation.name not in READERS for use in alloc.results[0].uses):
         return None
-    reason = _obstacle(loop, load, tile)
+    reason = obstacle(loop, load, tile)
     if reason or "slice" in store.properties:
         return Refusal(load, reason or "the tile goes through shared memory in parts; use a smaller one")
     buffer = BufferType(t.element_type, SharedLayoutAttr(as_source(t.layout.data, renames)))
@@ -167,11 +162,12 @@ def _move(loop: Operation, store: Operation, num_warps: int) -> Move | Refusal |
     return Refusal(load, why_not(load)) if copy is None else Move(load, renames, store, alloc, copy, buffer)
 
 
-def _obstacle(loop: Operation, load: Any, tile: SSAValue) -> str:
-    """What keeps a load in its iteration, as far as the loop is concerned; "" if nothing does."""
+def obstacle(loop: Operation, load: Any, tile: SSAValue | None = None) -> str:
+    """What keeps a load in its iteration, as far as the loop is concerned; "" if nothing does. `tile`: what goes to the buffer and
+    may go nowhere else, where there is a buffer already."""
     if "owners" in load.properties or load.mem_semantic.data != "weak":
         return "it is ordered: only weak loads may be made earlier"
-    if not tile.has_one_use():
+    if tile is not None and not tile.has_one_use():
         return "the tile is used in registers, too"
     if tokens_before(loop, load.token) is None:
         return "it waits for what the loop stores; give loads and stores of different arrays tokens of their own"
@@ -187,7 +183,7 @@ def _is_short_of_overflow(loop: Operation) -> bool:
     """Whether some iterations' steps fit 64 bits: those of narrower counters do, and known ones that are small."""
     step = loop.operands[2]
     counter: Any = step.type
-    known = constant_of(step)
+    known = int_constant(step)
     return counter.width.data < WIDE if known is None else 0 < known < 1 << WIDE // 2
 
 

@@ -24,6 +24,7 @@ need no second agent.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, TensorType
@@ -31,11 +32,11 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGROUP, agents_of
 from tileiras.analysis.effects import BY_TOKENS
-from tileiras.analysis.program_slice import CONTROL, EXITS, YIELD, Slice, loop_around, target_of
+from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around, target_of
 from tileiras.analysis.shared_memory import plan_shared_memory, stage_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import PipeType, RingType
+from tileiras.dialects.nv_tileas import EXITS, PipeType, RingType
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
 from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
@@ -298,15 +299,9 @@ def _check(op: Operation, loader: Slice, loads: list[Operation], written: _Writt
               or op.name in ("nv_tileas.store_shared", "nv_tileas.load_shared")):
         raise Refusal(op, f"where a copy goes depends on '{op.name.removeprefix('nv_tileas.')}'")
     for v in op.results if op not in stored else ():
-        if v in loader.values and isinstance(v.type, TensorType) and op.name not in LOADS and _elements(v.type) > MOST_ELEMENTS:
-            raise Refusal(op, f"where a copy goes depends on a tile of {_elements(v.type)} elements")
-
-
-def _elements(t: Any) -> int:
-    size = 1
-    for extent in t.get_shape():
-        size *= extent
-    return size
+        if v in loader.values and isinstance(v.type, TensorType) and op.name not in LOADS and \
+                (count := prod(v.type.get_shape())) > MOST_ELEMENTS:
+            raise Refusal(op, f"where a copy goes depends on a tile of {count} elements")
 
 
 # --- the cut ------------------------------------------------------------------------------------------------------------

@@ -29,12 +29,10 @@ from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import RingType
+from tileiras.dialects.nv_tileas import LOOPS, RingType
 from tileiras.errors import CompileError
 
 NEVER = -1
-LOOPS = ("scf.for", "nv_tileas.loop")
-COPIES = ("nv_tileas.tiled_copy", "nv_tileas.copy")
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ class _Ordering:
     def needs_fence(self, op: Operation, mine: list[Touch], engine: bool) -> bool:
         """Whether the copy engine or the tensor cores touch what threads have written by this op. What a copy brings is there at
         the wait for it, not here."""
-        return not engine and op.name not in COPIES and any(
+        return not engine and op.name != "nv_tileas.tiled_copy" and any(
             t.writes and t.start < e.end and e.start < t.end for t in mine for e in self.engine)
 
     def visit(self, op: Operation) -> None:

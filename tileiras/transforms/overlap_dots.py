@@ -26,7 +26,7 @@ from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.nv_tileas import BufferType, FlightType, PipeType, layout_of
+from tileiras.dialects.nv_tileas import EXITS, BufferType, FlightType, PipeType, layout_of
 from tileiras.layout.atoms.warpgroup import units
 from tileiras.transforms.places import keep_places
 
@@ -34,7 +34,6 @@ MAX_PENDING = 7
 """Groups that a wait may leave on their way (the rows `wgmma.wait_group.N` of the nvvm dialect)."""
 LEAST_STAGES = 2
 """Of a ring whose stages are given back an iteration later: the next one must be there meanwhile."""
-EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
 READERS = frozenset({"nv_tileas.dot", "nv_tileas.async_dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared", "nv_tileas.dot_wait"})
 """What takes a buffer and doesn't write it."""
 

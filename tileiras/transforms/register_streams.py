@@ -22,14 +22,14 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
 from xdsl.ir import Block, Operation
 
-from tileiras.analysis.ahead import tokens_before
+from tileiras.analysis.ahead import runs_ahead, tokens_before
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType, PipeType, RingType
 from tileiras.transforms.hoist_buffers import only_store
-from tileiras.transforms.materialize_async import READERS, is_pipelined
+from tileiras.transforms.materialize_async import READERS
 
 LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
 NOT_TWICE = ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.async_dot", "nv_tileas.reduce", "nv_tileas.scan")
@@ -41,7 +41,7 @@ MAX_CHAIN = 64
 def stream(func: Operation) -> bool:
     """Put such tiles of a function through rings of one stage, in place. Whether there were any."""
     found = False
-    for loop in [op for op in func.walk() if is_pipelined(op)]:
+    for loop in [op for op in func.walk() if runs_ahead(op)]:
         if any(wgmma_of(op) is not None for op in loop.regions[0].block.ops):
             groups: dict[Operation, list[Operation]] = {}
             for op in loop.regions[0].block.ops:

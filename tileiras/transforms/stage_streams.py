@@ -22,17 +22,14 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.ahead import slice_of, tokens_before
+from tileiras.analysis.ahead import runs_ahead
 from tileiras.analysis.async_copies import thread_copy
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import BufferType, RingType, SharedLayoutAttr
 from tileiras.layout.shared import SharedLayout
-from tileiras.machine.latencies import latencies
-from tileiras.machine.machines import machine_of
-from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
-from tileiras.transforms.materialize_async import is_pipelined
+from tileiras.transforms.materialize_async import obstacle
 
 LOADS = frozenset({"nv_tileas.tiled_load", "nv_tileas.load"})
 LEAST_CHUNK = 8
@@ -47,7 +44,7 @@ def run(module: Operation, context: Any) -> None:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
-            for loop in [op for op in func.walk() if is_pipelined(op)]:
+            for loop in [op for op in func.walk() if runs_ahead(op)]:
                 _loop(func, loop, context.target)
 
 
@@ -63,6 +60,8 @@ def _loop(func: Operation, loop: Operation, target: Any) -> None:
     each: int = sum(stage_bytes(RingType(_buffer(op), IntAttr(1))) for op in loads)      # type: ignore[arg-type]
     if each >= streaming_bytes(target):
         return
+    from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget  # few kernels need the machine's tables
+
     beside = bytes_beside(func, loop, [])
     stages = ring_depth(ring_facts(loop, loads, each, target, beside), target).stages
     if stages < LEAST_STAGES or beside + LEAST_STAGES * each > shared_budget(target):
@@ -73,6 +72,9 @@ def _loop(func: Operation, loop: Operation, target: Any) -> None:
 
 def streaming_bytes(target: Any) -> float:
     """Bytes in flight that keep an SM's share of memory busy (Little)."""
+    from tileiras.machine.latencies import latencies
+    from tileiras.machine.machines import machine_of
+
     machine = machine_of(target.cc)
     return machine.dram_per_cycle / machine.sms * latencies(machine.sm).loaded
 
@@ -93,13 +95,7 @@ def _array(view: SSAValue) -> SSAValue:
 def _is_stream(loop: Operation, load: Any, num_warps: int) -> bool:
     """Whether threads can copy a load's tile to a buffer in iterations ahead."""
     if load.parent is not loop.regions[0].block or not isinstance(load, nv_tileas.TiledLoad) or \
-            load.mem_semantic.data != "weak" or "owners" in load.properties:    # type: ignore
-        return False
-    if load.results[0].first_use is None or any(isinstance(c.type, TensorType) for c in load.coords):      # type: ignore
-        return False
-    if tokens_before(loop, load.token) is None:     # type: ignore[attr-defined]
-        return False
-    if slice_of(loop, (load.view, *load.coords)).obstacle is not None:      # type: ignore[attr-defined]
+            load.results[0].first_use is None or obstacle(loop, load):
         return False
     copy = thread_copy(load, _buffer(load), num_warps)
     return copy is not None and copy.chunk >= LEAST_CHUNK

@@ -27,8 +27,9 @@ from tileiras.analysis.ahead import Slice, slice_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.base import OPERAND_SEGMENTS
 from tileiras.dialects.nv_tileas import PipeType
+from tileiras.transforms.rules import int_constant
 
-COPIES = ("nv_tileas.tiled_copy", "nv_tileas.copy")
+COPY = "nv_tileas.tiled_copy"
 WIDE = 64
 """Bits in which distances are compared: those of 32-bit counters can't overflow there."""
 
@@ -68,11 +69,11 @@ class _Expansion:
     @property
     def is_of_copies(self) -> bool:
         """Whether the section fills stages by nothing but copies."""
-        return all(op.name in (*COPIES, "nv_tileas.extract_slice") for op in self.section[1:-1])
+        return all(op.name in (COPY, "nv_tileas.extract_slice") for op in self.section[1:-1])
 
     def run(self) -> None:
         lower, upper, step = self.loop.operands[:3]
-        copies = [op for op in self.section if op.name in COPIES]
+        copies = [op for op in self.section if op.name == COPY]
         addresses = slice_of(self.loop, [v for op in copies for v in operands_ahead(op)])
         assert addresses.obstacle is None
         args = self.body.args
@@ -139,7 +140,7 @@ class _Expansion:
         values: dict[SSAValue, SSAValue] = {args[0]: at, **{args[1 + n]: v for n, v in carried.items()}}
         for op in (*(addresses.updates if carried else addresses.roots), *self.section):
             copy = op.clone(values)
-            if op.name in COPIES:
+            if op.name == COPY:
                 set_guard(copy, guard)
                 if product is not None:
                     copy.properties["spread"] = UnitAttr()
@@ -181,7 +182,7 @@ class _Expansion:
     def distance(self, step: SSAValue, iterations: int) -> SSAValue:
         """How far the counter moves in so many iterations."""
         wide = IntegerType(WIDE)
-        known = constant_of(step)
+        known = int_constant(step)
         if known is not None:
             return self.constant(known * iterations, wide)
         return self.make(arith.Muli, [self.widened(step), self.constant(iterations, wide)], wide)
@@ -194,15 +195,6 @@ def is_of_warps(dot: Operation) -> bool:
     """Whether warps multiply by instructions of their own, step by step."""
     atom: Any = dot.properties.get("atom")
     return atom is not None and atom.data.startswith("mma.")
-
-
-def constant_of(v: SSAValue) -> int | None:
-    """The number that a value is, None where it isn't known."""
-    owner = v.owner
-    if not isinstance(owner, arith.Constant):
-        return None
-    number: Any = owner.properties["value"]
-    return number.value.data
 
 
 def operands_ahead(copy: Any) -> list[SSAValue]:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from tileiras.analysis.agents import Agent, agents_of, launch_registers
+from tileiras.analysis.agents import WARP_THREADS, Agent, agents_of, launch_registers
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.conversion.tileas_to_llvm.registers import FULL_MASK
-from tileiras.conversion.tileas_to_llvm.team import WARP_THREADS, Team
+from tileiras.conversion.tileas_to_llvm.team import Team
 
 WARP_CLAMP = 31
 

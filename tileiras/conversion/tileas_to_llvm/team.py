@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tileiras.analysis.agents import WARP_THREADS
 from tileiras.conversion.tileas_to_llvm.builder import Builder
-
-WARP_THREADS = 32
 
 
 @dataclass(frozen=True)
