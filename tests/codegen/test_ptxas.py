@@ -12,6 +12,7 @@ import pytest
 from tileiras.codegen import ptxas
 from tileiras.codegen.ptx_fixup import empty_ptx
 from tileiras.errors import CompileError
+from tileiras.machine.targets import find_target
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLAGS = ["-arch=sm_90a", "-O0", "-g"]
@@ -32,11 +33,11 @@ def test_the_same_program_gives_the_same_debug_cubin(kernel_bytecode: Callable[.
 
 
 def test_nothing_is_left_in_the_temporary_folder(folder: pathlib.Path) -> None:
-    assert ptxas.assemble(empty_ptx("sm_90a"), FLAGS).cubin[:4] == b"\x7fELF"
+    assert ptxas.assemble(empty_ptx(find_target("sm_90")), FLAGS).cubin[:4] == b"\x7fELF"
     with pytest.raises(CompileError, match=r"tile\.ptx, line 1; fatal"):
         ptxas.assemble("no ptx\n", FLAGS)
     with pytest.raises(CompileError, match="did not finish within 0 seconds"):
-        ptxas.assemble(empty_ptx("sm_90a"), FLAGS, timeout=0)
+        ptxas.assemble(empty_ptx(find_target("sm_90")), FLAGS, timeout=0)
     assert list(folder.iterdir()) == []
 
 
@@ -44,11 +45,11 @@ def test_a_folder_that_cannot_be_used_is_passed_over(folder: pathlib.Path, monke
     monkeypatch.setenv("TMPDIR", str(folder / "nowhere"))
     monkeypatch.setenv("TEMP", str(folder))
     monkeypatch.setattr(ptxas, "_FOLDERS", ())
-    assert ptxas.assemble(empty_ptx("sm_90a"), FLAGS).cubin
+    assert ptxas.assemble(empty_ptx(find_target("sm_90")), FLAGS).cubin
     monkeypatch.delenv("TEMP")
     with pytest.raises(CompileError, match=r"cannot write \d+ bytes for ptxas to a temporary folder "
                                            r"\('.*nowhere': No such file or directory\); TMPDIR names another one"):
-        ptxas.assemble(empty_ptx("sm_90a"), FLAGS)
+        ptxas.assemble(empty_ptx(find_target("sm_90")), FLAGS)
 
 
 LIMITED = """
@@ -56,10 +57,11 @@ import resource, sys
 sys.path.insert(0, {root!r})
 from tileiras.codegen import ptxas
 from tileiras.codegen.ptx_fixup import empty_ptx
+from tileiras.machine.targets import find_target
 ptxas._FOLDERS = ()
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 try:
-    ptxas.assemble(empty_ptx("sm_90a"), {flags!r})
+    ptxas.assemble(empty_ptx(find_target("sm_90")), {flags!r})
 except Exception as error:
     print(type(error).__name__, error)
 """
@@ -73,7 +75,7 @@ except Exception as error:
 def test_no_room(limit: int, text: str, folder: pathlib.Path) -> None:
     done = subprocess.run([sys.executable, "-c", LIMITED.format(root=str(ROOT), limit=limit, flags=FLAGS)],
                           capture_output=True, text=True, timeout=60, env={**os.environ, "TEMP": "", "TMP": ""})
-    assert done.stdout.splitlines()[0] == text.format(size=len(empty_ptx("sm_90a")), folder=folder), done.stderr
+    assert done.stdout.splitlines()[0] == text.format(size=len(empty_ptx(find_target("sm_90"))), folder=folder), done.stderr
     assert list(folder.iterdir()) == []
 
 

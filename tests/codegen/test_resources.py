@@ -8,7 +8,6 @@ import pytest
 
 from tests.codegen.test_ptx_fixup import EXPECTED
 from tileiras.codegen import ptxas
-from tileiras.codegen.ptx_fixup import PTX_VERSION
 from tileiras.codegen.resources import count_sass_instructions, entries_of_ptx, with_resources
 from tileiras.machine.targets import TARGETS, Target
 
@@ -88,7 +87,7 @@ def test_parameters_lie_where_ptxas_puts_them(target: Target) -> None:
     """The cubin says where in the constant bank the parameters begin and how long they are."""
     kernels = "".join(f".visible .entry k{i}(\n{signature.replace(', ', f',{chr(10)}')}\n)\n.reqntid 32\n{{\nret;\n}}\n"
                       for i, signature in enumerate(SIGNATURES))
-    ptx = f".version {PTX_VERSION}\n.target {target.ptx}\n.address_size 64\n{kernels}"
+    ptx = f".version {target.ptx_version}\n.target {target.ptx}\n.address_size 64\n{kernels}"
     places = [struct.unpack("<IHH", data)[1:] for data in attributes(
         ptxas.assemble(ptx, [f"-arch={target.ptx}"]).cubin, _PARAM_CBANK)]
     assert sorted(places) == sorted((e.param_base, e.param_bytes) for e in entries_of_ptx(ptx)) and len(places) == len(SIGNATURES)

@@ -53,6 +53,7 @@ PROBES = {
     "has_cvt_bf16_directed": "cvt.rm.bf16.f32 h0,f0;",
     "has_cvt_fp8": "cvt.rn.satfinite.e4m3x2.f32 h0,f0,f1; cvt.rn.f16x2.e5m2x2 r0,h0;",
     "has_cvt_fp4_fp6": "cvt.rn.satfinite.e2m3x2.f32 h0,f0,f1;",
+    "has_cvt_e5m3": "cvt.rn.satfinite.ue5m3x2.f32 h0,f0,f1; cvt.rn.bf16x2.ue5m3x2 r0,h0;",
     "has_atom_bf16": "atom.global.add.noftz.bf16x2 r0,[q0],r1;",
     "has_atom_vector_f32": f"atom.global.add.v4.f32 {F4},[q0],{F4};",
     "has_atom_b128": "mov.b128 w,{q0,q1}; atom.global.exch.b128 w,[q0],w;",
@@ -61,7 +62,7 @@ PROBES = {
 
 def refused_lines(target: Target, instructions: list[str]) -> set[int]:
     """The line numbers that ptxas objects to, of one instruction a line from line 5 on."""
-    text = "\n".join([".version 9.0", f".target {target.ptx}", ".address_size 64",
+    text = "\n".join([f".version {max(target.ptx_version, '9.3')}", f".target {target.ptx}", ".address_size 64",
                       f".visible .entry k() {{ {REGISTERS}", *instructions, "ret; }\n"])
     done = subprocess.run([str(toolchain.find_tool("ptxas")), f"-arch={target.ptx}", "-O0", "-o", "/dev/null", "-"],
                           input=text, capture_output=True, text=True, timeout=60)
@@ -91,7 +92,7 @@ def test_integer_mma_shapes_are_what_ptxas_takes(target: Target) -> None:
 
 
 def test_names_and_special_registers() -> None:
-    assert [t.name for t in TARGETS] == [f"sm_{n}" for n in (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)]
+    assert [t.name for t in TARGETS] == [f"sm_{n}" for n in (75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)]
     assert find_target("sm_89").ptx == "sm_89" and find_target("sm_90").ptx == "sm_90a"
     assert find_target("sm_89").tile_block_sreg == "ctaid" and find_target("sm_90").tile_block_sreg == "clusterid"
 

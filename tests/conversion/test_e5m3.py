@@ -66,7 +66,7 @@ def results(k: Kernel, *args: np.ndarray) -> list[np.ndarray]:
         found.append(copies[-1])
     from tileiras.interp import run as interpret
     once(lambda copies: interpret(read(data), "kernel", (1,), copies))
-    for gpu in ("sm_75", "sm_90", "sm_120"):
+    for gpu in ("sm_75", "sm_90", "sm_107", "sm_120"):
         for level in (0, 3):
             ptx = tileiras.compile(data, gpu_name=gpu, opt_level=level).ptx
             once(lambda copies, ptx=ptx: simulate(ptx, args=copies))
@@ -132,6 +132,14 @@ def test_scales_of_a_product() -> None:
     want = (four[a] * np.repeat(values[sa_codes], 16, 1)) @ (four[b] * np.repeat(values[sb_codes], 16, 0))
     for got in results(k, *packed, sa_codes, sb_codes, np.zeros((16, 16), np.float32)):
         assert got.tolist() == want.tolist()
+
+
+def test_sm_107_converts_pairs() -> None:
+    """Its instructions at work: two codes an instruction, by way of bf16 and from f32 or f16."""
+    for k, wanted, count in ((widening("f32"), "bf16x2.ue5m3x2", 1), (narrowing("f32", 512), "satfinite.ue5m3x2.f32", 2),
+                             (narrowing("f16", 512), "satfinite.ue5m3x2.f16x2", 2)):
+        module: Any = k.module()
+        assert tileiras.compile(write(module, "13.4"), gpu_name="sm_107").ptx.count(f"cvt.rn.{wanted}") == count
 
 
 @pytest.mark.parametrize("gpu", [t.name for t in TARGETS])

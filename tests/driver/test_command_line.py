@@ -81,7 +81,7 @@ def test_help_names_every_option_and_gpu() -> None:
         assert f"-{option.name}" in text and option.help in text
         assert (f"  --{option.name} " in short or f"  -{option.name} " in short or f"-{option.name}=<" in short
                 or f"-{option.name} <" in short) == (not option.hidden)
-    for sm in (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121):
+    for sm in (75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121):
         assert f"=sm_{sm} " in short
     assert max(map(len, text.splitlines())) < 140
 

@@ -20,7 +20,7 @@ from tests.fuzz.generate import Limits, generate
 from tests.fuzz.pipelines import pipelined
 from tests.fuzz.programs import Config, check
 
-OTHERS = ("sm_75", "sm_100", "sm_89", "sm_120", "sm_86", "sm_103", "sm_110", "sm_121")
+OTHERS = ("sm_75", "sm_100", "sm_89", "sm_120", "sm_86", "sm_103", "sm_110", "sm_121", "sm_107")
 SIZES = (Limits(), Limits(12, 256), Limits(), Limits(40, 512))
 
 

@@ -1,7 +1,7 @@
 """How much of the kernel suite works: every case and its aligned twin at every level on every SM, compiled, simulated,
 interpreted, judged.
 
-    python -m tests.kernels.coverage                            # all cases and twins, -O0 and -O3, ten SMs, two processes
+    python -m tests.kernels.coverage                            # all cases and twins, -O0 and -O3, eleven SMs, two processes
     python -m tests.kernels.coverage --only twins --every 20    # a sample of the twins
     python -m tests.kernels.coverage -k 'softmax|matmul' --sms 90 --opt 3
     python -m tests.kernels.coverage --failed                   # again what failed last time
@@ -40,7 +40,7 @@ from typing import Any
 from tests.kernels import runner, twins
 from tests.ptx import body_of, copies_of, is_asynchronous, products_of
 
-SMS = (75, 80, 86, 89, 90, 100, 103, 110, 120, 121)
+SMS = (75, 80, 86, 89, 90, 100, 103, 107, 110, 120, 121)
 SIMULATED = (80, 90, 120)
 LEVELS = (0, 3)
 CACHE = runner.BUILD / "coverage.jsonl"

@@ -61,7 +61,7 @@ def test_families_of_a_target(sm: str) -> None:
     expected |= {"sm89"} if number >= 89 else set()
     expected |= {"sm90"} if number == 90 else set()
     expected |= {"tma"} if number >= 90 else set()
-    expected |= {"sm100", "tmem"} if number in (100, 103, 110) else set()
+    expected |= {"sm100", "tmem"} if number in (100, 103, 107, 110) else set()
     expected |= {"SM120"} if number >= 120 else set()
     assert names == expected
 

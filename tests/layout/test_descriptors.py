@@ -170,7 +170,7 @@ def test_instruction_descriptors_say_what_they_were_made_of(kind: str, a: str, b
 
 @pytest.mark.parametrize(("kind", "vectors", "scale", "a", "b", "place"), [
     ("mxf8f6f4", "1X", "ue8m0", "e4m3", "e2m1", (3, 1)), ("mxf4", "2X", "ue8m0", "e2m1", "e2m1", (2, 0)),
-    ("mxf4nvf4", "4X", "ue4m3", "e2m1", "e2m1", (0, 0))])
+    ("mxf4nvf4", "4X", "ue4m3", "e2m1", "e2m1", (0, 0)), ("mxf4nvf4", "block16", "ue5m3", "e2m1", "e2m1", (0, 0))])
 def test_block_scaled_instruction_descriptors(kind: str, vectors: str, scale: str, a: str, b: str,
                                               place: tuple[int, int]) -> None:
     word = instruction_descriptor(kind, 128, 64, a, b, "f32", scale=scale, scale_a=place[0], scale_b=place[1])

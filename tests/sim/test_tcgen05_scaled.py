@@ -31,6 +31,9 @@ def factors(rows: int, count: int, scale: str, seed: int) -> tuple[np.ndarray, n
     if scale == "ue8m0":
         codes = rng.integers(120, 134, (rows, 4)).astype(np.uint8)
         return codes, np.ldexp(1.0, codes.astype(int) - 127)
+    if scale == "ue5m3":
+        exponent, mantissa = rng.integers(10, 24, (rows, 4)), rng.integers(0, 8, (rows, 4))
+        return (exponent << 3 | mantissa).astype(np.uint8), np.ldexp(8.0 + mantissa, exponent - 18)
     codes = rng.integers(0, 0x7F, (rows, 4)).astype(np.uint8)
     return codes, codes.view(ml_dtypes.float8_e4m3fn).astype(np.float64)
 
@@ -85,7 +88,9 @@ CASES = [("mxf8f6f4", "e4m3", "e4m3", "ue8m0", 1, "", 32), ("mxf8f6f4", "e5m2", 
          ("mxf8f6f4", "e3m2", "e2m3", "ue8m0", 1, ".block32", 32), ("mxf4", "e2m1", "e2m1", "ue8m0", 2, "", 64),
          ("mxf4", "e2m1", "e2m1", "ue8m0", 2, ".block32", 64), ("mxf4nvf4", "e2m1", "e2m1", "ue8m0", 2, ".scale_vec::2X", 64),
          ("mxf4nvf4", "e2m1", "e2m1", "ue4m3", 4, ".block16", 64),
-         ("mxf4nvf4", "e2m1", "e2m1", "ue8m0", 4, ".scale_vec::4X", 64)]
+         ("mxf4nvf4", "e2m1", "e2m1", "ue8m0", 4, ".scale_vec::4X", 64),
+         ("mxf4nvf4", "e2m1", "e2m1", "ue5m3", 4, ".block16", 64)]
+SCALE_NUMBERS = {"ue4m3": 0, "ue8m0": 1, "ue5m3": 2}
 
 
 IDS = {1: ((0, 0), (2, 0), (1, 3)), 2: ((0, 0), (2, 0), (0, 2)), 4: ((0, 0),)}       # of A and B, by factors a row
@@ -105,7 +110,7 @@ def test_scaled_products(kind, a_type, b_type, scale, count, option, k, a_id, b_
     cells = np.concatenate([c.view(np.uint32), cells_of(sa_codes, a_id), cells_of(sb_codes, b_id),
                             np.zeros((128, 2), np.uint32)], axis=1)
     codes = (1, 1) if k == 64 else (CODES[a_type], CODES[b_type])
-    idesc = kit.scaled_instruction(m, n, a=codes[0], b=codes[1], scale=int(scale == "ue8m0"), a_id=a_id, b_id=b_id)
+    idesc = kit.scaled_instruction(m, n, a=codes[0], b=codes[1], scale=SCALE_NUMBERS[scale], a_id=a_id, b_id=b_id)
     body = f"""{kit.matrix_at("%d0", 0, a_bits)}
 {kit.matrix_at("%d1", len(a_image), b_bits)}
 mov.b32 %t5, {idesc};
@@ -120,7 +125,8 @@ tcgen05.mma.cta_group::1.kind::{kind}.block_scale{option} [%tm], %d0, %d1, %t5, 
 
 @pytest.mark.parametrize("kind,vectors,k,ids,scale", [
     ("mxf4", ".block32", 64, (1, 0), 1), ("mxf4nvf4", ".block16", 64, (2, 0), 0), ("mxf4", ".block32", 64, (0, 0), 0),
-    ("mxf8f6f4", "", 32, (0, 0), 0), ("mxf4nvf4", ".block32", 64, (0, 0), 0)])
+    ("mxf8f6f4", "", 32, (0, 0), 0), ("mxf4nvf4", ".block32", 64, (0, 0), 0), ("mxf4nvf4", ".block16", 64, (0, 0), 3),
+    ("mxf4", ".block32", 64, (0, 0), 2)])
 def test_scale_selectors_and_types_that_do_not_exist(kind, vectors, k, ids, scale):
     idesc = kit.scaled_instruction(128, 16, a=1, b=1, scale=scale, a_id=ids[0], b_id=ids[1])
     body = f"""{kit.matrix_at("%d0", 0, kit.descriptor(16, 256, 6))}

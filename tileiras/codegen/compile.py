@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tileiras.codegen import client, gate, host_maps
 from tileiras.codegen.location_table import StandIns, complete, read_table, restore_names, without_text
 from tileiras.codegen.places import kernel_named, place_in_ptx
-from tileiras.codegen.ptx_fixup import PTX_VERSION, empty_ptx, fix_ptx
+from tileiras.codegen.ptx_fixup import empty_ptx, fix_ptx
 from tileiras.codegen.resources import Entry, entries_of_ptx, with_resources
 from tileiras.errors import CompileError
 from tileiras.host.object import DEFAULT_PLATFORM
@@ -40,7 +40,7 @@ def compile_llvm_to_ptx(llvm_ir: str, target: Target | str, opt_level: int = 3, 
 def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llvm: bool,
             timing: TimingSink | None, host: tuple[str, str] | None = None) -> tuple[str, str, StandIns]:
     if "define " not in llvm_ir:
-        return empty_ptx(target.ptx), llvm_ir, []
+        return empty_ptx(target), llvm_ir, []
     gate.check(llvm_ir, target)
     try:
         ptx, optimized, phases = client.emit_ptx(
@@ -54,7 +54,7 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
             timing(phase, seconds)
     if host is not None:
         host_maps.prepare_with_maps(llvm_ir, target, host)
-    ptx = fix_ptx(ptx, host_maps.recipes_of(llvm_ir))
+    ptx = fix_ptx(ptx, target, host_maps.recipes_of(llvm_ir))
     table = read_table(llvm_ir)
     ptx, stand_ins = (ptx, []) if table is None else complete(ptx, table)
     for entry in entries_of_ptx(ptx):
@@ -100,7 +100,7 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
         try:
             assembled = assemble(ptx)
         except ptxas.TooOldError:
-            ptx = without_text(ptx, PTX_VERSION)
+            ptx = without_text(ptx, target.ptx_version)
             assembled = assemble(ptx)
     except CompileError as error:
         error.loc, error.kernel = place_in_ptx(error.message, ptx)

@@ -25,9 +25,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tileiras.errors import CompileError
+from tileiras.machine.targets import Target
 
-PTX_VERSION = "9.2"
-"""The first PTX ISA that has `.language`."""
 TILE_LANGUAGE = ".language 7"
 LAUNCH_METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
 
@@ -37,9 +36,9 @@ _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _TENSOR_MAP = re.compile(r"^\s*\.param\s+\.align\s+64\s+\.b8\s+[\w$]+\[128\]")
 
 
-def fix_ptx(ptx: str, maps: Mapping[str, Sequence[str]] | None = None) -> str:
-    """LLVM's PTX with the launch contract's header and entry directives. `maps`: recipes of each kernel's tensor maps, one for
-    each parameter that is one.
+def fix_ptx(ptx: str, target: Target, maps: Mapping[str, Sequence[str]] | None = None) -> str:
+    """LLVM's PTX for `target` with the launch contract's header and entry directives. `maps`: recipes of each kernel's tensor
+    maps, one for each parameter that is one.
 
     Raises CompileError for an entry whose thread count isn't fixed by `.reqntid`, or that has other maps than recipes.
     """
@@ -50,7 +49,9 @@ def fix_ptx(ptx: str, maps: Mapping[str, Sequence[str]] | None = None) -> str:
     for line in ptx.split("\n"):
         if entry is None:
             if line.startswith(".version"):
-                line = f".version {PTX_VERSION}"
+                line = f".version {target.ptx_version}"
+            elif line.startswith(".target"):
+                line = line.replace(target.llvm_cpu, target.ptx, 1)
             elif line.startswith(".address_size"):
                 out += [line, "", LAUNCH_METADATA]
                 continue
@@ -80,6 +81,6 @@ def fix_ptx(ptx: str, maps: Mapping[str, Sequence[str]] | None = None) -> str:
     return "\n".join(out)
 
 
-def empty_ptx(ptx_target: str) -> str:
+def empty_ptx(target: Target) -> str:
     """The PTX of a module without kernels."""
-    return f".version {PTX_VERSION}\n.target {ptx_target}\n.address_size 64\n\n{LAUNCH_METADATA}\n"
+    return f".version {target.ptx_version}\n.target {target.ptx}\n.address_size 64\n\n{LAUNCH_METADATA}\n"

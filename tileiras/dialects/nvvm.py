@@ -295,6 +295,10 @@ def _table() -> None:
         for t in ("f16", "bf16"):
             _assembly(f"cvt.{mode}.{t}.f32", f"cvt.{mode}.{t}.f32 $0, $1;", "f32", t, effects=NONE,
                       features="has_cvt_bf16_directed" if t == "bf16" else "")
+    for name, places, operands, result in (
+            ("satfinite.ue5m3x2.f32", "$0, $1, $2", "f32 f32", "i16"), ("satfinite.ue5m3x2.f16x2", "$0, $1", "v2f16", "i16"),
+            ("bf16x2.ue5m3x2", "$0, $1", "i16", "v2bf16")):
+        _assembly(f"cvt.rn.{name}", f"cvt.rn.{name} {places};", operands, result, effects=NONE, features="has_cvt_e5m3")
 
 
 _table()

@@ -116,7 +116,7 @@ _FLOATS = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
 _OPERANDS = {"f16": {"f16": 0, "bf16": 1}, "tf32": {"tf32": 2}, "f8f6f4": _FLOATS, "i8": {"u8": 0, "s8": 1},
              "mxf8f6f4": _FLOATS, "mxf4": {"e2m1": 1}, "mxf4nvf4": {"e2m1": 1}}
 _RESULTS = {"f16": 0, "f32": 1, "s32": 2}
-_SCALES = {"ue4m3": 0, "ue8m0": 1}
+_SCALES = {"ue4m3": 0, "ue8m0": 1, "ue5m3": 2}
 BLOCK_SCALED_KINDS = ("mxf8f6f4", "mxf4", "mxf4nvf4")
 
 
@@ -133,6 +133,6 @@ def instruction_descriptor(kind: str, m: int, n: int, a: str, b: str, d: str, *,
     word = types[a] << 7 | types[b] << 10 | a_mn_major << 15 | b_mn_major << 16 | n >> 3 << 17
     if kind in BLOCK_SCALED_KINDS:
         if d != "f32" or scale not in _SCALES:
-            raise ValueError(f"kind::{kind} gives f32 and takes scales of ue8m0 or ue4m3, not {d} and {scale or 'none'}")
+            raise ValueError(f"kind::{kind} gives f32 and takes scales of {', '.join(_SCALES)}, not {d} and {scale or 'none'}")
         return word | scale_b << 4 | _SCALES[scale] << 23 | m >> 7 << 27 | scale_a << 29
     return word | _RESULTS[d] << 4 | m >> 4 << 24

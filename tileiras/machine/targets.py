@@ -20,6 +20,9 @@ DEFAULT_GPU = "sm_100"
 LLVM_PTX_FEATURE = "+ptx90"
 """The newest PTX ISA that LLVM 22 prints; its own defaults per SM are too old for TMA and 256-bit loads."""
 
+PTX_VERSION = "9.2"
+"""The first PTX ISA that has `.language`; an SM that came later needs a later one."""
+
 MAX_PARAMETER_BYTES = 32764
 """Kernel parameter space: ptxas 13.5 takes this much on every SM and refuses one byte more."""
 
@@ -47,6 +50,10 @@ class Target:
     max_threads_per_sm: int
 
     extended_static_smem: int = 0
+
+    # --- what PTX must be to know this SM, and the SM that LLVM compiles for where it doesn't know this one
+    ptx_version: str = PTX_VERSION
+    llvm_name: str = ""
 
     # --- where parameters begin in the constant bank: ptxas aligns them there
     parameter_base: int = 0x160
@@ -102,6 +109,7 @@ class Target:
     has_cvt_int_bf16: bool = False         # cvt.rn.bf16.{s,u}{8,16,32,64}
     has_cvt_fp8: bool = False              # cvt.rn.satfinite.{e4m3x2,e5m2x2}.f32 and back by f16x2
     has_cvt_fp4_fp6: bool = False          # cvt to/from e2m1x2, e2m3x2, e3m2x2, ue8m0x2
+    has_cvt_e5m3: bool = False             # cvt to ue5m3x2, and back by bf16x2
 
     # --- atomics
     has_atom_bf16: bool = False            # atom.add.noftz.bf16[x2]
@@ -116,7 +124,7 @@ class Target:
     @property
     def llvm_cpu(self) -> str:
         """The `cpu` of LLVM's NVPTX target machine."""
-        return self.ptx
+        return self.llvm_name or self.ptx
 
     @property
     def llvm_features(self) -> str:
@@ -159,6 +167,7 @@ _KIB = 1024
 # ptxas 13.5 refuses one byte more of static shared memory than these.
 _STATIC_SMEM_LEGACY = 48 * _KIB
 _STATIC_SMEM_DATACENTER = 227 * _KIB
+_STATIC_SMEM_RUBIN = 327 * _KIB
 _STATIC_SMEM_GEFORCE = 99 * _KIB
 _EXTENDED_SMEM_TURING = 64 * _KIB
 _EXTENDED_SMEM_AMPERE = 163 * _KIB
@@ -173,6 +182,8 @@ TARGETS: tuple[Target, ...] = (
     Target("sm_90", 90, "sm_90a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_HOPPER, has_wgmma=True),
     Target("sm_100", 100, "sm_100a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True),
     Target("sm_103", 103, "sm_103a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True),
+    Target("sm_107", 107, "sm_107a", _STATIC_SMEM_RUBIN, 328 * _KIB, 1024, **_TENSOR_MEMORY, has_redux_f32=True, has_cvt_e5m3=True,
+           ptx_version="9.4", llvm_name="sm_103a"),
     Target("sm_110", 110, "sm_110a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 1536, **_TENSOR_MEMORY),
     Target("sm_120", 120, "sm_120a", _STATIC_SMEM_GEFORCE, 100 * _KIB, 1536, **_GEFORCE),
     Target("sm_121", 121, "sm_121a", _STATIC_SMEM_GEFORCE, 100 * _KIB, 1536, **_GEFORCE),

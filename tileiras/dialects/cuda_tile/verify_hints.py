@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation
 
 from tileiras.dialects.cuda_tile.attrs import OptimizationHintsAttr
 
-KNOWN_KEYS = frozenset((*(f"sm_{n}" for n in (80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)), "default"))
+KNOWN_KEYS = frozenset((*(f"sm_{n}" for n in (80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)), "default"))
 
 HINTS_OF: dict[str, tuple[str, ...]] = {
     "cuda_tile.entry": ("num_cta_in_cga", "num_worker_warps_per_cta", "occupancy"),

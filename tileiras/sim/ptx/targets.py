@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from tileiras.sim.errors import InvalidInstruction
 
 HOPPER = frozenset({90})
-DATACENTER = frozenset({100, 101, 103, 110})
+DATACENTER = frozenset({100, 101, 103, 107, 110})
+RUBIN = frozenset({107})
 CONSUMER = frozenset({120, 121})
 BLACKWELL = DATACENTER | CONSUMER
-TARGET_VERSIONS = {75: 63, 80: 70, 86: 71, 87: 74, 88: 90, 89: 78, 90: 78, 100: 86, 101: 86, 103: 88, 110: 90, 120: 87, 121: 88}
+TARGET_VERSIONS = {75: 63, 80: 70, 86: 71, 87: 74, 88: 90, 89: 78, 90: 78, 100: 86, 101: 86, 103: 88, 107: 94, 110: 90, 120: 87,
+                   121: 88}
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ ROWS = (
     _row("setmaxnreg", "", 90, HOPPER | BLACKWELL, 80),
     _row("wgmma", "", 90, HOPPER, 80),
     _row("tcgen05", "", 100, DATACENTER, 86),
+    _row("tcgen05", "kind::i8", 100, frozenset({100, 101, 110}), 86),
     _row("st red", "async", 90, version=81),
     _row("st", "bulk", 100, version=86),
     _row("multimem", "", 90, version=81),
@@ -97,7 +100,8 @@ ROWS = (
     _row("cvt", "", 80, version=70, any_of="bf16 bf16x2 tf32"),
     _row("cvt", "", 89, version=78, any_of="e4m3x2 e5m2x2"),
     _row("cvt", "", 100, BLACKWELL, 86, any_of=_SMALL),
-    _row("cvt", "rs", 100, frozenset({100, 103}), 87),
+    _row("cvt", "ue5m3x2", 107, RUBIN, 94),
+    _row("cvt", "rs", 100, frozenset({100, 103, 107}), 87),
     _row("createpolicy discard applypriority", "", 80, version=74),
 )
 _BY_NAME: dict[str, list[Row]] = {}

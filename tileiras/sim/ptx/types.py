@@ -16,7 +16,7 @@ for _w, _dtype in ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint
 STORAGE.update({"f16": np.uint16, "bf16": np.uint16, "f32": np.uint32, "f16x2": np.uint32, "bf16x2": np.uint32,
                 "tf32": np.uint32, "f64": np.uint64, "f32x2": np.uint64, "e4m3": np.uint8, "e5m2": np.uint8,
                 "e4m3x2": np.uint16, "e5m2x2": np.uint16, "e4m3x4": np.uint32, "e5m2x4": np.uint32,
-                "e2m1x2": np.uint8, "e2m3x2": np.uint16, "e3m2x2": np.uint16, "ue8m0x2": np.uint16,
+                "e2m1x2": np.uint8, "e2m3x2": np.uint16, "e3m2x2": np.uint16, "ue8m0x2": np.uint16, "ue5m3x2": np.uint16,
                 "e2m1x4": np.uint16, "e2m3x4": np.uint32, "e3m2x4": np.uint32, "s16x2": np.uint32, "u16x2": np.uint32,
                 "u8x4": np.uint32, "s8x4": np.uint32})
 VALUE: dict[str, Any] = dict(STORAGE)

@@ -11,7 +11,7 @@ from tileiras.sim.scalar import rounding as rnd
 from tileiras.sim.scalar import smallfloat
 from tileiras.sim.scalar.floating import canonical, clamp01, flush, flush16
 
-_TYPES = set(VALUE) | {"e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2", "e4m3x2", "e5m2x2"}
+_TYPES = set(VALUE) | {"e2m1x2", "e2m3x2", "e3m2x2", "ue8m0x2", "e4m3x2", "e5m2x2", "ue5m3x2"}
 _INTEGRAL = {"rni": "rn", "rzi": "rz", "rmi": "rm", "rpi": "rp"}
 _SMALL = tuple(smallfloat.BITS)
 

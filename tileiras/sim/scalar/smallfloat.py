@@ -23,17 +23,20 @@ def _make() -> dict[str, np.ndarray]:
     e5m2[[0x7C, 0xFC]] = np.inf, -np.inf
     for k in (0x7D, 0x7E, 0x7F, 0xFD, 0xFE, 0xFF):
         e5m2[k] = np.nan
+    e5m3 = _table(5, 3, 15)[:256]
+    e5m3[255] = np.nan
     e8m0 = np.ldexp(1.0, np.arange(256) - 127)
     e8m0[255] = np.nan
     return {"e4m3": e4m3, "e5m2": e5m2, "e2m1": _table(2, 1, 1), "e2m3": _table(2, 3, 1), "e3m2": _table(3, 2, 3),
-            "ue8m0": e8m0}
+            "ue8m0": e8m0, "ue5m3": e5m3}
 
 
 TABLES = _make()
 """Format name -> float64 value of every code."""
-FORMATS = {"e4m3": rnd.E4M3, "e5m2": rnd.E5M2, "e2m1": rnd.E2M1, "e2m3": rnd.E2M3, "e3m2": rnd.E3M2}
-BITS = {"e4m3": 8, "e5m2": 8, "e2m1": 4, "e2m3": 6, "e3m2": 6, "ue8m0": 8}
-_TOP = {"e4m3": 0x7E, "e5m2": 0x7B, "e2m1": 0x7, "e2m3": 0x1F, "e3m2": 0x1F}
+FORMATS = {"e4m3": rnd.E4M3, "e5m2": rnd.E5M2, "e2m1": rnd.E2M1, "e2m3": rnd.E2M3, "e3m2": rnd.E3M2,
+           "ue5m3": rnd.E5M3}
+BITS = {"e4m3": 8, "e5m2": 8, "e2m1": 4, "e2m3": 6, "e3m2": 6, "ue8m0": 8, "ue5m3": 8}
+_TOP = {"e4m3": 0x7E, "e5m2": 0x7B, "e2m1": 0x7, "e2m3": 0x1F, "e3m2": 0x1F, "ue5m3": 0xFE}
 
 
 def decode(code: np.ndarray, name: str) -> np.ndarray:
@@ -47,6 +50,8 @@ def encode(x: np.ndarray, name: str, mode: str = "rn", saturate: bool = True, re
         x = np.where(x < 0, 0.0, x)
     if name == "ue8m0":
         return _encode_scale(x, mode)
+    if name == "ue5m3":             # of negative numbers no manual says anything
+        x = np.abs(x)
     f = FORMATS[name]
     y = rnd.to_format(np.where(x == x, x, 0.0), f, mode, saturate)
     top = _TOP[name]
@@ -62,7 +67,7 @@ def encode(x: np.ndarray, name: str, mode: str = "rn", saturate: bool = True, re
         code = np.where(over, np.where(np.signbit(y), 0xFC, 0x7C), code)
         code = np.where(x == x, code, 0x7F)
     else:
-        code = np.where(x == x, code, top)
+        code = np.where(x == x, code, 0xFF if name == "ue5m3" else top)
     return code.astype(np.uint8)
 
 

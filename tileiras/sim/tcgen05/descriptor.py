@@ -19,7 +19,7 @@ SCALED = ("mxf8f6f4", "mxf4", "mxf4nvf4")
 DEPTH = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32, "mxf8f6f4": 32, "mxf4": 64, "mxf4nvf4": 64}
 _PLAIN_RESERVED = 1 << 6 | 1 << 23 | 1 << 29
 _MX8_RESERVED = 0b11 | 1 << 3 | 1 << 6 | 0b111 << 24 | 1 << 31
-_MX4_RESERVED = 0b11 | 1 << 3 | 1 << 6 | 1 << 12 | 0b11 << 15 | 0b111 << 24
+_MX4_RESERVED = 0b11 | 1 << 3 | 1 << 6 | 1 << 12 | 0b11 << 15 | 0b11 << 25
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,15 @@ def _selector(word: int, kind: str) -> int:
     return selector
 
 
+SCALE_TYPES = ("ue4m3", "ue8m0", "ue5m3")
+"""By their number in the descriptor."""
+
+
 def _scales(word: int, kind: str, k: int, vectors: str, sparse: bool) -> tuple[int, str, int, int, int]:
     """(k, scale type, scale factors a row, first byte of A's, first byte of B's)."""
-    scale = "ue8m0" if _bits(word, 23, 1) else "ue4m3"
+    scale = dict(enumerate(SCALE_TYPES)).get(_bits(word, 23, 2), "")
+    if not scale:
+        raise DescriptorError(f"instruction descriptor {word:#010x}: no scale type has the number 3")
     if kind == "mxf8f6f4":
         count = {"": 1, "1X": 1, "block32": 1}.get(vectors)
     else:
@@ -128,7 +134,7 @@ def _scales(word: int, kind: str, k: int, vectors: str, sparse: bool) -> tuple[i
             count = {"2X": 2, "block32": 2, "4X": 4, "block16": 4}.get(vectors)
     if count is None:
         raise DescriptorError(f"kind::{kind} with K of {k} has no scale vectors {vectors or '(none given)'}")
-    if scale == "ue4m3" and not (kind == "mxf4nvf4" and count in (4, 6)):
+    if scale != "ue8m0" and not (kind == "mxf4nvf4" and count in (4, 6)):
         raise DescriptorError(f"instruction descriptor {word:#010x}: scales of kind::{kind} with {count} a row are ue8m0")
     ids = _bits(word, 29, 2), _bits(word, 4, 2)
     for name, ident in zip("AB", ids):

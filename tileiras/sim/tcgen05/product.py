@@ -90,7 +90,7 @@ def spread_sparse(stored: np.ndarray, chunks: np.ndarray, kind: str) -> np.ndarr
 def scales(words: np.ndarray, p: Product, first: int) -> np.ndarray:
     """Words that hold scale factors, [rows, words], to one factor for each element along K, [rows, k]."""
     codes = np.ascontiguousarray(words).view(np.uint8).reshape(len(words), -1)[:, first:first + p.vectors]
-    name = "ue8m0" if p.scale == "ue8m0" else "e4m3"
+    name = "e4m3" if p.scale == "ue4m3" else p.scale
     if name == "e4m3":
         codes = codes & np.uint8(0x7F)
     return np.repeat(smallfloat.decode(codes, name), p.k // p.vectors, axis=1)

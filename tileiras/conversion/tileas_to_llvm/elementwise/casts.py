@@ -57,7 +57,7 @@ def convert_float(low: Lowering, x: SSAValue, source: Attribute, to: Attribute, 
     if is_type(x, to) and to == F16:
         return x
     if isinstance(to, Float8E8M0FNUType | Float8E5M3FNUType):       # the magnitude is what rounds, up or down
-        x = overloaded(b, "llvm.fabs", [widen(b, x)])
+        x = overloaded(b, "llvm.fabs", [x if is_type(x, F16) else widen(b, x)])
     if is_type(x, F64):
         if mode in ("rn", "rna"):
             if to in (F16, F32) and mode == "rn":

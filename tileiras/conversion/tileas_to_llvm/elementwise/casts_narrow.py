@@ -1,13 +1,14 @@
 """Conversions to and from the 8- and 4-bit floats, which live in registers as i8.
 
-Where the SM converts pairs (e4m3, e5m2 from sm_89, e2m1 from sm_100), its instructions are used; elsewhere the same is
-done with integer arithmetic on vectors. All of these formats saturate: what is beyond the greatest finite number,
-infinity too, becomes that number; NaN stays NaN (f4 has none: +6). f8E8M0FNU has neither sign nor zero: it takes the
+Where the SM converts pairs (e4m3, e5m2 from sm_89, e2m1 from sm_100, e5m3 on sm_107), its instructions are used;
+elsewhere the same is done with integer arithmetic on vectors. All of these formats saturate: what is beyond the greatest
+finite number, infinity too, becomes that number; NaN stays NaN (f4 has none: +6). f8E8M0FNU has neither sign nor zero: it takes the
 magnitude, and 2^-127 for anything smaller. f8E5M3FNU has no sign and takes the magnitude too. Sources: OCP 8-bit
 floating point 1.0; OCP microscaling formats 1.0; PTX ISA, `cvt`; cuTile Python `_bytecode/float.py` (f8E5M3FNU).
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +42,7 @@ FORMATS: dict[type, Narrow] = {
     Float8E4M3FNType: Narrow(3, 7, 0x7E, 0x7F, 7, "e4m3x2"),
     Float8E5M2Type: Narrow(2, 15, 0x7B, 0x7F, 7, "e5m2x2"),
     Float4E2M1FNType: Narrow(1, 1, 0x7, 0x7, 3, "e2m1x2"),
-    Float8E5M3FNUType: Narrow(3, 15, 0xFE, 0xFF, 8, ""),
+    Float8E5M3FNUType: Narrow(3, 15, 0xFE, 0xFF, 8, "ue5m3x2"),
 }
 
 
@@ -51,9 +52,7 @@ def is_narrow(t: Attribute) -> bool:
 
 
 def _converts_pairs(low: Any, form: Narrow) -> bool:
-    if not form.pair:
-        return False
-    return low.target.has_cvt_fp4_fp6 if form.sign == 3 else low.target.has_cvt_fp8
+    return getattr(low.target, {3: "has_cvt_fp4_fp6", 7: "has_cvt_fp8", 8: "has_cvt_e5m3"}[form.sign])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -66,7 +65,7 @@ def from_narrow(low: Any, x: SSAValue, t: Attribute) -> SSAValue:
     if isinstance(t, Float8E8M0FNUType):
         return _from_e8m0(b, x)
     if isinstance(t, Float8E5M3FNUType):
-        return _from_e5m3(b, x)
+        return _pairs_to_f32(b, x) if low.target.has_cvt_e5m3 else _from_e5m3(b, x)
     form = FORMATS[type(t)]
     if form.bias == F16_BIAS:
         return _upper_bytes(b, x)
@@ -101,6 +100,13 @@ def _from_e5m3(b: Builder, x: SSAValue) -> SSAValue:
     return b.select(b.icmp("eq", z, b.bits(0xFF, z.type)), from_bits(b, b.bits(0x7FFFFFFF, z.type), F32), value)
 
 
+def _pairs_to_f32(b: Builder, x: SSAValue) -> SSAValue:
+    """e5m3, by the SM's conversion to bf16, which holds all of its numbers."""
+    def convert(pair: SSAValue) -> SSAValue:
+        return b.cast("fpext", b.nvvm("cvt.rn.bf16x2.ue5m3x2", [pair])[0], vec(2, F32))
+    return _by_pairs(b, x, convert)
+
+
 def _from_e8m0(b: Builder, x: SSAValue) -> SSAValue:
     z = b.cast("zext", x, like(x, I32))
     bits = b.shl(z, F32_MANTISSA)
@@ -114,6 +120,11 @@ def _pairs_to_f16(b: Builder, x: SSAValue, form: Narrow) -> SSAValue:
         if form.sign == 3:          # a pair of f4 is one byte
             pair = b.or_(b.and_(pair, b.bits(0x0F, I16)), b.and_(b.lshr(pair, 4), b.bits(0xF0, I16)))
         return b.call(f"llvm.nvvm.{form.pair}.to.f16x2.rn", vec(2, F16), [pair])
+    return _by_pairs(b, x, convert)
+
+
+def _by_pairs(b: Builder, x: SSAValue, convert: Callable[[SSAValue], SSAValue]) -> SSAValue:
+    """Bytes to numbers, by what converts the two bytes of an i16 to a vector of two."""
     if not isinstance(x.type, VectorType) or x.type.get_shape()[0] % 2:
         def single(one: SSAValue) -> SSAValue:
             return b.extract(convert(b.cast("zext", one, I16)), 0)
@@ -188,6 +199,9 @@ def _pairs_from(b: Builder, x: SSAValue, form: Narrow) -> SSAValue:
         if form.sign == 3:
             pair = b.call(f"llvm.nvvm.ff.to.{form.pair}.rn.satfinite", I16, [second, first])
             return b.or_(b.and_(pair, b.bits(0x0F, I16)), b.shl(b.and_(pair, b.bits(0xF0, I16)), 4))
+        if form.sign == 8:
+            return (b.nvvm("cvt.rn.satfinite.ue5m3x2.f16x2", [b.pack([first, second])]) if half else
+                    b.nvvm("cvt.rn.satfinite.ue5m3x2.f32", [second, first]))[0]
         if half:
             return b.call(f"llvm.nvvm.f16x2.to.{form.pair}.rn", I16, [b.pack([first, second])])
         return b.call(f"llvm.nvvm.ff.to.{form.pair}.rn", I16, [second, first])
