@@ -273,6 +273,10 @@ def _table() -> None:
             _intrinsic(f"tcgen05.cp.{shape}.cg{group}", "p6 i64", effects=ALL)
     _intrinsic("tcgen05.mma.shared", "p6 i64 i64 i32 i1 i32 i32 i32", effects=ALL)
     _intrinsic("tcgen05.mma.tensor", "p6 p6 i64 i32 i1 i32 i32 i32", effects=ALL)
+    for kind in ("mxf8f6f4.block_scale.block32", "mxf4.block_scale.block32", "mxf4nvf4.block_scale.block16",
+                 "mxf4nvf4.block_scale.block32"):
+        # behind the switch: where scale factors of A and of B lie in tensor memory
+        _intrinsic(f"tcgen05.mma.shared.{kind}", "p6 i64 i64 i32 i1 p6 p6 i32 i32", effects=ALL)
     _intrinsic("tcgen05.fence.before.thread.sync", convergent=True, effects=ALL)
     _intrinsic("tcgen05.fence.after.thread.sync", convergent=True, effects=ALL)
     _intrinsic("tcgen05.wait.st", convergent=True, effects=ALL)
