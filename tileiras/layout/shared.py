@@ -264,12 +264,14 @@ class CanonicalTile:
         (64, 128) of 16 bits, major 1, swizzle 128: two panels of 64 rows of 64 elements, 8192 bytes each;
         byte address p * 8192 + r * 128 + c, bits 7-9 of it XORed into bits 4-6
 
-    The buffer must start at a multiple of `alignment`, so that address bits are offset bits."""
+    run: rows that lie together, with room for as many behind them (0: all do, without): an operand of instructions that take
+    more rows than it has. The buffer must start at a multiple of `alignment`, so that address bits are offset bits."""
 
     shape: tuple[int, ...]
     bits: int
     major: int
     swizzle: int
+    run: int = 0
 
     @property
     def span(self) -> int:
@@ -296,7 +298,12 @@ class CanonicalTile:
     @property
     def panel_bytes(self) -> int:
         """From one panel to the next."""
-        return self.rows * self.span
+        return self.room * self.span
+
+    @property
+    def room(self) -> int:
+        """Rows that a panel has place for."""
+        return 2 * self.rows if self.run else self.rows
 
     @property
     def num_bytes(self) -> int:
@@ -315,14 +322,14 @@ class CanonicalTile:
         low, bits = fields[self.major]
         inside = log2(self.columns)
         for i in range(bits):
-            bases[low + i] = 1 << i if i < inside else self.rows * self.columns << i - inside
+            bases[low + i] = 1 << i if i < inside else self.room * self.columns << i - inside
         row = self.columns
         for d in reversed(range(len(self.shape))):
             if d != self.major:
                 low, bits = fields[d]
                 for i in range(bits):
                     bases[low + i] = row
-                    row *= 2
+                    row *= 4 if 2 * row == self.run * self.columns else 2
         return SharedLayout(self.shape, tuple(bases))
 
     @cached_property
@@ -335,11 +342,11 @@ class CanonicalTile:
 
 
 @lru_cache(maxsize=1024)
-def canonical(shape: tuple[int, ...], bits: int, major: int, swizzle: int | None = None) -> CanonicalTile:
+def canonical(shape: tuple[int, ...], bits: int, major: int, swizzle: int | None = None, run: int = 0) -> CanonicalTile:
     """The canonical form of a tile of `shape` with elements of `bits` bits, contiguous along dimension `major`.
 
-    swizzle: bytes that it spans (None: the widest that the tile's extent along `major` fills). Raises ValueError for a
-    swizzle that doesn't exist or is wider than the tile."""
+    swizzle: bytes that it spans (None: the widest that the tile's extent along `major` fills). run: rows that lie together.
+    Raises ValueError for a swizzle that doesn't exist or is wider than the tile."""
     row = shape[major] * bits // 8
     if swizzle is None:
         swizzle = max((s for s in SWIZZLES if s <= row), default=0)
@@ -347,16 +354,16 @@ def canonical(shape: tuple[int, ...], bits: int, major: int, swizzle: int | None
         raise ValueError(f"no swizzle spans {swizzle} bytes")
     if row < (swizzle or CHUNK_BYTES):
         raise ValueError(f"{shape[major]} elements of {bits} bits don't fill the {swizzle or CHUNK_BYTES} bytes of a panel's row")
-    return CanonicalTile(tuple(shape), bits, major, swizzle)
+    return CanonicalTile(tuple(shape), bits, major, swizzle, run)
 
 
 @lru_cache(maxsize=1024)
-def canonical_of(shared: SharedLayout, bits: int) -> CanonicalTile | None:
-    """The canonical form that a buffer's layout is, None if it is none."""
+def canonical_of(shared: SharedLayout, bits: int, run: int = 0) -> CanonicalTile | None:
+    """The canonical form that a buffer's layout is, with `run` rows together, None if it is none."""
     for major, extent in enumerate(shared.shape):
         for swizzle in reversed(SWIZZLES):
             if extent * bits // 8 >= (swizzle or CHUNK_BYTES):
-                tile = canonical(shared.shape, bits, major, swizzle)
+                tile = canonical(shared.shape, bits, major, swizzle, run)
                 if tile.layout == shared:
                     return tile
     return None
