@@ -39,9 +39,10 @@ def matrix_at(name: str, offset: int, bits: int) -> str:
 
 
 def kernel(body: str, *, columns: int, image: int, group: int = 1, target: str = "sm_100a", wait: str = "",
-           after: str = "") -> str:
+           after: str = "", store: str = "st.shared.v4.u32 [%t3], {%v0, %v1, %v2, %v3};") -> str:
     """A kernel of 128 threads. `body` is run by thread 0 (of the pair's first block); %tm is the tensor memory's address,
-    %image that of `image` bytes of shared memory, %go is true. `after`: run by everyone before writing back."""
+    %image that of `image` bytes of shared memory, %go is true. `after`: run by everyone before writing back. `store`: puts the
+    image's 16 bytes number %t2 / 16 into shared memory."""
     room = max(32, 1 << (columns - 1).bit_length())
     pair = ".reqnctapercluster 2\n" if group == 2 else ""
     fill = []
@@ -104,7 +105,7 @@ copy:
 setp.ge.u32 %p1, %t2, {image};
 @%p1 bra copied;
 ld.global.v4.u32 {{%v0, %v1, %v2, %v3}}, [%bytes];
-st.shared.v4.u32 [%t3], {{%v0, %v1, %v2, %v3}};
+{store}
 add.u64 %bytes, %bytes, 2048;
 add.u32 %t3, %t3, 2048;
 add.u32 %t2, %t2, 2048;
@@ -153,12 +154,13 @@ def assembled(text: str, target: str) -> str:
 
 
 def run(body: str, cells: np.ndarray, image: np.ndarray | None = None, *, group: int = 1, target: str = "sm_100a",
-        assemble: bool = True, after: str = "", **options):
+        assemble: bool = True, after: str = "", store: str = "", **options):
     """Run a kernel; returns (tensor memory afterwards, report). `cells`: [128, columns] words (for a pair [2, 128, columns]);
     `image`: bytes of shared memory (for a pair [2, size])."""
     image = np.zeros(group * 16, np.uint8) if image is None else np.ascontiguousarray(image)
     out = np.array(cells, np.uint32)
-    text = kernel(body, columns=cells.shape[-1], image=image.size // group, group=group, target=target, after=after)
+    how = {"store": store} if store else {}
+    text = kernel(body, columns=cells.shape[-1], image=image.size // group, group=group, target=target, after=after, **how)
     if assemble:
         complaint = assembled(text, target)
         assert not complaint, complaint

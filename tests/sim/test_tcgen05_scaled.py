@@ -230,3 +230,33 @@ tcgen05.mma.sp.cta_group::1.kind::mxf4.block_scale.block32 [%tm], %d0, %d1, [%tm
     seen = ~np.isnan(want)
     assert (out[:, :n].copy().view(np.float32)[seen] == want[seen]).all()
     assert not report.findings
+
+
+def test_rows_that_nobody_wrote_give_rows_that_nobody_may_read():
+    """A tile of 64 rows, with room for 128."""
+    m, n = 128, 40
+    a_bytes, av = operand(m, 64, "e2m1", True, 1)
+    b_bytes, bv = operand(n, 64, "e2m1", True, 2)
+    a_image, a_bits = k_major(a_bytes, 6)
+    b_image, b_bits = k_major(b_bytes, 6)
+    sa_codes, sa = factors(m, 2, "ue8m0", 3)
+    sb_codes, sb = factors(n, 2, "ue8m0", 4)
+    cells = np.concatenate([cells_of(sa_codes, 0), cells_of(sb_codes, 0), np.zeros((128, n + 2), np.uint32)], axis=1)
+    idesc = kit.scaled_instruction(m, n, a=1, b=1)
+    image = np.concatenate([a_image, b_image])
+    body = f"""{kit.matrix_at("%d0", 0, a_bits)}
+{kit.matrix_at("%d1", len(a_image), b_bits)}
+mov.b32 %t5, {idesc};
+tcgen05.mma.cta_group::1.kind::mxf4.block_scale.block32 [%tm+8], %d0, %d1, %t5, [%tm], [%tm+4], %no;
+tcgen05.mma.cta_group::1.kind::mxf4.block_scale.block32 [%tm+8], %d0, %d1, %t5, [%tm], [%tm+4], %go;"""
+    skip = """shr.u32 %t9, %t2, 11;
+setp.ne.u32 %p3, %t9, 1;
+@%p3 st.shared.v4.u32 [%t3], {%v0, %v1, %v2, %v3};"""      # bytes 2048 to 4095 are rows 64 and up
+    out, report = kit.run(body, cells, image, store=skip)
+    want = exact_product(av, sa[:, :2], bv, sb[:, :2], np.zeros((m, n), np.float32)).astype(np.float64)
+    seen = ~np.isnan(want) & (np.arange(m) < 64)[:, None]
+    got = out[:, 8:8 + n].copy().view(np.float32)
+    assert seen.sum() > 20 and (got[seen] == (2 * want)[seen].astype(np.float32)).all()
+    read = [str(f) for f in report.findings]
+    assert read and all("of tensor memory is read before it is written" in text for text in read)
+    assert all("lane 64, " in text or "lane 96, " in text for text in read)

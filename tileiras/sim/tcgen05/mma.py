@@ -1,7 +1,8 @@
 """tcgen05.mma in all its forms: decoded, checked and issued as an operation of the tensor core.
 
 Operands in shared memory are read, and the accumulator is written, when the operation happens, which may be as late as
-a wait for its commit; descriptors, bounds and the state of tensor memory are checked when it is issued.
+a wait for its commit; descriptors, bounds and the state of tensor memory are checked when it is issued. Rows of A of which
+nothing was ever written pad a tile that has fewer: the accumulator's rows that they make count as not written, either.
 """
 from __future__ import annotations
 
@@ -42,6 +43,7 @@ class Task:
     metadata: int = 0
     scale_a: int = 0
     scale_b: int = 0
+    padding: np.ndarray | None = None    # [ctas, 128] lanes whose row of A nobody has written
 
 
 def _kind(ins) -> str:
@@ -172,13 +174,15 @@ def _tensor_places(task: Task, cta: int, index: int) -> tuple[list[Places], list
             at, column, _ = metadata_cells(p.kind, path, partition, p.k, p.selector)
             reads.append(Places(cta, at, task.metadata + column))
     if task.accumulate:
-        reads.append(cells)
+        kept = lanes if task.padding is None else lanes[~task.padding[index][lanes]]
+        reads.append(Places(cta, kept[:, None], cells.columns))
     return reads, [cells]
 
 
 def _start(st, lane: int, task: Task, name: str) -> None:
     """Check a product's operands and issue it."""
     tensor = tensor_memory(st)
+    task.padding = _padding(st, task)
     reads, writes = [], []
     for index, cta in enumerate(task.ctas):
         r, w = _tensor_places(task, cta, index)
@@ -189,12 +193,29 @@ def _start(st, lane: int, task: Task, name: str) -> None:
     p = task.product
     for type_, operand, transposed in ((p.a, task.a, p.transpose_a), (p.b, task.b, p.transpose_b)):
         used = np.ones(16, bool) if transposed else arithmetic.used_bytes(p, type_, 16)
-        for chunks in operand or ():
+        for index, chunks in enumerate(operand or ()):
+            if operand is task.a and task.padding is not None:
+                chunks = np.delete(chunks, task.path.rows[task.padding[index]], axis=0)
             check_shared(st, chunks, used, lane, name)
     shared = [chunks for operand in (task.a, task.b) for chunks in operand or ()]
     st.launch.statistics.flops += 2 * p.m * p.n * p.k
     st.launch.statistics.tensor_work += 2 * p.m * p.n * DEPTH_F16
     issue(st, lane, name, shared, reads, writes, lambda st: _perform(st, task))
+    if task.padding is not None:
+        for index, cta in enumerate(task.ctas):
+            lanes = np.flatnonzero(task.padding[index] & task.enabled[index])
+            tensor.written[cta, lanes[:, None], writes[index].columns] = False
+
+
+def _padding(st, task: Task) -> np.ndarray | None:
+    """[ctas, 128]: the lanes whose row of A, which lies in shared memory with K contiguous, has no byte that was ever written; None
+    where there are none, or nothing else."""
+    if task.a is None or task.product.transpose_a:
+        return None
+    written = st.written_views["shared"].of(8, 2)
+    rows = [written[chunks // 16].view(np.uint8).reshape(len(chunks), -1).any(axis=1) for chunks in task.a]
+    found = np.stack([~have[task.path.rows] & (task.path.rows >= 0) for have in rows])
+    return found if found.any() and any(have.any() for have in rows) else None
 
 
 def _matrix(st, offsets: np.ndarray, p: Product, of_a: bool, rows: int) -> np.ndarray:
