@@ -50,6 +50,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("simplify", "nv_tileaa", 1),
     _transform("dce", "nv_tileaa", 0),
     _transform("decompose-dot-scaled", "nv_tileaa", 0),
+    _transform("prepare-dot-scaled", "nv_tileaa", 1),
     _conversion("convert-tileaa-to-tileas", "nv_tileas"),
     _transform("plan-agents", "nv_tileas", 1),
     _transform("choose-atoms", "nv_tileas", 0),

@@ -22,6 +22,7 @@ from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_arith import EXITS, LOOPS, check_elements, check_values, element, last_of
 from tileiras.dialects.verify_types import check_extents
+from tileiras.layout.atoms.tensor_scaled import widened
 
 MAX_DIMENSIONS_OF_DOT = (2, 3)
 
@@ -357,6 +358,9 @@ SCALED: dict[tuple[str, str], tuple[int, ...]] = {
 
 
 def _dot_scaled(op: Any) -> None:
+    if "block" in op.properties:
+        _prepared_dot_scaled(op)
+        return
     batch = _product(op)
     lhs, rhs, scales = shape(op.lhs), shape(op.rhs), (shape(op.lhs_scale), shape(op.rhs_scale))
     names = element_name(kind(op.lhs)), element_name(kind(op.lhs_scale))
@@ -368,6 +372,23 @@ def _dot_scaled(op: Any) -> None:
     if scales not in allowed:
         raise InvalidOp(op, f"scales must be one for {' or '.join(map(str, SCALED[names]))} elements, but are of shapes "
                             f"{written(scales[0])} and {written(scales[1])}")
+
+
+def _prepared_dot_scaled(op: Any) -> None:
+    """As prepare-dot-scaled leaves it: packed elements, whole pieces of scales."""
+    batch = _product(op)
+    packed, block = "packed" in op.properties, op.properties["block"].data
+    names = "f4E2M1FN" if packed else element_name(kind(op.lhs)), element_name(kind(op.lhs_scale))
+    if kind(op.lhs) != kind(op.rhs) or kind(op.lhs_scale) != kind(op.rhs_scale) or block not in SCALED.get(names, ()) or \
+            (packed and kind(op.lhs) != IntegerType(8)):
+        raise InvalidOp(op, f"no product of {'packed ' if packed else ''}'{kind(op.lhs)}' has a scale of '{kind(op.lhs_scale)}' "
+                            f"for {block} elements")
+    lhs, rhs = shape(op.lhs), shape(op.rhs)
+    factors = lhs[-1] * (2 if packed else 1) // block
+    wanted = [widened(rows, factors) for rows in (lhs[-2], rhs[-1])]
+    if shape(op.lhs_scale) != (*lhs[:batch], *wanted[0]) or shape(op.rhs_scale) != (*rhs[:batch], *reversed(wanted[1])):
+        raise InvalidOp(op, f"scales of shapes {written(shape(op.lhs_scale))} and {written(shape(op.rhs_scale))} aren't whole "
+                            "pieces")
 
 
 def _identities(op: Any, sources: Sequence[SSAValue]) -> None:
