@@ -1,0 +1,48 @@
+"""docs/rosters.md says where each name of the specification lives: each that it gives is looked up, and ours are all in it."""
+from __future__ import annotations
+
+import pytest
+
+from tests.dialects import rosters
+from tests.dialects.rosters import NO, OURS, ROSTERS, Roster, exists, lives, ops_of, types_of
+
+TITLES = [f"{r.dialect or 'pipeline'}-{r.kind}" for r in ROSTERS]
+
+
+@pytest.mark.parametrize("roster", ROSTERS, ids=TITLES)
+def test_what_is_said_to_live_here_does(roster: Roster) -> None:
+    said = {place for name, where in roster.names() for place in lives(roster, name, where)}
+    assert not sorted(place for place in said if not exists(*place))
+
+
+@pytest.mark.parametrize("roster", ROSTERS, ids=TITLES)
+def test_no_name_stands_twice_or_without_a_place(roster: Roster) -> None:
+    names = [name for name, _ in roster.names()]
+    assert len(names) == len(set(names))
+    assert all((where.startswith(NO) and len(where) > len(NO) + 10) or lives(roster, name, where) for name, where in roster.names())
+
+
+def test_what_is_not_here_is_nowhere_here() -> None:
+    """A reason for the absence of what is there would be wrong."""
+    absent = [(roster.kind, f"{roster.dialect}.{name}") for roster in ROSTERS if roster.kind in ("op", "type") and
+              roster.dialect not in ("nvgpu", "nvvm") for name, where in roster.names() if where.startswith(NO)]
+    assert not [name for kind, name in absent if exists(kind, name)]
+
+
+@pytest.mark.parametrize("dialect", ["nv_tileaa", "nv_tileas", "cute", "cute_nvgpu", "cutlass"])
+def test_every_op_and_type_of_ours_is_accounted_for(dialect: str) -> None:
+    """It is the specification's, stands for one of its names, is nv_tileaa's under the same name, or has a reason of its own."""
+    known = {name for roster in ROSTERS for name, where in roster.names() for _, name in lives(roster, name, where)}
+    known |= {name for names in OURS for name in names.split()}
+    known |= {f"nv_tileas.{name.partition('.')[2]}" for name in known if name.startswith("nv_tileaa.")}
+    assert not sorted((ops_of(dialect) | types_of(dialect)) - known)
+
+
+def test_the_page_is_the_table() -> None:
+    assert rosters.PAGE.read_text() == rosters.page()
+
+
+@pytest.mark.parametrize("place", [("op", "nv_tileas.dott"), ("type", "cute.shape"), ("pass", "dead-pass"), ("row", "mma.bogus"),
+                                   ("atom", "sm33.mma"), ("fn", "layout.cute.algebra.nothing")])
+def test_what_does_not_exist_is_not_found(place: tuple[str, str]) -> None:
+    assert not exists(*place)
