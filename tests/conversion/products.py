@@ -69,7 +69,8 @@ class Product:
         signed = {"s8": " signed signed", "u8": " unsigned unsigned"}.get(self.kind, "")
         op = "mmai" if self.acc == "s32" else "mmaf"
         start = f"{self.start}" if self.acc == "s32" else f"{self.start}.0"
-        hints = f" optimization_hints=<sm_90 = {{num_worker_warps_per_cta = {self.warps}}}>" if self.warps else ""
+        asked = ", ".join(f"sm_{sm} = {{num_worker_warps_per_cta = {self.warps}}}" for sm in (90, 100))
+        hints = f" optimization_hints=<{asked}>" if self.warps else ""
         assume = "".join(f"%{x} = assume div_by<16>, %{x}p : tile<ptr<{e}>>\n" if self.aligned else
                          f"%{x} = assume div_by<1>, %{x}p : tile<ptr<{e}>>\n" for x, e in (("a", t), ("b", t), ("d", c)))
         return f"""cuda_tile.module @m {{

@@ -38,6 +38,7 @@ LLVM_VALUES: dict[str, str] = {
 BUFFER = "!nv_tileas.buffer<f32, #nv_tileas.shared<shape = [8x16], offset = [1, 2, 4, 8, 16, 32, 64]>>"
 SLOT = BUFFER.replace("8x16", "16x16").replace("64]", "64, 128]")
 PIPE = '!nv_tileas.pipe<"group", #builtin.int<2>>'
+TMEM = "!nv_tileas.tmem<f32, [#builtin.int<64>, #builtin.int<16>], #builtin.int<64>>"
 THREADS = ("#nv_tileas.layout<shape = [16x16], reg = [[0, 1], [0, 8], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], "
            "warp = []>")
 """Two floats side by side a thread."""
@@ -346,7 +347,7 @@ _LEAVE = '"nv_tileas.return"() : () -> ()'
 PLACED: list[Row] = [
     ("nv_tileas.convert_layout", "%f8", "", "tensor<16xf32>", "must keep shape and elements"),
     ("nv_tileas.convert_layout", "%f8", "", "tensor<8xf64>", "must keep shape and elements"),
-    ("nv_tileas.alloc_tensor", "", "", "tensor<8xf32>", "result #0 ('buffer') must be a buffer or a ring of buffers"),
+    ("nv_tileas.alloc_tensor", "", "", "tensor<8xf32>", "result #0 ('buffer') must be a buffer, a ring of buffers or an"),
     ("nv_tileas.alloc_tensor", "", f"offset = {ints(-1)[1:-1]}", BUFFER, "attribute 'offset' must be a number of at least 0"),
     ("nv_tileas.alloc_tensor", "", "", BUFFER.replace("f32", "!llvm.ptr<1>"), "elements must be numbers or pointers"),
     ("nv_tileas.store_shared", "%f, %buffer", "", "", "the buffer must be 16x16 or larger, but is 8x16"),
@@ -448,6 +449,26 @@ PLACED: list[Row] = [
      "arith.negf", "", "", "operand #0 ('source') must be a float or a tensor of floats"),
     ("nv_tileas.dot_wait", "%f", "operandSegmentSizes = array<i32: 1, 0, 0>", "tensor<16x16xf32>",
      "operand #0 ('flights') must be a product in flight"),
+    ("nv_tileas.alloc_tensor", "", "", TMEM.replace("<64>>", "<32>>"), "rows of 32 don't make an accumulator of 64x16"),
+    ("nv_tileas.alloc_tensor", "", "", TMEM.replace("<16>", "<1024>"), "tensor memory has 512 columns, not 1024"),
+    (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
+"nv_tileas.store_tmem"(%f, %acc) : (tensor<16x16xf32>, {TMEM}) -> () // here""", "nv_tileas.store_tmem", "", "",
+     "moves 'tensor<16x16xf32>' where"),
+    *((f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
+"nv_tileas.tensor_dot"(%buffer, %buffer, %acc, %b) <{{atom = "{atom}"}}> : ({BUFFER}, {BUFFER}, {TMEM}, i1) -> () // here""",
+       "nv_tileas.tensor_dot", "", "", message)
+      for atom, message in (("mma.m16n8k16.row.col.f32.f32", "must have the name of a tcgen05.mma as its atom"),
+                            ("sm100.mma.f16.m64n12k16.f32.f16.f16.cg1.ss", "no instruction is called"))),
+    (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
+%got = "nv_tileas.load_tmem"(%acc) : ({TMEM}) -> tensor<64x8xf32> // here""", "nv_tileas.load_tmem", "", "",
+     "moves 'tensor<64x8xf32>' where"),
+    ("nv_tileas.tmem_alloc", "", f"columns = {ints(48)[1:-1]}, offset = {ints(0)[1:-1]}", "",
+     "attribute 'columns' must be a power of two"),
+    ("nv_tileas.tmem_free", "", f"columns = {ints(0)[1:-1]}", "", "attribute 'columns' must be a power of two"),
+    ("nv_tileas.tmem_base", "%n", f"offset = {ints(0)[1:-1]}", "", "op expected 0 operands, but found 1"),
+    ("nv_tileas.consumer_release", "%pipe", "by_dots", "", "products have no part in a pipe of kind 'group'"),
+    ("nv_tileas.consumer_wait", "%pipe, %buffer", f"pending = {ints(0)[1:-1]}", "i32",
+     "a pipe of kind 'group' tells of no products"),
     ("nv_tileas.splat", "%n", "", "tensor<8xi32, #nv_tileas.layout<shape = [16], reg = [], lane = [[1], [2], [4], [8], [0]], "
                                   "warp = []>>", "the layout is of another shape"),
     ("nv_tileas.splat", "%n", "", "tensor<8xi32, #nv_tileas.layout<shape = [8], reg = [], lane = [[1], [2], [0], [0], [0]], "

@@ -63,6 +63,20 @@ def effects_of(op: Operation) -> Effects:
     if name == "nv_tileas.dot_wait":
         # what it waits for has read them until now
         return Effects(tuple(v for v in op.operands if isinstance(v.type, (BufferType, RingType))))
+    if name == "nv_tileas.tensor_dot":
+        return Effects(reads=tuple(op.operands[:2]), writes=(op.operands[2],), engine=True)
+    if name == "nv_tileas.load_tmem":
+        return Effects(reads=(op.operands[0],))
+    if name == "nv_tileas.store_tmem":
+        return Effects(writes=(op.operands[1],))
+    if name in ("nv_tileas.producer_commit", "nv_tileas.consumer_wait") and op.operands[0].type.kind.data == "umma":  # type: ignore
+        # who waits late would find the barrier in a later phase
+        pipe = (op.operands[0],)
+        return Effects(writes=pipe) if name == "nv_tileas.producer_commit" else Effects(reads=pipe)
+    if name == "nv_tileas.tmem_alloc":
+        return Effects(behind=True)
+    if name == "nv_tileas.tmem_free":
+        return Effects(before=True)
     if name in ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.print", "nv_tileas.scan"):
         buffers = tuple(v for v in op.operands if isinstance(v.type, BufferType))
         if name == "nv_tileas.scan" and buffers:

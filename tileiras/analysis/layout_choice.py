@@ -4,7 +4,7 @@ A variable is a class of values that must share a layout (layout_classes.py), or
 a layout of its own. Candidates:
 
     an accumulator          its instruction's fragment, and nothing else
-    an operand of wgmma     where it must be turned on its way to shared memory, what does that in few passes
+    a described operand     where it must be turned on its way to shared memory, what does that in few passes
     a loaded or stored tile coalesced along memory's contiguous dimension
     a reduced tile          the same with each warp on rows of its own, so that no two warps share a sum
     whatever is linked      what a neighbour's candidate becomes on the way
@@ -33,7 +33,7 @@ from tileiras.analysis.layout_rules import (
     scale_fragments,
     shape_of,
 )
-from tileiras.analysis.warpgroup_dots import wgmma_of
+from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import LOOPS
@@ -211,12 +211,12 @@ class _Search:
                 n = self.numbers[op] if op in self.numbers else self.number(tile)
                 self.offer(n, coalesced(shape_of(tile) or (), [(op, tile)], self.num_warps))
         for op in self.found.ops:
-            wgmma = wgmma_of(op)
-            if wgmma is None:
+            described = described_of(op)
+            if described is None:
                 continue
             for i, v in enumerate(op.operands[:2]):
                 shape = shape_of(v)
-                if shape is not None and not wgmma.contiguous(of_a=i == 0):
+                if shape is not None and not described.contiguous(of_a=i == 0):
                     for layout in turning_layouts(shape, element_bits(v) // 8, len(shape) - 1 - i, self.num_warps):
                         self.offer(self.number(v), layout)
         for op in self.found.ops:
@@ -306,7 +306,7 @@ class _Search:
         name: Any = op.properties.get("atom")
         atom_k = atom_named(name.data).k if name is not None else 0
         whole: Any = op.properties["k_slices"]
-        wgmma = wgmma_of(op)
+        described = described_of(op)
         for i, fragment in enumerate(fragments):
             v = op.operands[i]
             n = self.number(v)
@@ -317,8 +317,8 @@ class _Search:
             def staging(layout: LinearLayout, fragment=fragment, k_dim=rank - 1 - i, size=size, of_a=i == 0) -> float:
                 if whole.data == 1 and fragment is not None and in_registers(layout, fragment):
                     return 0
-                if wgmma is not None:
-                    return layout_cost.described_staging(layout, k_dim, size, wgmma.contiguous(of_a))
+                if described is not None:
+                    return layout_cost.described_staging(layout, k_dim, size, described.contiguous(of_a))
                 return layout_cost.staging(layout, fragment, k_dim, size, atom_k)
             problem.alone(n, [weight * staging(layout) for layout in self.candidates[n]])
 

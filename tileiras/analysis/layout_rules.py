@@ -20,11 +20,13 @@ from typing import Any
 from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import FlightType, LayoutAttr
-from tileiras.layout.atoms import dot_layouts, warpgroup
+from tileiras.layout.atoms import dot_layouts, umma, warpgroup
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.placement import fma_layout
@@ -286,6 +288,16 @@ def _async_dot(op: Operation) -> list[Relation]:
     return [Normal(lhs, lambda layout: fragment)]
 
 
+def _accumulator(op: Operation) -> list[Relation]:
+    """What goes to tensor memory or comes from there is as its loads and stores have it."""
+    v = op.results[0] if op.results else op.operands[0]
+    buffer: Any = op.operands[-1].type
+
+    def form(layout: LinearLayout) -> LinearLayout:
+        return umma.fragment(int_values(buffer.shape), buffer.rows.data, layout.num_warps)
+    return [Normal(v, form)]
+
+
 def _dot_scaled(op: Operation) -> list[Relation]:
     out = _dot(op)
     acc = layout_or_none(op.results[0])
@@ -316,7 +328,7 @@ def dot_shape(op: Operation) -> tuple[int, int, int, int]:
     return (batch[0] if batch else 0), m, n, shape[-1]
 
 
-def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout, LinearLayout | None, LinearLayout] | None:
+def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout | None, LinearLayout | None, LinearLayout] | None:
     name: Any = op.properties.get("atom")
     if name is None:
         return None
@@ -325,6 +337,9 @@ def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout, LinearLay
     if atom is not None:
         lhs, acc = warpgroup.layouts(atom, m, n, k, num_warps, batch)
         return lhs, None, acc
+    into_tensor = umma_of(op)
+    if into_tensor is not None:
+        return None, None, umma.fragment(_result(op).get_shape(), into_tensor.m, num_warps)
     return dot_layouts(atom_named(name.data), m, n, k, num_warps, batch, chained="chained" in op.properties)
 
 
@@ -337,7 +352,7 @@ def accumulator_layout(op: Operation, num_warps: int) -> LinearLayout:
 
 def operand_fragments(op: Operation, num_warps: int) -> tuple[LinearLayout | None, LinearLayout | None]:
     """The layouts of A and B as the dot's instruction takes them from registers; None where it doesn't: without an
-    instruction, and B of wgmma."""
+    instruction, B of wgmma, and both of tcgen05."""
     found = _dot_layouts(op, num_warps)
     return (None, None) if found is None else found[:2]
 
@@ -381,7 +396,7 @@ RULES: dict[str, Callable[[Operation], list[Relation]]] = {
     "nv_tileas.extract": _extract, "nv_tileas.insert": lambda op: _same(op.operands[1], op.results[0]),
     "nv_tileas.cat": _cat, "nv_tileas.pack": _reinterpret, "nv_tileas.unpack": _reinterpret,
     "nv_tileas.reduce": _reduce, "nv_tileas.scan": _scan, "nv_tileas.dot": _dot, "nv_tileas.async_dot": _async_dot,
-    "nv_tileas.dot_scaled": _dot_scaled,
+    "nv_tileas.dot_scaled": _dot_scaled, "nv_tileas.load_tmem": _accumulator, "nv_tileas.store_tmem": _accumulator,
     "nv_tileas.assume": _all, "nv_tileas.addptr": _all, "nv_tileas.int_to_ptr": _all, "nv_tileas.ptr_to_int": _all,
     "nv_tileas.ptr_to_ptr": _all, "nv_tileas.load": _all, "nv_tileas.store": _all, "nv_tileas.atomic_rmw": _all,
     "nv_tileas.atomic_cas": _all,

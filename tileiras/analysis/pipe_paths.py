@@ -29,6 +29,7 @@ MOST_TRIPS_KNOWN = 600
 COPIES = ("nv_tileas.tiled_copy", "nv_tileas.tma_load")
 SWITCH = "nv_tileas.agent_switch"
 ASYNC_DOT, DOT_WAIT = "nv_tileas.async_dot", "nv_tileas.dot_wait"
+TENSOR_DOT = "nv_tileas.tensor_dot"
 LEAVE_LOOP, NEXT_ITERATION, LEAVE_FUNCTION, FALL_THROUGH = "break", "continue", "return", "yield"
 
 
@@ -52,9 +53,9 @@ class Stage(int):
 @dataclass(frozen=True)
 class Event:
     """`what`: create, acquire, commit, wait, release (of `pipe`), barrier, fill (an asynchronous copy to `slot` of `ring` for
-    `pipe`), store (by threads), read; of the last two `pipe` is the one that gave the stage's number, if one did. `guard`: of a
-    fill, the term that says whether it is made. `number`: bytes of a fill, groups that may be pending of a wait,
-    stages that the pipe had given before that of a read or a store."""
+    `pipe`), store (by threads), read, product (which reads, by itself); of the last three `pipe` is the one that gave the stage's
+    number, if one did. `guard`: of a fill, the term that says whether it is made. `number`: bytes of a fill, groups that may be
+    pending of a wait, stages that the pipe had given before that of a read or a store."""
 
     what: str
     op: Operation
@@ -463,7 +464,7 @@ class _Walk:
         effects = effects_of(op)
         touched = [(what, place) for what, buffers in (("read", effects.reads), ("store", effects.writes)) for v in buffers
                    if (place := self._stage(v)) is not None]
-        self.agent.events += [Event(what, op, *place) for what, place in touched]
+        self.agent.events += [Event("product" if op.name == TENSOR_DOT else what, op, *place) for what, place in touched]
         if op.name == ASYNC_DOT:
             self.flying.append([place for _, place in touched])
 

@@ -151,6 +151,8 @@ class _Slot:
     readers: dict[int, int] = field(default_factory=dict)
     before: dict[int, int] = field(default_factory=dict)
     """Readers of the content before."""
+    busy: int = 0
+    """Products on their way that read it."""
 
 
 @dataclass
@@ -169,11 +171,14 @@ class _Warp:
     released: dict[SSAValue, int] = field(default_factory=dict)
     open_copies: list[tuple[_Slot, int]] = field(default_factory=list)
     groups: list[list[tuple[_Slot, int]]] = field(default_factory=list)
+    products: list[_Slot] = field(default_factory=list)
+    """Stages that products read for which nothing has been committed."""
 
 
 @dataclass
 class _Flight:
-    """Something an engine finishes later: bytes, or copies with an arrival behind them."""
+    """Something an engine finishes later: bytes, or copies with an arrival behind them. `products`: stages that products read which
+    are done then, after all earlier ones of the tensor core (None: this isn't its)."""
 
     barrier: _Barrier
     clock: Clock
@@ -181,6 +186,7 @@ class _Flight:
     bytes: int
     weight: int
     op: Operation
+    products: list[_Slot] | None = None
 
 
 class _Machine:
@@ -245,8 +251,14 @@ class _Machine:
 
     def land(self) -> None:
         """An engine finishes something."""
-        flight = self.flights.pop(0 if self.order < 2 else self.dice.randrange(len(self.flights)))
+        flight = self.flights[0 if self.order < 2 else self.dice.randrange(len(self.flights))]
+        if flight.products is not None:
+            flight = next(f for f in self.flights if f.products is not None)
+        self.flights.remove(flight)
         self.engine_time += 1
+        for slot in flight.products or ():
+            slot.busy -= 1
+            slot.readers[self.engine] = self.engine_time
         clock = list(flight.clock)
         clock[self.engine] = self.engine_time
         for slot, who in flight.slots:
@@ -335,15 +347,26 @@ class _Machine:
         elif pipe.kind == "mbarrier":
             self.tick(w)
             full.arrive(w.weight, w.clock, event.op)
+        elif pipe.kind == "umma":
+            self.done(w, full, event)
         w.acquired[event.pipe] = count + 1
         pipe.filled = max(pipe.filled, count + 1)
         return True
+
+    def done(self, w: _Warp, barrier: _Barrier, event: Event) -> None:
+        """The tensor core will arrive when the products begun so far are done."""
+        if w.first:
+            self.tick(w)
+            self.flights.append(_Flight(barrier, w.clock, [], 0, 1, event.op, w.products))
+            w.products = []
 
     def wait(self, w: _Warp, event: Event) -> bool:
         pipe = self.pipe(w, event)
         assert event.pipe is not None
         count = w.waits.get(event.pipe, 0)
-        if pipe.kind == "group":
+        if "by_dots" in event.op.properties and not w.first:
+            pass
+        elif pipe.kind == "group":
             now = self.tick(w)
             while len(w.groups) > event.number:
                 for slot, who in w.groups.pop(0):
@@ -365,8 +388,11 @@ class _Machine:
         if pipe.kind != "group":
             if count >= w.waits.get(event.pipe, 0):
                 raise Fault("a stage is given back that nobody waited for", event.op)
-            self.tick(w)
-            pipe.empty[count % pipe.stages].arrive(w.weight, w.clock, event.op)
+            if "by_dots" in event.op.properties:
+                self.done(w, pipe.empty[count % pipe.stages], event)
+            else:
+                self.tick(w)
+                pipe.empty[count % pipe.stages].arrive(w.weight, w.clock, event.op)
         w.released[event.pipe] = count + 1
         return True
 
@@ -408,6 +434,8 @@ class _Machine:
                     raise Fault("a stage is filled again, and nothing says that its copies have come", event.op)
             slot.before = {**slot.before, **slot.readers}
             slot.version, slot.parts, slot.readers = version, {}, {}
+        if slot.busy:
+            raise Fault("a stage is overwritten while products still read it", event.op)
         for who, when in (*slot.before.items(), *slot.readers.items()):
             if w.clock[who] < when:
                 raise Fault("a stage is overwritten, and nothing says that it has been read", event.op)
@@ -469,6 +497,15 @@ class _Machine:
         slot.readers[w.number] = now
         return True
 
+    def product(self, w: _Warp, event: Event) -> bool:
+        """The first warp begins it, and the tensor core reads."""
+        if w.first:
+            self.read(w, event)
+            slot = self.slot(event)
+            slot.busy += 1
+            w.products.append(slot)
+        return True
+
     # --- the end
 
     def end(self) -> None:
@@ -482,9 +519,11 @@ class _Machine:
                     raise Fault("bytes are expected that never come, or come that nobody expected", made)
             if pipe.filled > pipe.waited:
                 raise Fault("stages are filled that nobody waits for: copies may still be on their way at the end", made)
-            for w in self.warps:
+            for w in self.warps if pipe.kind != "umma" else ():
                 if w.waits.get(v, 0) != w.released.get(v, 0):
                     raise Fault("not every stage that was waited for is given back", made)
         for w in self.warps:
             if any(w.groups) or w.open_copies:
                 raise Fault("copies are still on their way at the end", self.agents[w.agent].events[-1].op)
+            if w.products:
+                raise Fault("products are still on their way at the end", self.agents[w.agent].events[-1].op)

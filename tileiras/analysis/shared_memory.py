@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.agents import SWITCH, agent_of
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileas import PipeType, RingType
+from tileiras.dialects.nv_tileas import PipeType, RingType, TmemType
 from tileiras.layout.shared import canonical_of
 
 ALIGNMENT = 128
@@ -97,20 +97,20 @@ def bytes_beside(func: Operation, loop: Operation, without: list[Operation]) -> 
 
 def _pieces(func: Operation) -> tuple[list[_Piece], dict[Operation, int]]:
     """What needs a place, and the numbers of all ops."""
-    number: dict[Operation, int] = {}
-    last_inside: dict[Operation, int] = {}
-    _number(func, number, last_inside)
+    number, last_inside = number_ops(func)
     pieces: list[_Piece] = []
     for op in number:
-        if op.name == "nv_tileas.alloc_tensor":
+        if op.name == "nv_tileas.alloc_tensor" and not isinstance(op.results[0].type, TmemType):
             t: Any = op.results[0].type
             size = buffer_bytes(t)
-            end = max((_reach(op, user, last_inside) for user in _last_users(op.results[0])), default=number[op])
+            end = max((reach(op, user, last_inside) for user in _last_users(op.results[0])), default=number[op])
             alignment = max(alignment_of(t), *(_alignment_for(user) for user in _users(op.results[0])), 0)
             pieces.append(_Piece(op, number[op], end, size, alignment=alignment))
         elif op.name == "nv_tileas.create_pipeline" and buffer_bytes(op.results[0].type):
             # its barriers are set up at the start, and hold until the end
             pieces.append(_Piece(op, 0, last_inside[func], buffer_bytes(op.results[0].type), alignment=LEAST_ALIGNMENT))
+        elif op.name == "nv_tileas.tmem_alloc":
+            pieces.append(_Piece(op, 0, last_inside[func], LEAST_ALIGNMENT, alignment=LEAST_ALIGNMENT))
         elif op.name == "nv_tileas.alloca" and "global" not in op.properties:
             pieces.append(_alloca(op, last_inside[func]))
     for piece in pieces:
@@ -179,7 +179,10 @@ def _alloca(op: Operation, end: int) -> _Piece:
     return _Piece(op, 0, end, alloca_bytes(op), alignment=max(alignment, ALIGNMENT))
 
 
-def _number(func: Operation, number: dict[Operation, int], last_inside: dict[Operation, int]) -> None:
+def number_ops(func: Operation) -> tuple[dict[Operation, int], dict[Operation, int]]:
+    """The numbers of all ops in program order, and of the last op inside of each."""
+    number: dict[Operation, int] = {}
+    last_inside: dict[Operation, int] = {}
     open_ops: list[tuple[Operation, Any]] = []
 
     def enter(op: Operation) -> None:
@@ -194,9 +197,10 @@ def _number(func: Operation, number: dict[Operation, int], last_inside: dict[Ope
             open_ops.pop()
         else:
             enter(inner)
+    return number, last_inside
 
 
-def _reach(alloc: Operation, user: Operation, last_inside: dict[Operation, int]) -> int:
+def reach(alloc: Operation, user: Operation, last_inside: dict[Operation, int]) -> int:
     """The number until which a use keeps the buffer alive: the end of the outermost op around the user in the alloc's block."""
     while user.parent_block() is not alloc.parent_block():
         parent = user.parent_op()

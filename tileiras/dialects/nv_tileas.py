@@ -28,6 +28,15 @@ one. Groups of products are done in order.
   begin_flight        a tensor as the accumulator of a product in flight
   async_dot           a dot by wgmma that isn't waited for
   dot_wait            the oldest products are done
+
+Tensor memory (sm_100 and its kin). An accumulator that tcgen05 adds to lies there, in columns of its own. The products read shared
+memory and write their accumulators by themselves, in the order in which they were begun; a pipe of kind "umma" tells when they are
+done: its `producer_commit` has its stage full when all products begun so far are, and no stage of it is ever given back.
+
+  alloc_tensor        (of a `tmem`) the columns; `offset` is the first one
+  tensor_dot          a product into an accumulator, or one that starts at zero
+  load_tmem           an accumulator as a tensor        store_tmem     a tensor as an accumulator
+  tmem_alloc          the block's columns               tmem_base      where they are, behind a barrier        tmem_free
 """
 from __future__ import annotations
 
@@ -39,6 +48,7 @@ from xdsl.irdl import irdl_attr_definition, param_def
 
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileaa import SHARED, int_values, make_op
+from tileiras.layout.atoms.umma import columns_of
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.shared import CanonicalTile, SharedLayout, canonical
 from tileiras.layout.tensormap import ELEMENTS
@@ -111,9 +121,30 @@ class RingType(ParametrizedAttribute, TypeAttribute):
     stages: IntAttr = param_def()
 
 
-PIPE_KINDS = ("group", "tma", "cp_async", "mbarrier")
+@irdl_attr_definition
+class TmemType(ParametrizedAttribute, TypeAttribute):
+    """An accumulator in tensor memory: its elements' type, its shape ((batch,) m, n), and how many rows an instruction takes
+    (layout/atoms/umma.py says where each element lies)."""
+
+    name = "nv_tileas.tmem"
+    element_type: Attribute = param_def()
+    shape: ArrayAttr[IntAttr] = param_def()
+    rows: IntAttr = param_def()
+
+    @staticmethod
+    def of(t: TensorType, rows: int) -> TmemType:
+        return TmemType(t.element_type, ArrayAttr([IntAttr(n) for n in t.get_shape()]), IntAttr(rows))
+
+    @property
+    def columns(self) -> int:
+        """Of tensor memory that it takes."""
+        return columns_of(int_values(self.shape), self.rows.data)
+
+
+PIPE_KINDS = ("group", "tma", "cp_async", "mbarrier", "umma")
 """How a stage comes to be full: groups of copies that a thread waits for (the consumers are the producers); bytes that the copy
-engine counts; copies of all producing threads, each arriving when its own are there; arrivals of producing warps."""
+engine counts; copies of all producing threads, each arriving when its own are there; arrivals of producing warps; the tensor
+core's arrival when products are done."""
 
 
 @irdl_attr_definition
@@ -202,10 +233,11 @@ class ConvertLayout(TileOp):
 
 
 class AllocTensor(TileOp):
-    """A buffer or a ring in shared memory. `offset`: its first byte in the kernel's shared memory, set by `allocate-buffers`."""
+    """A buffer or a ring in shared memory, or an accumulator in tensor memory. `offset`: its first byte in the kernel's shared
+    memory, or column of what it has of tensor memory, set by `allocate-buffers`."""
 
     name = "nv_tileas.alloc_tensor"
-    RESULTS = "buffer:storage"
+    RESULTS = "buffer:place"
     ATTRS = "offset:count?"
 
 
@@ -245,19 +277,22 @@ class ProducerCommit(TileOp):
 
 class ConsumerWait(TileOp):
     """Wait until the next stage is full; its number. `pending`: how many of the youngest groups may still be on their way
-    (group only; a `barrier` behind it makes every thread's copies seen by all)."""
+    (group only; a `barrier` behind it makes every thread's copies seen by all). `by_dots`: only products read the stage, so that
+    only the thread which begins them waits. `storage`: what the products read and write that are done then (umma)."""
 
     name = "nv_tileas.consumer_wait"
-    OPERANDS = "pipe:pipe"
+    OPERANDS = "pipe:pipe storage:place*"
     RESULTS = "index:i32"
-    ATTRS = "pending:count?"
+    ATTRS = "pending:count? by_dots:unit?"
 
 
 class ConsumerRelease(TileOp):
-    """The oldest stage waited for and not yet given back may be filled again: its reads are done (group: nothing is told)."""
+    """The oldest stage waited for and not yet given back may be filled again: its reads are done (group: nothing is told).
+    `by_dots`: it may be when the products begun so far are done; the tensor core tells so."""
 
     name = "nv_tileas.consumer_release"
     OPERANDS = "pipe:pipe"
+    ATTRS = "by_dots:unit?"
 
 
 class FenceAsync(TileOp):
@@ -345,6 +380,54 @@ class DotWait(TileOp):
     ATTRS = "pending:count?"
 
 
+class TensorDot(TileOp):
+    """A product of two buffers into an accumulator; where `add` doesn't hold the accumulator's old content doesn't count. The
+    tensor core does it by itself, after those before it: what it reads may be written again, and what it writes be read, behind a
+    wait for a later commit (or where a release of the tensor core's has told so). Until `commit-dots` has made those it counts as
+    done behind the op."""
+
+    name = "nv_tileas.tensor_dot"
+    OPERANDS = "lhs:buffer rhs:buffer acc:tmem add:bool"
+    ATTRS = "atom:string"
+
+
+class LoadTmem(TileOp):
+    """An accumulator, once its products are done."""
+
+    name = "nv_tileas.load_tmem"
+    OPERANDS = "buffer:tmem"
+    RESULTS = "result:number_tensor"
+
+
+class StoreTmem(TileOp):
+    """A tensor becomes what an accumulator holds."""
+
+    name = "nv_tileas.store_tmem"
+    OPERANDS = "source:number_tensor buffer:tmem"
+
+
+class TmemAlloc(TileOp):
+    """The block gets this many columns of tensor memory, waiting until the SM has them. Where they are goes to shared memory at
+    `offset`."""
+
+    name = "nv_tileas.tmem_alloc"
+    ATTRS = "columns:power offset:count"
+
+
+class TmemBase(TileOp):
+    """All threads learn where the block's columns are."""
+
+    name = "nv_tileas.tmem_base"
+    ATTRS = "offset:count"
+
+
+class TmemFree(TileOp):
+    """The block's columns are given back: nobody uses them any more."""
+
+    name = "nv_tileas.tmem_free"
+    ATTRS = "columns:power"
+
+
 class TmaStore(TileOp):
     """The copy engine puts a tile of a tensor where it lies in a buffer, as far as it lies inside the tensor. `coords`: as of
     `tma_load`. Behind the next barrier the buffer may be written again; what is stored is there when the kernel is over."""
@@ -411,5 +494,5 @@ def with_layout(t: TensorType, layout: LinearLayout) -> TensorType:
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in list(globals().values())
                                 if isinstance(c, type) and issubclass(c, TileOp) and c is not TileOp}
-TYPES = (BufferType, RingType, PipeType, TensorMapType, FlightType)
+TYPES = (BufferType, RingType, PipeType, TensorMapType, FlightType, TmemType)
 ATTRS = (LayoutAttr, SharedLayoutAttr)

@@ -10,6 +10,7 @@ from xdsl.ir import Block
 from tileiras.analysis.agents import FEWEST_REGISTERS, MOST_REGISTERS, REGISTER_STEP, agents_of
 from tileiras.analysis.async_copies import CHUNKS, copies_chunks, fills_with_zeros
 from tileiras.analysis.layout_rules import accumulator_layout, dot_shape
+from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.tma import map_element
 from tileiras.analysis.warpgroup_dots import tile_of, wgmma_of
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
@@ -20,6 +21,7 @@ from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import BufferType, LayoutAttr
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_tileaa import TILE_RULES, kind, last_of, shape, view_access, written
+from tileiras.layout.atoms.umma import UmmaAtom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom, units
 from tileiras.layout.f2 import independent
 
@@ -134,7 +136,7 @@ def _extract_slice(op: Any) -> None:
 
 def _create_pipeline(op: Any) -> None:
     kind_of_pipe = op.pipe.type.kind.data
-    counted = ("tma", "cp_async", "mbarrier")
+    counted = ("tma", "cp_async", "mbarrier")     # by arrivals of threads; of the tensor core's there is one
     for name, kinds in (("bytes", ("tma",)), ("producers", counted[1:]), ("consumers", counted)):
         if (name in op.properties) != (kind_of_pipe in kinds):
             raise InvalidOp(op, f"a pipe of kind '{kind_of_pipe}' {'needs' if kind_of_pipe in kinds else 'has no'} '{name}'")
@@ -148,6 +150,20 @@ def _consumer_wait(op: Any) -> None:
     is_group = op.pipe.type.kind.data == "group"
     if is_group != ("pending" in op.properties):
         raise InvalidOp(op, f"waiting on a pipe of kind '{op.pipe.type.kind.data}' {'needs' if is_group else 'has no'} 'pending'")
+    if len(op.storage) and op.pipe.type.kind.data != "umma":
+        raise InvalidOp(op, f"a pipe of kind '{op.pipe.type.kind.data}' tells of no products")
+    _handed_to_dots(op)
+
+
+def _consumer_release(op: Any) -> None:
+    if op.pipe.type.kind.data == "umma":
+        raise InvalidOp(op, "products that are done aren't given back")
+    _handed_to_dots(op)
+
+
+def _handed_to_dots(op: Any) -> None:
+    if op.by_dots is not None and op.pipe.type.kind.data in ("group", "umma"):
+        raise InvalidOp(op, f"products have no part in a pipe of kind '{op.pipe.type.kind.data}'")
 
 
 def _agent_switch(op: Any) -> None:
@@ -260,9 +276,9 @@ ACCESSES: dict[str, str] = {"load": "ptr", "store": "ptr", "atomic_rmw": "ptr", 
 
 def _dot(op: Any) -> None:
     TILE_RULES["dot"](op)
-    atom = _atom(op)
+    atom = _atom(op) or _tensor_atom(op)
     if atom is not None and op.k_slices is None:
-        _by_warpgroups(op, atom)
+        _by_descriptors(op, atom)
 
 
 def _atom(op: Any) -> WgmmaAtom | None:
@@ -272,7 +288,14 @@ def _atom(op: Any) -> WgmmaAtom | None:
         raise InvalidOp(op, f"no instruction is called '{op.properties['atom'].data}'") from None
 
 
-def _by_warpgroups(op: Any, atom: WgmmaAtom) -> None:
+def _tensor_atom(op: Any) -> UmmaAtom | None:
+    try:
+        return umma_of(op)
+    except KeyError:
+        raise InvalidOp(op, f"no instruction is called '{op.properties['atom'].data}'") from None
+
+
+def _by_descriptors(op: Any, atom: WgmmaAtom | UmmaAtom) -> None:
     """B, and A where the instruction's name says so, are buffers that matrix descriptors name."""
     for i, (v, in_shared) in enumerate(((op.lhs, atom.a_in_shared), (op.rhs, True))):
         which = "AB"[i]
@@ -304,7 +327,7 @@ def _async_dot(op: Any) -> None:
     atom = _atom(op)
     if atom is None:
         raise InvalidOp(op, "must have the name of a wgmma as its atom")
-    _by_warpgroups(op, atom)
+    _by_descriptors(op, atom)
     made = op.flight.type
     if op.acc is not None:
         _flies_once(op, [op.acc])
@@ -326,6 +349,27 @@ def _dot_wait(op: Any) -> None:
         raise InvalidOp(op, "must give a tensor for each product in flight")
 
 
+def _tensor_dot(op: Any) -> None:
+    atom = _tensor_atom(op)
+    if atom is None:
+        raise InvalidOp(op, "must have the name of a tcgen05.mma as its atom")
+    _by_descriptors(op, atom)
+    t = op.acc.type
+    *batch, m, n = int_values(t.shape)
+    lhs, rhs = shape(op.lhs), shape(op.rhs)
+    if lhs[:-1] != (*batch, m) or rhs[:-2] != tuple(batch) or rhs[-1] != n or lhs[-1] != rhs[-2]:
+        raise InvalidOp(op, f"multiplies {written(lhs)} by {written(rhs)} into {written((*batch, m, n))}")
+    if t.rows.data != atom.m or n % atom.n or lhs[-1] % atom.k:
+        raise InvalidOp(op, f"'{atom.intrinsic}' doesn't fit '{t}' and k of {lhs[-1]}")
+
+
+def _moves_accumulator(op: Any) -> None:
+    """Between a tensor and tensor memory."""
+    t, tensor = op.buffer.type, (op.operands[0] if op.name == "nv_tileas.store_tmem" else op.results[0]).type
+    if tensor.element_type != t.element_type or tuple(tensor.get_shape()) != int_values(t.shape):
+        raise InvalidOp(op, f"moves '{tensor}' where '{t}' is")
+
+
 OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": rule for mnemonic, rule in TILE_RULES.items()},
     **{f"nv_tileas.{mnemonic}": _access(mnemonic) for mnemonic in ACCESSES},
@@ -336,6 +380,8 @@ OP_RULES: dict[str, Rule] = {
     "nv_tileas.tma_store": _moves,
     "nv_tileas.consumer_wait": _consumer_wait, "nv_tileas.agent_switch": _agent_switch,
     "nv_tileas.dot": _dot, "nv_tileas.begin_flight": _begin_flight, "nv_tileas.async_dot": _async_dot,
-    "nv_tileas.dot_wait": _dot_wait, "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
+    "nv_tileas.tensor_dot": _tensor_dot, "nv_tileas.load_tmem": _moves_accumulator, "nv_tileas.store_tmem": _moves_accumulator,
+    "nv_tileas.consumer_release": _consumer_release, "nv_tileas.dot_wait": _dot_wait,
+    "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
     "nv_tileas.alloca": _alloca,
 }

@@ -14,7 +14,8 @@ from xdsl.ir import Attribute
 
 from tileiras.dialects.kinds import is_element
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemRefType, PtrType, TiledViewType, int_values
-from tileiras.dialects.nv_tileas import PIPE_KINDS, BufferType, FlightType, LayoutAttr, PipeType, RingType, TensorMapType
+from tileiras.dialects.nv_tileas import PIPE_KINDS, BufferType, FlightType, LayoutAttr, PipeType, RingType, TensorMapType, TmemType
+from tileiras.layout.atoms.umma import COLUMNS, LEAST_N
 from tileiras.layout.f2 import independent
 from tileiras.layout.tensormap import ELEMENTS, MAX_RANK
 
@@ -163,7 +164,17 @@ def _flight(t: FlightType) -> str | None:
     return check_type(t.tensor) or (None if t.parts.data > 0 else "at least one instruction's accumulators are in flight")
 
 
+def _tmem(t: TmemType) -> str | None:
+    shape = int_values(t.shape)
+    problem = check_extents(shape)
+    if problem is not None:
+        return problem
+    if t.rows.data not in LEAST_N or not 2 <= len(shape) <= 3 or shape[-2] % t.rows.data or shape[-1] < LEAST_N[t.rows.data]:
+        return f"rows of {t.rows.data} don't make an accumulator of {'x'.join(map(str, shape))}"
+    return None if t.columns <= COLUMNS else f"tensor memory has {COLUMNS} columns, not {t.columns}"
+
+
 _RULES: dict[type, Callable[[Any], str | None]] = {
     TensorType: _tensor, PtrType: _pointer, MemRefType: _memref, TiledViewType: _view, BufferType: _buffer,
-    RingType: _ring, PipeType: _pipe, TensorMapType: _tensor_map, FlightType: _flight,
+    RingType: _ring, PipeType: _pipe, TensorMapType: _tensor_map, FlightType: _flight, TmemType: _tmem,
 }

@@ -33,6 +33,8 @@ ASSUMED_TRIPS = 8
 """How often a loop inside a loop runs, as far as is known."""
 WGMMA = "sm90.mma."
 """How the names of products of a warpgroup begin (layout/atoms/wgmma.py)."""
+UMMA = "sm100.mma."
+"""How those of products into tensor memory do."""
 FIXED_LATENCY = 5
 """Of arithmetic: mean of the pipes' dependent latencies (PX)."""
 
@@ -199,6 +201,8 @@ class Model:
         fetched = [b if isinstance(v.type, BufferType) else 0 for b, v in zip(operand_bytes, op.operands)]
         if name.startswith(WGMMA):
             return self._wgmma(op, name, m, n, k, batch)
+        if name.startswith(UMMA):
+            return self._umma(name, m, n, k, batch)
         row = atom_named(name)
         # Each warp reads its rows of A and its columns of B: a near square of warps shares both.
         across = max(1, round(self.warps ** 0.5))
@@ -217,6 +221,16 @@ class Model:
         issues = max(batch, 1) * -(-m // 64) * -(-n // atom_n) * -(-k // atom_k)
         return self._timed((("tensor", issues * wgmma_interval(atom_n, a_in_shared)), ("issue", issues),
                             ("port", issues * wgmma_fetch(atom_n, a_in_shared))), WGMMA_LATENCY_EXTRA)
+
+    def _umma(self, name: str, m: int, n: int, k: int, batch: int) -> Footprint:
+        """The tensor core reads operands beside what it multiplies: its interval counts both."""
+        from tileiras.machine.tensor import COMMIT, tcgen05_fetch, tcgen05_interval, tcgen05_latency
+        row: Any = atom_named(name)
+        issues = max(batch, 1) * (m // row.m) * (n // row.n) * -(-k // row.k)
+        interval = tcgen05_interval(row.m, row.n, True)
+        return self._timed((("tensor", issues * interval), ("issue", issues),
+                            ("port", issues * tcgen05_fetch(row.m, row.n, True))),
+                           tcgen05_latency(row.m, row.n, True) - interval + COMMIT)
 
     def _load(self, op: Operation) -> Footprint:
         nbytes = _bytes_of(op.results[0]) if op.results and isinstance(op.results[0].type, TensorType) else _bytes_of_copy(op)
@@ -265,11 +279,12 @@ _RULES: dict[str, Any] = {
 
 
 def is_asynchronous(op: Operation) -> bool:
-    """Whether who issues the op goes on before it is done: products of warpgroups, copies to stages of rings."""
+    """Whether who issues the op goes on before it is done: products of warpgroups and into tensor memory, copies to stages
+    of rings."""
     if op.name == "nv_tileas.tiled_copy":
         return True
     atom: Any = op.properties.get("atom")
-    return atom is not None and op.name.endswith("dot") and atom.data.startswith(WGMMA)
+    return atom is not None and op.name.endswith("dot") and atom.data.startswith((WGMMA, UMMA))
 
 
 def _bytes_of(v: SSAValue) -> int:

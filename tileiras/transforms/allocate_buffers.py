@@ -1,6 +1,13 @@
 """`allocate-buffers`: every buffer gets its offset in the block's shared memory, the function the size of the whole.
 
     %b = alloc_tensor       ->      %b = alloc_tensor {offset = 4096}
+
+Accumulators get columns of tensor memory. The block's first team asks for as many as they need where the function begins, behind
+its pipes, and gives them back at every way out.
+
+    create_pipeline ...             create_pipeline ... ; tmem_alloc {columns = 128, offset = 32} ; tmem_base {offset = 32}
+    %d = alloc_tensor : tmem        %d = alloc_tensor {offset = 0} : tmem
+    return                          tmem_free {columns = 128} ; return
 """
 from __future__ import annotations
 
@@ -9,9 +16,15 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation
 
+from tileiras.analysis.agents import switch_of
 from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.tensor_memory import plan_tensor_memory
+from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
+
+ALLOC = "nv_tileas.tmem_alloc"
+RETURN = "nv_tileas.return"
 
 
 def run(module: Operation, context: Any) -> None:
@@ -20,6 +33,7 @@ def run(module: Operation, context: Any) -> None:
     for func in module.regions[0].block.ops:
         if func.name != "nv_tileas.func":
             continue
+        _tensor_memory(func)
         plan = plan_shared_memory(func)
         if plan.size > target.most_static_smem:
             name: Any = func.properties["sym_name"]
@@ -27,6 +41,39 @@ def run(module: Operation, context: Any) -> None:
                                f"{target.most_static_smem}", location_text(func))
         for op, offset in plan.offsets.items():
             op.properties["offset"] = IntAttr(offset)
+            if op.name == ALLOC and op.next_op is not None:
+                op.next_op.properties["offset"] = IntAttr(offset)       # what tells everybody
         if plan.size:
             func.properties["shared_bytes"] = IntAttr(plan.size)
             func.properties["shared_alignment"] = IntAttr(plan.alignment)
+
+
+def _tensor_memory(func: Operation) -> None:
+    """Columns for the accumulators, and the ops that get and free the block's. Raises CompileError if they don't fit."""
+    plan = plan_tensor_memory(func)
+    if plan is None:
+        return
+    if not plan.fits:
+        name: Any = func.properties["sym_name"]
+        raise CompileError(f"entry '{name.data}' needs {plan.columns} columns of tensor memory", location_text(func))
+    for op, offset in plan.offsets.items():
+        op.properties["offset"] = IntAttr(offset)
+    columns = IntAttr(plan.allocation)
+    block = func.regions[0].block
+    switch = switch_of(func)
+    ends = [op for op in (func if switch is None else switch.regions[0]).walk() if op.name == RETURN]
+    for end in ends:
+        _insert(nv_tileas.TmemFree.make([], [], {"columns": columns}), end)
+    pipe = next((op for op in block.ops if op.name == "nv_tileas.create_pipeline"), None)
+    before = block.first_op if pipe is None else pipe
+    while before is not None and before.name == "nv_tileas.create_pipeline":
+        before = before.next_op
+    assert before is not None
+    _insert(nv_tileas.TmemAlloc.make([], [], {"columns": columns, "offset": IntAttr(0)}), before)
+    _insert(nv_tileas.TmemBase.make([], [], {"offset": IntAttr(0)}), before)
+
+
+def _insert(new: Operation, before: Operation) -> None:
+    new.location = before.location
+    assert before.parent is not None
+    before.parent.insert_op_before(new, before)

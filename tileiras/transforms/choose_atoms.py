@@ -8,8 +8,9 @@ doesn't multiply are widened to f16 first, which loses nothing. `chained` marks 
 another product's first operand: its warps then go over rows first, so that the value never leaves its threads.
 
 From -O1 on a target with wgmma multiplies tiles of 64 rows a warpgroup by it (`--without=wgmma`: it doesn't), except in kernels
-that call functions, round which the assembler would wait for each product. wgmma sums 8-bit floats in fewer bits than f32 has:
-without `fast_acc` each product starts anew, and an addition joins it to what was there.
+that call functions, round which the assembler would wait for each product. One with tensor memory multiplies tiles of 64 rows by
+tcgen05, as far as the accumulators of all products have room there (`--without=tcgen05`). wgmma sums 8-bit floats in fewer bits
+than f32 has: without `fast_acc` each product starts anew, and an addition joins it to what was there.
 
     %d = dot %a, %b, %c : f8 to f32      ->      %0 = constant 0 ; %p = dot %a, %b, %0 {atom = "sm90..."} ; %d = addf %c, %p
 """
@@ -21,12 +22,14 @@ from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, T
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.analysis.layout_rules import dot_shape
+from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
-from tileiras.layout.atoms import MmaAtom, choose_atom, warpgroup
+from tileiras.layout.atoms import MmaAtom, choose_atom, umma, warpgroup
+from tileiras.layout.atoms.umma import UmmaAtom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom
 from tileiras.transforms.decompose_dot_scaled import SHARED_RESERVE, block_scaled_atom
 
@@ -47,8 +50,17 @@ def run(module: Operation, context: Any) -> None:
         if func.name == "nv_tileas.func":
             ops = list(func.walk())
             warpgroups = context.uses("wgmma") and not any(map(_calls, ops))
+            room = umma.COLUMNS if context.uses("tcgen05") else 0
             for op in [op for op in ops if op.name == "nv_tileas.dot" and not is_staged(op)]:
-                atom = (_wgmma_of(op, func, context.target) if warpgroups else None) or _atom_of(op, context.target)
+                atom: Any = _wgmma_of(op, func, context.target) if warpgroups else None
+                if room and atom is None:
+                    atom = _umma_of(op, func, context.target)
+                    columns = _new_columns(op, atom)
+                    if columns > room:
+                        atom = None
+                    else:
+                        room -= columns
+                atom = atom or _atom_of(op, context.target)
                 slices = _k_slices(op, atom, context)
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
@@ -57,7 +69,7 @@ def run(module: Operation, context: Any) -> None:
                     op.properties["atom"] = StringAttr(atom.intrinsic)
                     if isinstance(atom, WgmmaAtom):
                         _start_anew(op, atom)
-                    elif is_chained(op):
+                    elif not isinstance(atom, UmmaAtom) and is_chained(op):
                         op.properties["chained"] = UnitAttr()
                     if atom.widen:
                         _widen(op)
@@ -83,6 +95,21 @@ def _wgmma_of(op: Operation, func: Operation, target: Any) -> WgmmaAtom | None:
     num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
     return warpgroup.choose(target, *_types(op), m, n, k, num_warps, _signed(op, "signedness_lhs"),
                             _signed(op, "signedness_rhs"))
+
+
+def _umma_of(op: Operation, func: Operation, target: Any) -> UmmaAtom | None:
+    batch, m, n, k = dot_shape(op)
+    num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
+    return umma.choose(target, *_types(op), m, n, k, num_warps, batch, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"))
+
+
+def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:
+    """Columns of tensor memory that a dot's accumulator takes, where it doesn't go on in another's."""
+    before = op.operands[2].owner
+    if atom is None or (isinstance(before, Operation) and umma_of(before) is not None):
+        return 0
+    batch, m, n, _ = dot_shape(op)
+    return umma.columns_of((batch, m, n) if batch else (m, n), atom.m)
 
 
 def _types(op: Operation) -> tuple[str, str, str]:
@@ -116,7 +143,7 @@ def _signed(op: Operation, name: str) -> bool:
     return attr is None or getattr(attr, "data", "signed") == "signed"
 
 
-def _k_slices(op: Operation, atom: MmaAtom | WgmmaAtom | None, context: Any) -> int:
+def _k_slices(op: Operation, atom: MmaAtom | WgmmaAtom | UmmaAtom | None, context: Any) -> int:
     """Parts of k, so that both operands of one part fit the block's shared memory; in a ring of them, that what ptxas grants
     besides, too."""
     target = context.target

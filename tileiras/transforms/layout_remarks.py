@@ -19,6 +19,7 @@ from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.atoms import ATOMS, BITS, LEAST_USE, TYPE_NAMES, MmaAtom, has_atom
+from tileiras.layout.atoms.umma import UmmaAtom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom
 from tileiras.remarks import ANALYSIS, FAILED, MEMORY, MISSED, PASSED, TENSOR_CORE, Remark, remark, tile_text
 from tileiras.schedule.names import DEPTH, told
@@ -48,7 +49,7 @@ def report_accesses(func: Operation, remarks: list[Remark], refused: Sequence[tu
         reporter.refused(op, "load" if op.name.endswith("load") else "store", why)
 
 
-def report_dot(func: Operation, op: Operation, atom: MmaAtom | WgmmaAtom | None, k_slices: int, target: Any,
+def report_dot(func: Operation, op: Operation, atom: MmaAtom | WgmmaAtom | UmmaAtom | None, k_slices: int, target: Any,
                remarks: list[Remark]) -> None:
     """Append the remarks on a dot for which this instruction was chosen."""
     Dots(func, target, remarks).dot(op, atom, k_slices)
@@ -231,7 +232,7 @@ class Dots(Base):
         super().__init__(func, remarks)
         self.target = target
 
-    def dot(self, op: Operation, atom: MmaAtom | WgmmaAtom | None, k_slices: int) -> None:
+    def dot(self, op: Operation, atom: MmaAtom | WgmmaAtom | UmmaAtom | None, k_slices: int) -> None:
         lhs, rhs, acc = (v.type for v in op.operands[:3])
         assert isinstance(lhs, TensorType) and isinstance(rhs, TensorType) and isinstance(acc, TensorType)
         types = [element_name(t.element_type) for t in (lhs, rhs, acc)]
@@ -244,6 +245,8 @@ class Dots(Base):
             since = "SM120" if op.name.endswith("scaled") else "SM75" if target.cc < 80 else "SM80"
             if isinstance(atom, WgmmaAtom):
                 since = "SM90"
+            elif isinstance(atom, UmmaAtom):
+                since = "SM100"
             self.say(op, PASSED, TENSOR_CORE, "TensorCoreMMA", "MMA operation successfully optimized to use Tensor Cores",
                      {"Instruction": f"Tensor-core {since}",
                       "Shape": str([atom.m, atom.n, atom.k]), "Atom": atom.intrinsic})

@@ -28,8 +28,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, operand_fragments
 from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.tensor_dots import described_of
 from tileiras.analysis.tma import MapFacts, Refusal, is_copied, map_facts
-from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
@@ -184,14 +184,14 @@ def _takes(reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
         return wavefronts(wanted, layout, size) <= now
     if reader.name not in DOTS or "atom" not in reader.properties:
         return False
-    wgmma = wgmma_of(reader)
+    described = described_of(reader)
     fragments = operand_fragments(reader, layout_of(reader.results[0]).num_warps)
     for number, (v, fragment) in enumerate(zip(reader.operands, fragments)):
         if v is not alloc.results[0]:
             continue
-        if wgmma is not None:
+        if described is not None:
             k_dim = len(layout.shape) - 1 - number
-            if not is_described(layout, size, k_dim, wgmma.contiguous(number == 0)):
+            if not is_described(layout, size, k_dim, described.contiguous(number == 0)):
                 return False
         elif fragment is None or not _reads_as_well(fragment, old, layout, size):
             return False

@@ -12,7 +12,8 @@ and a release after it carries them to the device). One barrier serves every pai
 `analysis/effects.py`.
 
 The stages of a ring are ordered by their pipe: accesses to the same ring don't wait for each other here, only for what else has
-its place. An agent's barriers are its team's. Where the copy engine or the tensor cores themselves touch bytes that threads
+its place. Products into tensor memory are done in order, and every thread waits for them itself: behind the wait nobody else's
+barrier is needed. An agent's barriers are its team's. Where the copy engine or the tensor cores themselves touch bytes that threads
 write, the writers say `fence_async` behind their writes: before the next barrier, before they tell that a stage is full, or at
 the end of their block. A wait for groups of copies counts as a write.
 """
@@ -29,10 +30,13 @@ from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import LOOPS, RingType
+from tileiras.dialects.nv_tileas import LOOPS, RingType, TmemType
 from tileiras.errors import CompileError
 
 NEVER = -1
+TENSOR_MEMORY = 1 << 32
+"""Added to columns of tensor memory, which are places as bytes of shared memory are."""
+DOT, COMMIT = "nv_tileas.tensor_dot", "nv_tileas.producer_commit"
 
 
 @dataclass(frozen=True)
@@ -58,12 +62,22 @@ class Touch:
     ring: SSAValue | None = None
     engine: bool = False
 
+    @property
+    def places(self) -> tuple[int, int]:
+        return self.start, self.end
+
     def clashes(self, other: Touch) -> bool:
         """Whether the two must not overtake each other. Writes of one op are in order: the same thread writes the same place."""
         if not (self.start < other.end and other.start < self.end and (self.writes or other.writes)):
             return False
         if self.ring is not None and self.ring is other.ring:
             return False
+        if self.op.name == other.op.name == DOT:
+            return False        # products are done in order
+        if other.op.name == COMMIT:
+            return False        # of products: who waits for it waits
+        if self.start >= TENSOR_MEMORY and DOT not in (self.op.name, other.op.name) and self.places == other.places:
+            return False        # a thread loads what it has stored
         return not (self.op is other.op and self.writes and other.writes)
 
 
@@ -86,6 +100,9 @@ def touches(op: Operation, effects: Effects) -> list[Touch]:
     out = []
     for buffers, writes in ((effects.reads, False), (effects.writes, True)):
         for v in buffers:
+            if isinstance(v.type, TmemType):
+                out.append(_columns(v, writes, op, effects.engine))
+                continue
             if not buffer_bytes(v.type):
                 continue
             ring = v if isinstance(v.type, RingType) else None
@@ -100,6 +117,15 @@ def touches(op: Operation, effects: Effects) -> list[Touch]:
     return out
 
 
+def _columns(v: SSAValue, writes: bool, op: Operation, engine: bool) -> Touch:
+    t: Any = v.type
+    offset: Any = v.owner.properties.get("offset") if isinstance(v.owner, Operation) else None
+    if offset is None:
+        raise CompileError("an accumulator has no place yet: order-memory runs behind allocate-buffers")
+    start = TENSOR_MEMORY + offset.data
+    return Touch(start, start + t.columns, writes, op, None, engine)
+
+
 class _Ordering:
     """The walk in program order. `state`: what shared memory's accesses are pending, None where control doesn't get.
     `exits`: for each enclosing loop, the states with which control left its body (to go on, to leave)."""
@@ -111,7 +137,8 @@ class _Ordering:
         self.tokens: dict[SSAValue, Pending] = {}
         self.state: State | None = NOTHING
         self.exits: list[tuple[list[State], list[State]]] = []
-        self.engine = [t for op, found in effects.items() if found.engine for t in touches(op, found)]
+        self.engine = [t for op, found in effects.items() if found.engine for t in touches(op, found)
+                       if t.start < TENSOR_MEMORY]
         self.fence_due = False
 
     def pending(self, v: SSAValue) -> Pending:
@@ -142,6 +169,9 @@ class _Ordering:
         elif op.name == "nv_tileas.consumer_wait":
             pipe: Any = op.operands[0].type
             self.fence_due |= pipe.kind.data == "group" and any(t.ring is not None for t in self.engine)
+            if pipe.kind.data == "umma":
+                self.state = frozenset(t for t in self.state or NOTHING if t.op.name != DOT)
+                self.access(op)
         elif op.name in LOOPS:
             self.loop(op)
         elif op.name == "scf.if":

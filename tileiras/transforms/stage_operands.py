@@ -8,7 +8,7 @@ An operand that sits in registers already in (or one register permutation away f
 the probabilities of an attention kernel, straight from the first product's accumulators. Dots without an instruction read
 both operands from buffers. With `k_slices` > 1 the buffers hold a part of k at a time, one product after another.
 
-wgmma reads B, and A unless it is in registers, from buffers that matrix descriptors name; its
+wgmma and tcgen05 read B, and A unless it is in registers, from buffers that matrix descriptors name; the
 atom's name then says where A is (`.ss`, `.rs`).
 """
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_choice import in_registers
 from tileiras.analysis.layout_rules import DOTS, operand_fragments
-from tileiras.analysis.warpgroup_dots import wgmma_of
+from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of, with_layout
@@ -45,7 +45,7 @@ def run(module: Operation, context: Any) -> None:
 def _dot(op: Operation) -> None:
     slices: int = op.properties.pop("k_slices").data  # type: ignore[attr-defined]
     fragments = operand_fragments(op, layout_of(op.results[0]).num_warps)
-    wgmma = wgmma_of(op)
+    described = described_of(op)
     lhs, rhs, acc, *scales = op.operands
     ranks = [len(v.type.get_shape()) for v in (lhs, rhs)]  # type: ignore[attr-defined]
     operands = [(lhs, fragments[0], ranks[0] - 1), (rhs, fragments[1], ranks[1] - 2)]
@@ -56,8 +56,8 @@ def _dot(op: Operation) -> None:
                 given.append(_as_fragment(x, fragment, op))
             else:
                 given.append(_buffer(op, x, k_dim, part, slices, fragment))
-        if wgmma is not None:
-            op.properties["atom"] = StringAttr(wgmma.with_a_in(not isinstance(given[0].type, TensorType)).intrinsic)
+        if described is not None:
+            op.properties["atom"] = StringAttr(described.with_a_in(not isinstance(given[0].type, TensorType)).intrinsic)
         if part + 1 == slices:
             op.operands = [*given, acc, *scales]
         else:
@@ -90,9 +90,9 @@ def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, frag
     name: Any = op.properties.get("atom")
     atom_k = atom_named(name.data).k if name is not None else 0
     size = element_bytes(t.element_type)
-    wgmma = wgmma_of(op)
-    if wgmma is not None:
-        layout = described_buffer(shape, size, k_dim, layout_of(x), wgmma.contiguous(k_dim + 1 == len(shape))).layout
+    described = described_of(op)
+    if described is not None:
+        layout = described_buffer(shape, size, k_dim, layout_of(x), described.contiguous(k_dim + 1 == len(shape))).layout
     else:
         layout = operand_buffer(shape, size, k_dim, layout_of(x), fragment, atom_k)
     alloc = nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(layout))])

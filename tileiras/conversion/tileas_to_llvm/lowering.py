@@ -104,6 +104,7 @@ class Lowering:
         self.generic_pointers = False
         self.extra_globals: list[Operation] = []
         self.shared_base: SSAValue | None = None
+        self.tensor_base: SSAValue | None = None
         self.late: list[Callable[[], None]] = []
         self.read_registers: dict[SSAValue, list[SSAValue]] = {}
         self._value: dict[SSAValue, SSAValue] = {}

@@ -1,11 +1,13 @@
 """The instructions of products by the names that dots bear."""
 from __future__ import annotations
 
-from tileiras.layout.atoms import mma_sync, warpgroup
+from tileiras.layout.atoms import mma_sync, umma, warpgroup
 
 
-def atom_named(intrinsic: str) -> mma_sync.MmaAtom | warpgroup.WgmmaAtom:
-    """The instruction of that name, block-scaled ones and those of warpgroups too. Raises KeyError."""
+def atom_named(intrinsic: str) -> mma_sync.MmaAtom | warpgroup.WgmmaAtom | umma.UmmaAtom:
+    """The instruction of that name, block-scaled ones, those of warpgroups and into tensor memory too. Raises KeyError."""
+    if intrinsic.startswith(umma.PREFIX):
+        return umma.named(intrinsic)
     if intrinsic.startswith(warpgroup.PREFIX):
         return warpgroup.named(intrinsic)
     if intrinsic.startswith("mma.block.scale"):

@@ -36,15 +36,15 @@ _ADDRESS_MASK = 0x3FFFF
 class Described:
     """An operand in shared memory."""
 
-    def __init__(self, low: Lowering, v: SSAValue, k_dim: int) -> None:
+    def __init__(self, low: Lowering, v: SSAValue, k_dim: int, form: str = "wgmma") -> None:
         self.low, self.tile = low, tile_of(v)
         self.rank = len(self.tile.shape)
         self.k_dim = self.rank - 2 + k_dim
         self.transposed = self.tile.major != self.k_dim
         b = low.b
         address = b.and_(b.cast("ptrtoint", low.scalar(v), I32), b.i32(_ADDRESS_MASK))
-        form = matrix_descriptor(self.tile, self.k_dim, "wgmma")
-        self.first = b.or_(b.cast("zext", b.lshr(address, 4), I64), b.i64(form))
+        bits = matrix_descriptor(self.tile, self.k_dim, form)
+        self.first = b.or_(b.cast("zext", b.lshr(address, 4), I64), b.i64(bits))
 
     def at(self, batch: int, outer: int, k: int, group: SSAValue) -> SSAValue:
         """The descriptor of the part that begins at these coordinates, `group` (i64, in 16 bytes) further on."""

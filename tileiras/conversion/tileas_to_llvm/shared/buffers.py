@@ -10,6 +10,7 @@ from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lower
 from tileiras.conversion.tileas_to_llvm.registers import from_plain, plain_type, to_plain
 from tileiras.conversion.tileas_to_llvm.shared import accesses
 from tileiras.conversion.tileas_to_llvm.shared.matrices import matrices_of, store_matrices
+from tileiras.dialects.nv_tileas import TmemType
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.layout.shape_rules import embed
 from tileiras.layout.shared import Access, SharedLayout, access
@@ -18,7 +19,11 @@ from tileiras.layout.slices import single
 
 @lowers("nv_tileas.alloc_tensor")
 def alloc_tensor(low: Lowering, op: Operation) -> None:
-    low.set(op.results[0], low.shared_ptr(op))
+    if isinstance(op.results[0].type, TmemType):
+        from tileiras.conversion.tileas_to_llvm.matrix.tcgen05 import accumulator
+        low.set(op.results[0], accumulator(low, op))
+    else:
+        low.set(op.results[0], low.shared_ptr(op))
 
 
 def _sliced(op: Operation, shape: tuple[int, ...], buffer: SharedLayout) -> tuple[SharedLayout, tuple[int, ...], int]:

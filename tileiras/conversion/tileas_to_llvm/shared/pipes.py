@@ -5,6 +5,9 @@
     %i = consumer_wait %pipe         ->      group: wait_group; else i = index; wait on full[i] in phase; index, phase move on
     consumer_release %pipe           ->      one lane a warp arrives on empty[index]; index moves on
 
+Where products are told of (`umma`, `by_dots`) the tensor core arrives, by tcgen05.commit, and the thread that begins the products
+waits and commits alone.
+
 Full barriers come first, then the empty ones, 8 bytes each. A cursor is an index and the parity of the phase it waits for: both
 are variables of the thread's own, which LLVM makes registers of, so they go on through whatever loops stand around. What waits
 for empty begins in parity 1: a barrier that was just set up counts as having been through that phase.
@@ -78,7 +81,8 @@ def create_pipeline(low: Lowering, op: Operation) -> None:
         full = low.shared_ptr(op)
         empty = b.gep(full, stages * MBARRIER_BYTES)
         producers = properties["producers"].data if "producers" in properties else 1
-        _initialize(low, full, empty, stages, producers, properties["consumers"].data)
+        consumers = properties["consumers"].data if "consumers" in properties else 1
+        _initialize(low, full, empty, stages, producers, consumers)
 
     def cursor(phase: int) -> Cursor:
         return Cursor(b.variable(I32, b.i32(0)), b.variable(I32, b.i32(phase)))
@@ -159,7 +163,9 @@ def producer_commit(low: Lowering, op: Operation) -> None:
         b.nvvm("cp.async.commit.group")
     elif pipe.full is not None and pipe.kind != "tma":
         full = barrier_at(low, pipe.full, _read(low, pipe.produce)[0])
-        if pipe.kind == "cp_async":
+        if pipe.kind == "umma":
+            _commit(low, full)
+        elif pipe.kind == "cp_async":
             b.nvvm("cp.async.mbarrier.arrive.noinc.shared", [full])
         else:
             _arrive_once_a_warp(low, full)
@@ -175,7 +181,13 @@ def consumer_wait(low: Lowering, op: Operation) -> None:
         properties: dict[str, Any] = op.properties
         low.b.nvvm("cp.async.wait.group", [low.b.i32(properties["pending"].data)])
     else:
-        _wait(low, barrier_at(low, pipe.full, index), phase)
+        full = barrier_at(low, pipe.full, index)
+        if "by_dots" in op.properties:
+            only_if(low, low.first_thread(), lambda: _wait(low, full, phase))
+        else:
+            _wait(low, full, phase)
+        if pipe.kind == "umma":
+            low.b.nvvm("tcgen05.fence.after.thread.sync")
     _advance(low, pipe.wait, pipe.stages)
 
 
@@ -183,8 +195,17 @@ def consumer_wait(low: Lowering, op: Operation) -> None:
 def consumer_release(low: Lowering, op: Operation) -> None:
     pipe = pipe_of(low, op.operands[0])
     if pipe.empty is not None:
-        _arrive_once_a_warp(low, barrier_at(low, pipe.empty, _read(low, pipe.release)[0]))
+        empty = barrier_at(low, pipe.empty, _read(low, pipe.release)[0])
+        if "by_dots" in op.properties:
+            _commit(low, empty)
+        else:
+            _arrive_once_a_warp(low, empty)
         _advance(low, pipe.release, pipe.stages)
+
+
+def _commit(low: Lowering, barrier: SSAValue) -> None:
+    """The barrier is arrived at when the products that the team has begun are done."""
+    only_if(low, low.first_thread(), lambda: low.b.nvvm("tcgen05.commit.shared.cg1", [barrier]))
 
 
 def _arrive_once_a_warp(low: Lowering, barrier: SSAValue) -> None:

@@ -1,0 +1,184 @@
+"""Products into tensor memory: every type and order of operands, from the program to results; where they aren't used; what threads
+wait for, and what they don't."""
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conversion.products import Product
+from tileiras.layout.atoms import tcgen05, umma
+from tileiras.machine.targets import find_target
+
+KINDS = [("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("tf32", "f32"), ("e4m3", "f32"), ("e5m2", "f32"), ("e4m3", "f16"),
+         ("s8", "s32"), ("u8", "s32")]
+MMA = "tcgen05.mma.cta_group::1"
+SERIAL = "pipelines,tma,agents"
+
+
+def compiled(p: Product, gpu: str = "sm_100", **options: Any) -> str:
+    return p.compiled(gpu, verify_each=True, **options).ptx
+
+
+def multiplies(p: Product, count: int | None = None, seed: int = 0) -> str:
+    """The PTX at -O3, which multiplies by tcgen05 and gives what NumPy does."""
+    ptx = compiled(p)
+    assert MMA in ptx and "mma.sync" not in ptx
+    assert count is None or ptx.count(MMA) == count
+    np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
+    return ptx
+
+
+def lines_of(ptx: str) -> list[str]:
+    return [line.strip() for line in ptx.splitlines()]
+
+
+@pytest.mark.parametrize("kind, acc", KINDS)
+@pytest.mark.parametrize("order", ["mk kn", "mk nk", "km kn", "km nk"])
+def test_every_type_in_every_order(kind: str, acc: str, order: str) -> None:
+    a, b = order.split()
+    p = Product(kind, acc, (128, 64, 64), a_order=a, b_order=b)
+    multiplies(p)
+    assert "tcgen05" not in p.compiled("sm_100", opt_level=0).ptx
+
+
+@pytest.mark.parametrize("m", [64, 128, 256])
+@pytest.mark.parametrize("n", [8, 16, 32, 64, 128, 256])
+def test_every_size(m: int, n: int) -> None:
+    rows = 64 if m == 64 or n == 8 else 128
+    multiplies(Product("f16", "f32", (m, n, 32), b_order="nk"), count=2 * (m // rows))
+
+
+@pytest.mark.parametrize("m, n, warps", [(64, 64, 8), (128, 128, 8), (256, 64, 8), (64, 512, 16), (128, 256, 16), (64, 8, 16)])
+@pytest.mark.parametrize("order", ["mk kn", "km nk"])
+def test_more_warps_share_the_columns(m: int, n: int, warps: int, order: str) -> None:
+    a, b = order.split()
+    multiplies(Product("bf16", "f32", (m, n, 32), a_order=a, b_order=b, warps=warps))
+
+
+@pytest.mark.parametrize("gpu, kind", [("sm_103", "f16"), ("sm_110", "f16"), ("sm_103", "e4m3"), ("sm_110", "s8")])
+def test_its_kin(gpu: str, kind: str) -> None:
+    p = Product(kind, "s32" if kind == "s8" else "f32", (128, 64, 64))
+    ptx = compiled(p, gpu)
+    assert MMA in ptx
+    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+
+
+@pytest.mark.parametrize("p, gpu", [
+    (Product("f16", "f32", (32, 64, 32)), "sm_100"), (Product("f16", "f32", (64, 4, 32)), "sm_100"),
+    (Product("f32", "f32", (64, 64, 32)), "sm_100"), (Product("s8", "s32", (64, 64, 64)), "sm_103"),
+    (Product("f16", "f32", (64, 64, 32), warps=2), "sm_100"), (Product("f16", "f32", (64, 64, 32)), "sm_120")], ids=str)
+def test_small_tiles_other_types_and_few_warps_do_without(p: Product, gpu: str) -> None:
+    ptx = compiled(p, gpu)
+    assert "tcgen05" not in ptx
+    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+
+
+def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEIRAS_WITHOUT", "tcgen05")
+    p = Product("f16", "f32", (64, 64, 32))
+    ptx = compiled(p)
+    assert "tcgen05" not in ptx and "mma.sync" in ptx
+    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+
+
+@pytest.mark.parametrize("without", ["", SERIAL])
+@pytest.mark.parametrize("kind, acc, start", [("f16", "f32", 5), ("s8", "s32", -7), ("f16", "f16", 3)])
+def test_the_accumulator_begins_with_what_it_is_given(kind: str, acc: str, start: int, without: str,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEIRAS_WITHOUT", without)
+    p = Product(kind, acc, (64, 32, 32), start=start)
+    multiplies(p)
+    ptx = multiplies(replace(p, steps=0), seed=1)
+    assert "tcgen05.st" in ptx
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_nothing_is_stored_where_it_begins_with_zeros(steps: int) -> None:
+    """The first product doesn't add; only where none is made zeros are stored, in a branch."""
+    lines = lines_of(multiplies(Product("f16", "f32", (128, 64, 64), steps=steps)))
+    store = next(i for i, line in enumerate(lines) if line.startswith("tcgen05.st"))
+    assert any(" bra " in line for line in lines[store - 6:store])
+    added = [re.search(r"(%p\d+);$", line) for line in lines if line.startswith(MMA)]
+    assert len({found[1] for found in added if found is not None}) == 2
+
+
+WITHOUT = ["", "agents", "tma", "tma,agents", "pipelines", SERIAL]
+
+
+@pytest.mark.parametrize("kind, acc", [("f16", "f32"), ("e4m3", "f32")])
+@pytest.mark.parametrize("order", ["mk nk", "km kn"])
+@pytest.mark.parametrize("without", WITHOUT)
+def test_products_in_flight_over_a_loop(kind: str, acc: str, order: str, without: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For any number of iterations, however late the tensor cores and copies are."""
+    monkeypatch.setenv("TILEIRAS_WITHOUT", without)
+    a, b = order.split()
+    p = Product(kind, acc, (64, 64, 64), a_order=a, b_order=b, start=2)
+    ptx = compiled(p)
+    for steps, seeds in ((0, [0]), (1, [0]), (3, range(5)), (8, [0, 1])):
+        for seed in seeds:
+            longer = replace(p, steps=steps)
+            np.testing.assert_array_equal(longer.simulated(compiled(longer), seed), longer.expected())
+    assert MMA in ptx
+
+
+def test_the_tensor_core_gives_a_rings_stages_back() -> None:
+    """In the loop nobody meets, and only the thread that begins the products waits; behind it all wait once."""
+    lines = lines_of(multiplies(Product("f16", "f32", (128, 128, 64), steps=8)))
+    first, last = (f(i for i, line in enumerate(lines) if line.startswith(MMA)) for f in (min, max))
+    waits = [i for i, line in enumerate(lines) if "try_wait" in line]
+    commits = [i for i, line in enumerate(lines) if line.startswith("tcgen05.commit")]
+    assert len(commits) == 2 and commits[0] > last and not any("bar.sync" in line for line in lines[max(
+        w for w in waits if w < first):commits[0]])
+    loads = [i for i, line in enumerate(lines) if line.startswith("tcgen05.ld")]
+    assert len([w for w in waits if commits[1] < w < loads[0]]) == 1
+    assert "mbarrier.arrive.shared" not in "\n".join(lines), "no thread gives a stage back"
+
+
+@pytest.mark.parametrize("p, columns", [(Product("f16", "f32", (128, 16, 32)), 32), (Product("f16", "f32", (128, 256, 32)), 256),
+                                        (Product("f16", "f32", (256, 128, 32)), 256), (Product("f16", "f32", (64, 64, 32)), 64)],
+                         ids=str)
+def test_a_block_asks_for_as_many_columns_as_it_needs_and_gives_them_back(p: Product, columns: int) -> None:
+    ptx = multiplies(p)
+    lines = lines_of(ptx)
+    at = [i for i, line in enumerate(lines) if re.match(r"tcgen05\.(alloc|relinquish|dealloc)", line)]
+    assert [lines[i].split(".")[1] for i in at] == ["alloc", "relinquish_alloc_permit", "dealloc"]
+    assert at[1] == at[0] + 1
+    assert sum(f"mov.b32 \t{line.split()[-1].rstrip(';')}, {columns};" in ptx for line in (lines[at[0]], lines[at[2]])) == 2
+
+
+def test_an_accumulators_rows_lie_in_lanes_and_its_columns_in_columns() -> None:
+    layout = umma.fragment((128, 32), 128, 4)
+    for warp in range(4):
+        for lane in range(32):
+            for register in range(32):
+                assert layout.index(register, lane, warp) == (32 * warp + lane) * 32 + register
+
+
+def test_64_rows_are_held_as_warps_hold_them_of_their_own_products() -> None:
+    """As the layout of 16x256b says, whose rows are 16 a warp."""
+    layout, cells = umma.fragment((64, 32), 64, 4), tcgen05.move_fragment("16x256b", 4)
+    for warp in range(4):
+        for lane in range(32):
+            for register in range(16):
+                row, column = cells(lane, register) % 16, cells(lane, register) // 16
+                assert layout.index(register, lane, warp) == (16 * warp + row) * 32 + column
+
+
+def test_every_instruction_that_is_chosen_has_a_row_in_the_table() -> None:
+    names = {atom.name for kind in tcgen05.KINDS for atom in tcgen05.products(kind)}
+    chosen = [umma.choose(find_target(gpu), a, b, acc, m, n, 64, 4)
+              for gpu in ("sm_100", "sm_103") for m in (64, 128, 256) for n in (8, 16, 64, 256)
+              for a, b, acc in (("f16", "f16", "f32"), ("bf16", "bf16", "f32"), ("tf32", "tf32", "f32"), ("i8", "i8", "i32"),
+                                ("f8E4M3FN", "f8E5M2", "f32"), ("f16", "f16", "f16"))]
+    found = {atom.intrinsic for atom in chosen if atom is not None}
+    assert len(found) > 30 and found <= names
+    assert all(umma.named(name).intrinsic == name for name in found)
+
+
+def test_what_doesnt_fit_tensor_memory_isnt_multiplied_there() -> None:
+    at = {n: umma.choose(find_target("sm_100"), "f16", "f16", "f32", 256, n, 64, 8, 2) for n in (128, 256)}
+    assert at[128] is not None and at[256] is None

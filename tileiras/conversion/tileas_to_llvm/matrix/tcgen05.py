@@ -1,0 +1,186 @@
+"""Tensor memory: the block's columns, accumulators in registers and back, products by one thread.
+
+    tmem_alloc {columns}             warp 0: tcgen05.alloc ; relinquish_alloc_permit       (its address goes to shared memory)
+    tmem_base                        ld.shared
+    tensor_dot %a, %b, %d, %add      one thread: fence::after_thread_sync ; for each step of k, rows, columns: tcgen05.mma
+    load_tmem %d                     tcgen05.ld ... ; wait::ld, through which all registers go ; fence::before_thread_sync
+    store_tmem %t, %d                tcgen05.st ... ; wait::st ; fence::before_thread_sync
+    tmem_free {columns}              warp 0: tcgen05.dealloc
+
+An address is 32 bits: lane in the upper half, column in the lower. Warp w of four reaches lanes 32 w and up. The fences make what
+threads do in tensor memory, and the tensor core for them, one order with the barriers between. A product's step moves on in the
+matrix descriptors, which are sums of a form and an address (layout/descriptors.py).
+"""
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.tensor_dots import umma_of
+from tileiras.conversion.tileas_to_llvm.builder import F16, I16, I32, Builder, element_type
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.matrix.wgmma import Described
+from tileiras.conversion.tileas_to_llvm.shared.pipes import only_if
+from tileiras.dialects.llvm import TENSOR, ptr, vec
+from tileiras.dialects.nv_tileaa import int_values
+from tileiras.dialects.nv_tileas import TmemType, layout_of
+from tileiras.errors import CompileError
+from tileiras.layout.atoms.umma import GROUP_WARPS, LANES, UmmaAtom, units
+from tileiras.layout.descriptors import instruction_descriptor
+from tileiras.layout.linear import log2
+
+KINDS = {"f16": 0, "tf32": 1, "f8f6f4": 2, "i8": 3}
+"""As LLVM's intrinsic numbers them."""
+ONE_CTA, DISCARD = 1, 0
+"""Its other numbers: the group of CTAs, what becomes of A in the collector."""
+WARP_LANES_SHIFT = 21
+"""A warp's number shifted by this is its first lane's address."""
+SHAPES = {LANES: ("32x32b", 1, 1), 64: ("16x256b", 4, 8)}
+"""Rows of an accumulator's instruction -> how threads load and store it: registers of a thread, columns for .x1."""
+MOST_REGISTERS = 32
+"""Of one load or store: longer ones would want as many registers side by side."""
+MOST_TIED = 128
+"""Registers that go through one wait."""
+WORD_BYTES = 4
+
+
+@lowers("nv_tileas.tmem_alloc")
+def tmem_alloc(low: Lowering, op: Operation) -> None:
+    b = low.b
+    columns: Any = op.properties["columns"]
+    slot = low.shared_ptr(op)
+
+    def allocate() -> None:
+        b.nvvm("tcgen05.alloc.shared.cg1", [slot, b.i32(columns.data)])
+        b.nvvm("tcgen05.relinq.alloc.permit.cg1")
+    only_if(low, b.icmp("eq", low.warp, b.i32(0)), allocate)
+
+
+@lowers("nv_tileas.tmem_base")
+def tmem_base(low: Lowering, op: Operation) -> None:
+    low.tensor_base = low.b.load(I32, low.shared_ptr(op), WORD_BYTES)
+
+
+@lowers("nv_tileas.tmem_free")
+def tmem_free(low: Lowering, op: Operation) -> None:
+    b = low.b
+    columns: Any = op.properties["columns"]
+    base = low.tensor_base
+    assert base is not None
+    only_if(low, b.icmp("eq", low.warp, b.i32(0)),
+            lambda: b.nvvm("tcgen05.dealloc.cg1", [address(b, base), b.i32(columns.data)]))
+
+
+def accumulator(low: Lowering, op: Operation) -> SSAValue:
+    """Where an accumulator that `op` makes begins (i32)."""
+    offset: Any = op.properties.get("offset")
+    if low.tensor_base is None or offset is None:
+        raise CompileError("an accumulator has no place in tensor memory: allocate-buffers hasn't run")
+    return low.b.add(low.tensor_base, low.b.i32(offset.data))
+
+
+def address(b: Builder, at: SSAValue) -> SSAValue:
+    """An address as instructions take it."""
+    return b.cast("inttoptr", at, ptr(TENSOR))
+
+
+# --- registers --------------------------------------------------------------------------------------------------------------
+
+
+class _Window:
+    """The part of an accumulator that a thread's warp reaches: `parts` are (first register, registers, the instruction's count,
+    address)."""
+
+    def __init__(self, low: Lowering, buffer: SSAValue, registers: int) -> None:
+        b = low.b
+        t: Any = buffer.type
+        assert isinstance(t, TmemType)
+        shape, each, columns = SHAPES[t.rows.data]
+        self.shape = shape
+        at = b.add(low.scalar(buffer), b.shl(b.and_(low.warp, b.i32(GROUP_WARPS - 1)), WARP_LANES_SHIFT))
+        width = t.columns
+        for i in range(log2(GROUP_WARPS), log2(low.num_warps)):
+            if width * each <= registers * columns:
+                break       # all of it is every further warp's
+            width //= 2
+            at = b.add(at, b.mul(b.and_(b.lshr(low.warp, i), b.i32(1)), b.i32(width)))
+        count = min(registers, MOST_REGISTERS)
+        self.parts = [(r, count, count // each, address(b, b.add(at, b.i32(r // each * columns))))
+                      for r in range(0, registers, count)]
+
+
+@lowers("nv_tileas.load_tmem")
+def load_tmem(low: Lowering, op: Operation) -> None:
+    b = low.b
+    result = op.results[0]
+    window = _Window(low, op.operands[0], layout_of(result).num_regs)
+    flying = []
+    for _, _, times, at in window.parts:
+        loaded, = b.nvvm(f"tcgen05.ld.{window.shape}.x{times}", [at, b.false()])
+        flying.append(loaded)
+    there = []
+    at_once = max(1, MOST_TIED // window.parts[0][1])
+    for i in range(0, len(flying), at_once):
+        there += b.nvvm("tcgen05.wait.ld", flying[i:i + at_once])
+    b.nvvm("tcgen05.fence.before.thread.sync")
+    low.set(result, b.concat([_from_words(b, words, storage_type(low.element(result))) for words in there]))
+
+
+@lowers("nv_tileas.store_tmem")
+def store_tmem(low: Lowering, op: Operation) -> None:
+    b = low.b
+    source, buffer = op.operands
+    window = _Window(low, buffer, layout_of(source).num_regs)
+    whole = low.vec(source)
+    for first, count, times, at in window.parts:
+        part = whole if len(window.parts) == 1 else b.slice(whole, first, count)
+        b.nvvm(f"tcgen05.st.{window.shape}.x{times}", [at, _to_words(b, part, count), b.false()])
+    b.nvvm("tcgen05.wait.st")
+    b.nvvm("tcgen05.fence.before.thread.sync")
+
+
+def _from_words(b: Builder, words: SSAValue, t: Any) -> SSAValue:
+    """Cells as elements; narrow ones are in the lower half."""
+    count = words.type.get_shape()[0] if words.type != I32 else 1  # type: ignore[attr-defined]
+    if t == F16:
+        return b.cast("bitcast", b.cast("trunc", words, vec(count, I16)), vec(count, F16))
+    return b.cast("bitcast", words, vec(count, t))
+
+
+def _to_words(b: Builder, elements: SSAValue, count: int) -> SSAValue:
+    if element_type(elements.type) == F16:
+        return b.cast("zext", b.cast("bitcast", elements, vec(count, I16)), vec(count, I32))
+    return b.cast("bitcast", elements, vec(count, I32))
+
+
+# --- products ---------------------------------------------------------------------------------------------------------------
+
+
+@lowers("nv_tileas.tensor_dot")
+def tensor_dot(low: Lowering, op: Any) -> None:
+    atom = umma_of(op)
+    assert atom is not None
+    only_if(low, low.first_thread(), lambda: _issue(low, op, atom))
+
+
+def _issue(low: Lowering, op: Any, atom: UmmaAtom) -> None:
+    """One thread's part."""
+    b = low.b
+    t: Any = op.acc.type
+    *batch, m, n = int_values(t.shape)
+    k = op.lhs.type.layout.data.shape[-1]
+    lhs, rhs = Described(low, op.lhs, 1, "tcgen05"), Described(low, op.rhs, 0, "tcgen05")
+    word = instruction_descriptor(atom.kind, atom.m, atom.n, atom.a, atom.b, atom.acc, a_mn_major=lhs.transposed,
+                                  b_mn_major=rhs.transposed)
+    start, none = low.scalar(op.acc), b.i64(0)
+    b.nvvm("tcgen05.fence.after.thread.sync")
+    over = units(atom, m, n, batch[0] if batch else 0)
+    for step in range(k // atom.k):
+        for z, i, j in product(*map(range, over)):
+            column = (z * over[1] + i) * n + j * atom.n
+            b.nvvm("tcgen05.mma.shared", [
+                address(b, b.add(start, b.i32(column))), lhs.at(z, i * atom.m, step * atom.k, none),
+                rhs.at(z, j * atom.n, step * atom.k, none), b.i32(word), low.scalar(op.add) if step == 0 else b.true(),
+                b.i32(KINDS[atom.kind]), b.i32(ONE_CTA), b.i32(DISCARD)])

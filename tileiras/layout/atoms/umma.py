@@ -1,0 +1,137 @@
+"""Which `tcgen05.mma` a tile product takes, and where its accumulator lies in tensor memory.
+
+The table of all shapes is `tcgen05.py`; a compile asks for one instruction by its types and extents, so that a name is all that
+is made:
+
+    choose(target, "f16", "f16", "f32", m=128, n=128, k=64, num_warps=4)   ->  sm100.mma.f16.m128n128k16.f32.f16.f16.cg1.ss
+
+One thread issues; both operands lie in shared memory. An accumulator has a cell of 32 bits for each element, whatever its type:
+row r of 128 in lane r, a column of the tile in a column of tensor memory. Of 64 rows, 16 each lie in the first lanes of the four
+warps' parts. What rows and batches remain lie in further columns, and so does what an instruction's columns leave over.
+
+Threads read and write whole rows where there are 128 (`32x32b`: a row a thread), else as `mma.sync` has them (`16x256b`). Four
+warps reach all lanes; more share the columns.
+"""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tileiras.layout.atoms.mma_sync import BITS, TYPE_NAMES
+from tileiras.layout.linear import LinearLayout, log2
+
+LANES, COLUMNS = 128, 512
+HALF_ROWS = 64
+MAX_N, K_BYTES, GROUP_WARPS = 256, 32, 4
+LEAST_N = {LANES: 16, HALF_ROWS: 8}
+"""Rows of an instruction -> its fewest columns."""
+FEATURE = "has_tcgen05"
+PREFIX = "sm100.mma."
+TRANSPOSABLE = frozenset({"f16", "bf16"})
+"""Types whose tiles may have M or N contiguous in shared memory; of others K is."""
+_FP8 = ("e4m3", "e5m2")
+_KINDS: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {
+    ("f16", "f16"): ("f16", ("f32", "f16")), ("bf16", "bf16"): ("f16", ("f32",)), ("tf32", "tf32"): ("tf32", ("f32",)),
+    **{(a, b): ("f8f6f4", ("f32", "f16")) for a in _FP8 for b in _FP8},
+    **{(a, b): ("i8", ("s32",)) for a in ("s8", "u8") for b in ("s8", "u8")}}
+"""Types of A and B -> the kind, the accumulators it has."""
+_NAME = re.compile(r"sm100\.mma\.(\w+)\.m(\d+)n(\d+)k(\d+)\.(\w+)\.(\w+)\.(\w+)\.cg1\.ss")
+
+
+@dataclass(frozen=True)
+class UmmaAtom:
+    """D(m x n) = A(m x k) x B(k x n) + D, D in tensor memory, by one thread."""
+
+    kind: str
+    m: int
+    n: int
+    a: str
+    b: str
+    acc: str
+
+    widen = ""
+    feature = FEATURE
+    a_in_shared = True
+
+    @property
+    def k(self) -> int:
+        return K_BYTES * 8 // BITS[self.a]
+
+    @property
+    def intrinsic(self) -> str:
+        """The atom's name in the IR, and its row's in `tcgen05.py`."""
+        return f"{PREFIX}{self.kind}.m{self.m}n{self.n}k{self.k}.{self.acc}.{self.a}.{self.b}.cg1.ss"
+
+    def contiguous(self, of_a: bool) -> int:
+        """How many rows of A, or columns of B, may lie contiguous in shared memory, instead of K; 0: K must."""
+        return (self.m if of_a else self.n) if self.a in TRANSPOSABLE else 0
+
+    def with_a_in(self, shared: bool) -> UmmaAtom:
+        assert shared
+        return self
+
+
+@lru_cache(maxsize=256)
+def named(name: str) -> UmmaAtom:
+    """The atom that IR calls `name`. Raises KeyError."""
+    match = _NAME.fullmatch(name)
+    kind, accumulators = _KINDS.get((match[6], match[7]), ("", ())) if match is not None else ("", ())
+    if match is None or match[1] != kind or match[5] not in accumulators:
+        raise KeyError(name)
+    atom = UmmaAtom(kind, int(match[2]), int(match[3]), match[6], match[7], match[5])
+    if atom.intrinsic != name or not LEAST_N.get(atom.m, MAX_N + 1) <= atom.n <= MAX_N or atom.n & atom.n - 1:
+        raise KeyError(name)
+    return atom
+
+
+@lru_cache(maxsize=1024)
+def choose(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, num_warps: int, batch: int = 0,
+           signed_a: bool = True, signed_b: bool = True) -> UmmaAtom | None:
+    """The instruction for a tile product of a block of so many warps, or None. Types are named as the IR prints them."""
+    if not getattr(target, FEATURE) or num_warps % GROUP_WARPS or m < HALF_ROWS:
+        return None
+    if a == b == "i8" and acc == "i32":
+        types, held = ("s8" if signed_a else "u8", "s8" if signed_b else "u8"), "s32"
+    else:
+        types, held = (TYPE_NAMES.get(a, ""), TYPE_NAMES.get(b, "")), TYPE_NAMES.get(acc, "")
+    kind, accumulators = _KINDS.get(types, ("", ()))
+    if held not in accumulators or (kind == "i8" and not target.has_tcgen05_i8):
+        return None
+    rows = LANES if m >= LANES and n >= LEAST_N[LANES] else HALF_ROWS
+    atom = UmmaAtom(kind, rows, min(n, MAX_N), *types, held)
+    if n < LEAST_N[rows] or k < atom.k or columns_of((batch, m, n) if batch else (m, n), rows) > COLUMNS:
+        return None
+    return atom
+
+
+def columns_of(shape: tuple[int, ...], rows: int) -> int:
+    """Columns of tensor memory that an accumulator of (batch,) m, n takes, by instructions of so many rows."""
+    *batch, m, n = shape
+    return (batch[0] if batch else 1) * (m // rows) * n
+
+
+def units(atom: UmmaAtom, m: int, n: int, batch: int = 0) -> tuple[int, int, int]:
+    """How many instructions a step of k needs: over the batch, rows, columns."""
+    return max(batch, 1), m // atom.m, n // atom.n
+
+
+@lru_cache(maxsize=256)
+def fragment(shape: tuple[int, ...], rows: int, num_warps: int) -> LinearLayout:
+    """Who holds which element of an accumulator of (batch,) m, n in registers: in the order of its columns, but of 64 rows an
+    8 x 8 matrix beside the next one of a pair."""
+    *batch, m, n = shape
+    columns = [1 << i for i in range(log2(n))]
+    further = [n * rows << i for i in range(log2(m // rows))] + [m * n << i for i in range(log2(batch[0]) if batch else 0)]
+    if rows == LANES:
+        reg, lane = [*columns, *further], [n << i for i in range(5)]
+        warp = [n << 5, n << 6]
+    else:
+        reg = [columns[0], n << 3, *columns[3:], *further]
+        lane = [*columns[1:3], *(n << i for i in range(3))]
+        warp = [n << 4, n << 5]
+    least = 0 if rows == LANES else 2
+    for _ in range(log2(num_warps // GROUP_WARPS)):
+        warp.append(reg.pop() if len(reg) > least else 0)
+    return LinearLayout(tuple(shape), tuple(reg), tuple(lane), tuple(warp))

@@ -1,0 +1,201 @@
+"""`commit-dots`: products into tensor memory run while their threads do something else, and tell when they are done.
+
+    scf.for ... {                                  %done = create_pipeline : pipe<"umma", 1>
+      %i = consumer_wait %pipe                     scf.for ... {
+      tensor_dot %ring[%i], %d                       %i = consumer_wait %pipe {by_dots}
+      consumer_release %pipe                ->       tensor_dot %ring[%i], %d
+    }                                                consumer_release %pipe {by_dots}
+    %sum = load_tmem %d                            }
+                                                   producer_commit %done ; consumer_wait %done, %ring, %d
+                                                   %sum = load_tmem %d
+
+A product is waited for in front of the first op that uses its accumulator or writes what it reads, by all threads at once. Where a
+loop's products meet no such op in its body, and none when it begins again, they go on over the iterations and are waited for
+behind it. A ring's stage that only products read is given back by the tensor core itself, and only the thread that begins the
+products waits for it to be full: no other thread has any part in the loop.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr, i32
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.analysis.agents import SWITCH
+from tileiras.analysis.effects import effects_of
+from tileiras.analysis.tensor_dots import TENSOR_DOT
+from tileiras.dialects import nv_tileas
+from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, TmemType
+from tileiras.transforms.places import keep_places
+
+WAIT, RELEASE, SLICE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release", "nv_tileas.extract_slice"
+COUNTED = ("tma", "cp_async", "mbarrier")
+"""Pipes whose stages are given back by arrivals."""
+UMMA = "umma"
+
+
+def run(module: Operation, context: Any) -> None:
+    """Put commits and waits into the functions, in place."""
+    if not context.uses("tcgen05"):
+        return
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func" and any(op.name == TENSOR_DOT for op in func.walk()):
+            _Commits(func, context.uses("pipelines")).run()
+            keep_places(func)
+
+
+class _Commits:
+    """`flying`: products begun that nobody has waited for."""
+
+    def __init__(self, func: Operation, overlap: bool) -> None:
+        self.func, self.overlap = func, overlap
+        body = func.regions[0].block
+        first = next((op for op in body.ops if op.name == "nv_tileas.create_pipeline"), body.first_op)
+        assert first is not None
+        made = nv_tileas.CreatePipeline.make([], [PipeType(StringAttr(UMMA), IntAttr(1))])
+        made.location = func.location
+        body.insert_op_before(made, first)
+        self.pipe: SSAValue = made.results[0]
+
+    def run(self) -> None:
+        if self.overlap:
+            for op in [op for op in self.func.walk() if op.name == "nv_tileas.create_pipeline"]:
+                if op.results[0] is not self.pipe and _is_read_by_dots(op.results[0]):
+                    _hand_to_dots(op)
+        self.block(self.func.regions[0].block)
+
+    def block(self, block: Block, carries: bool = False) -> list[Operation]:
+        """Waits where a block's ops need them; what is on its way at the end, if that may be (`carries`), else there is a wait."""
+        flying: list[Operation] = []
+        for op in list(block.ops):
+            last = op is block.last_op
+            if flying and ((last and not carries) or self.needs(op, flying)):
+                flying = self.wait(flying, op)
+            if op.name == TENSOR_DOT:
+                flying.append(op)
+            elif op.name == SWITCH:
+                for region in op.regions:
+                    self.block(region.block)
+            elif op.regions and any(inner.name == TENSOR_DOT for inner in op.walk()):
+                if flying:
+                    flying = self.wait(flying, op)
+                flying = self.inside(op)
+        return flying
+
+    def inside(self, op: Operation) -> list[Operation]:
+        """The products of an op's regions; those that are on their way behind it."""
+        if op.name == "scf.for" and self.overlap and not any(inner.name in EXITS for inner in op.walk()):
+            body = op.regions[0].block
+            left = self.block(body, carries=True)
+            if left and self.goes_on(body, left):
+                if any(outer.name in LOOPS for outer in _around(op)):
+                    # all have done what they do between two runs of the loop
+                    self.insert(nv_tileas.Barrier.make(), op)
+                return left
+            if left:
+                assert body.last_op is not None
+                self.wait(left, body.last_op)
+            return []
+        for region in op.regions:
+            for block in region.blocks:
+                self.block(block)
+        return []
+
+    def goes_on(self, body: Block, left: list[Operation]) -> bool:
+        """Whether nothing in a loop's body, run again, needs what its last run has left on its way."""
+        for op in body.ops:
+            if self.needs(op, left):
+                return False
+            if any(self.is_wait(inner) for inner in op.walk()):
+                return True
+        return True
+
+    def is_wait(self, op: Operation) -> bool:
+        return op.name == WAIT and op.operands[0] is self.pipe
+
+    def needs(self, op: Operation, flying: list[Operation]) -> bool:
+        """Whether products must be done before an op, or before what is inside of it."""
+        buffers = {v for dot in flying for v in dot.operands}
+        pipes = {pipe for dot in flying for v in dot.operands if (pipe := pipe_of(v)) is not None}
+        for inner in op.walk():
+            if inner.name in EXITS:
+                return True
+            if inner.name == TENSOR_DOT:
+                continue        # those are done in order
+            if inner.name == RELEASE and inner.operands[0] in pipes and "by_dots" not in inner.properties and \
+                    _kind(inner.operands[0]) in COUNTED:
+                return True
+            if inner.name == WAIT and inner.operands[0] in pipes and _kind(inner.operands[0]) == "group":
+                return True     # behind it stands the barrier after which stages are filled again
+            if any(isinstance(v.type, TmemType) and v in buffers for v in inner.operands):
+                return True
+            if any(isinstance(v.type, BufferType) and v in buffers for v in effects_of(inner).writes):
+                return True
+        return False
+
+    def wait(self, flying: list[Operation], before: Operation) -> list[Operation]:
+        storage = list(dict.fromkeys(place for dot in flying for v in dot.operands[:3] for place in _places(v)))
+        self.insert(nv_tileas.ProducerCommit.make([self.pipe]), before)
+        self.insert(nv_tileas.ConsumerWait.make([self.pipe, storage], [i32]), before)
+        return []
+
+    def insert(self, new: Any, before: Operation) -> None:
+        new.location = before.location
+        assert before.parent is not None
+        before.parent.insert_op_before(new, before)
+
+
+def _around(op: Operation) -> list[Operation]:
+    out = []
+    parent = op.parent_op()
+    while parent is not None:
+        out.append(parent)
+        parent = parent.parent_op()
+    return out
+
+
+def _kind(pipe: SSAValue) -> str:
+    t: Any = pipe.type
+    return t.kind.data
+
+
+def pipe_of(buffer: SSAValue) -> SSAValue | None:
+    """The pipe that gave the number of a stage to be read, if a buffer is one."""
+    slot = buffer.owner
+    if not isinstance(slot, Operation) or slot.name != SLICE:
+        return None
+    index = slot.operands[1].owner
+    return index.operands[0] if isinstance(index, Operation) and index.name == WAIT else None
+
+
+def _places(v: SSAValue) -> list[SSAValue]:
+    """What has a place of its own: a buffer, an accumulator, the ring that a buffer is a stage of."""
+    owner = v.owner
+    return [owner.operands[0] if isinstance(owner, Operation) and owner.name == SLICE else v]
+
+
+def _is_read_by_dots(pipe: SSAValue) -> bool:
+    """Whether products into tensor memory, and nothing else, read the stages of a pipe, each stage in the block where it was waited
+    for."""
+    if _kind(pipe) not in COUNTED:
+        return False
+    found = False
+    for use in pipe.uses:
+        if use.operation.name != WAIT:
+            continue
+        for number in use.operation.results[0].uses:
+            if number.operation.name != SLICE:
+                return False
+            for reader in number.operation.results[0].uses:
+                if reader.operation.name != TENSOR_DOT or reader.operation.parent is not use.operation.parent:
+                    return False
+                found = True
+    return found
+
+
+def _hand_to_dots(op: Operation) -> None:
+    """The tensor core gives the stages of a pipe back."""
+    op.properties["consumers"] = IntAttr(1)
+    for use in op.results[0].uses:
+        if use.operation.name in (WAIT, RELEASE):
+            use.operation.properties["by_dots"] = UnitAttr()

@@ -1,0 +1,259 @@
+"""`place-accumulators`: what tcgen05 adds to lies in tensor memory.
+
+    %sum = scf.for %i = %a to %b iter_args(%acc = zeros) {          %d = alloc_tensor : tmem<f32, 128x128>
+      %z = dot %x, %y, %acc {atom = "sm100..."}                     scf.for %i = %a to %b {
+      yield %z                                               ->       tensor_dot %x, %y, %d, %i != %a
+    }                                                               }
+    ... %sum ...                                                    if not %a < %b { store_tmem zeros, %d }
+                                                                    %sum = load_tmem %d ; ... %sum ...
+
+An accumulator that a loop carries stays where it is over all iterations, and the loop carries it no longer: the value that a
+product gives is the next iteration's. What else an iteration wants of it (to rescale it, say) is loaded before the product and
+stored again. Where a product begins with zeros nothing is stored: the first one doesn't add. Products one behind the other into one
+accumulator stay there, too. Everything else starts by storing its accumulator and ends by loading the result.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, TensorType
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+
+from tileiras.analysis.tensor_dots import umma_of
+from tileiras.analysis.warpgroup_dots import is_zero
+from tileiras.dialects import arith, nv_tileas
+from tileiras.dialects.nv_tileas import EXITS, TmemType
+from tileiras.transforms.overlap_dots import number_of
+from tileiras.transforms.places import keep_places
+
+DOT = "nv_tileas.dot"
+BOOL = IntegerType(1)
+
+
+def run(module: Operation, context: Any) -> None:
+    """Move the accumulators, in place."""
+    if not context.uses("tcgen05"):
+        return
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func" and any(_is_product(op) for op in func.walk()):
+            while any(_loop(loop) for loop in [op for op in func.walk() if op.name == "scf.for"]):
+                pass        # each time a loop carries less
+            for op in [op for op in func.walk() if _is_product(op)]:
+                if op.parent is not None:
+                    _alone(op)
+            keep_places(func)
+
+
+def _is_product(op: Operation) -> bool:
+    return op.name == DOT and umma_of(op) is not None
+
+
+# --- accumulators that loops carry --------------------------------------------------------------------------------------
+
+
+def _loop(loop: Any) -> bool:
+    """Move what a loop carries that its products give; whether there was any. Outer loops come first: they take along what inner
+    ones carry of it."""
+    if any(op.name in EXITS for op in loop.walk()):
+        return False
+    numbers = [n for n in range(len(loop.results)) if _maker(loop, n) is not None]
+    if not numbers:
+        return False
+    for number in numbers:
+        _move(loop, number)
+    _without(loop, numbers)
+    return True
+
+
+def _maker(loop: Any, number: int) -> Operation | None:
+    """The product of the loop's body, or of a loop inside that takes and gives the whole of it, which makes the value that the loop
+    carries under this number."""
+    body = loop.regions[0].block
+    v = body.last_op.operands[number]
+    if not isinstance(v, OpResult) or v.owner.parent is not body:
+        return None
+    if _is_product(v.owner):
+        return v.owner
+    inner: Any = v.owner
+    if inner.name == "scf.for" and inner.operands[3 + v.index] is body.args[1 + number] and v.has_one_use() and \
+            body.args[1 + number].has_one_use() and not any(op.name in EXITS for op in inner.walk()):
+        return _maker(inner, v.index)
+    return None
+
+
+def _move(loop: Any, number: int) -> None:
+    """The loop's products of this number into a home of their own; behind the loop it is loaded. What the loop carried isn't used
+    any more."""
+    maker = _maker(loop, number)
+    assert maker is not None
+    home = _home(maker, loop)
+    init = loop.operands[3 + number]
+    body = loop.regions[0].block
+    chain = _chain(maker)
+    nested = maker.parent is not body
+    skips = is_zero(init) and not nested and chain[0].operands[2] is body.args[1 + number] and body.args[1 + number].has_one_use()
+    if not skips:
+        _before(loop, nv_tileas.StoreTmem.make([init, home]), loop)
+    _inside(loop, number, chain, home, skips)
+    result = loop.results[number]
+    after: Any = loop.next_op
+    if skips and not _runs(loop):
+        _zeros_where_nothing_runs(loop, init, home, after)
+    if result.first_use is not None:
+        load = nv_tileas.LoadTmem.make([home], [result.type])
+        _before(after, load, loop)
+        result.replace_all_uses_with(load.results[0])
+
+
+def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skips: bool) -> None:
+    """Products of a loop's body, or of a loop in it, go on in the home."""
+    body = loop.regions[0].block
+    arg, last = body.args[1 + number], body.last_op
+    yielded = last.operands[number]
+    if chain[0].parent is not body:
+        inner: Any = yielded.owner
+        _inside(inner, yielded.index, chain, home, False)
+        last.operands[number] = arg
+        inner.operands[3 + yielded.index] = loop.operands[3 + number]       # anything from outside: it goes with the number
+        _without(inner, [yielded.index])
+        return
+    first = chain[0]
+    if skips:
+        add = _before(first, arith.Cmpi.make([body.args[0], loop.operands[0]], [BOOL], {"predicate": StringAttr("ne")}), first)
+    elif first.operands[2] is arg:
+        add = _truth(first, True)
+    else:
+        add = _begin(first, home)
+    if any(use.operation is not first and use.operation is not last for use in arg.uses) or (
+            first.operands[2] is not arg and arg.first_use is not None):
+        load = nv_tileas.LoadTmem.make([home], [arg.type])
+        _before(body.first_op, load, loop)
+        arg.replace_uses_with_if(load.results[0], lambda use: not (use.operation is first and use.index == 2))
+    end = _products(chain, home, add)
+    others = [use for use in yielded.uses if use.operation is not last]
+    if others:
+        load = nv_tileas.LoadTmem.make([home], [yielded.type])
+        _before(end.next_op, load, end)     # type: ignore[arg-type]
+        yielded.replace_uses_with_if(load.results[0], lambda use: use.operation is not last)
+    last.operands[number] = arg
+    _erase(chain)
+
+
+def _zeros_where_nothing_runs(loop: Any, init: SSAValue, home: SSAValue, before: Operation) -> None:
+    unsigned = "unsigned_cmp" in loop.properties
+    none = _before(before, arith.Cmpi.make(list(loop.operands[:2]), [BOOL], {
+        "predicate": StringAttr("uge" if unsigned else "sge")}), loop)
+    then, other = Block(), Block()
+    then.add_op(nv_tileas.StoreTmem.make([init, home]))
+    for block in (then, other):
+        block.add_op(arith.Yield.make([[]]))
+    _before(before, arith.If.make([none], [[]], regions=[Region(then), Region(other)]), loop)
+
+
+def _runs(loop: Any) -> bool:
+    """Whether an iteration is sure."""
+    lower, upper = map(number_of, loop.operands[:2])
+    return lower is not None and upper is not None and lower < upper and (lower >= 0 or "unsigned_cmp" not in loop.properties)
+
+
+def _without(loop: Any, numbers: list[int]) -> None:
+    """The loop anew, carrying these values no longer: nothing uses them."""
+    body = loop.regions[0].block
+    last = body.last_op
+    for number in sorted(numbers, reverse=True):
+        arg = body.args[1 + number]
+        last.operands = [v for i, v in enumerate(last.operands) if i != number]
+        body.erase_arg(arg)
+    keep = [n for n in range(len(loop.results)) if n not in numbers]
+    region = loop.detach_region(loop.regions[0])
+    new = type(loop).create(operands=[*loop.operands[:3], *(loop.operands[3 + n] for n in keep)], regions=[region],
+                            result_types=[loop.results[n].type for n in keep], properties=dict(loop.properties),
+                            location=loop.location)
+    new.attributes.update(loop.attributes)
+    loop.parent.insert_op_before(new, loop)
+    for n, result in zip(keep, new.results):
+        loop.results[n].replace_all_uses_with(result)
+    loop.detach()
+    loop.erase()
+
+
+# --- products ---------------------------------------------------------------------------------------------------------------
+
+
+def _alone(op: Operation) -> None:
+    """A product whose accumulator no loop carries, and those that go on from it."""
+    last = op
+    while (following := _follower(last)) is not None:
+        last = following
+    chain = _chain(last)
+    home = _home(chain[0], chain[0])
+    end = _products(chain, home, _begin(chain[0], home))
+    result = last.results[0]
+    if result.first_use is not None:
+        load = nv_tileas.LoadTmem.make([home], [result.type])
+        _before(end.next_op, load, end)     # type: ignore[arg-type]
+        result.replace_all_uses_with(load.results[0])
+    _erase(chain)
+
+
+def _follower(op: Operation) -> Operation | None:
+    """The product of the same block that goes on in an op's accumulator, which nobody else wants."""
+    result = op.results[0]
+    use = result.first_use if result.has_one_use() else None
+    if use is None or use.index != 2 or not _is_product(use.operation) or use.operation.parent is not op.parent:
+        return None
+    return use.operation
+
+
+def _chain(last: Operation) -> list[Operation]:
+    """The products that lead to this one in one accumulator, in order."""
+    out = [last]
+    while isinstance(before := out[0].operands[2].owner, Operation) and _is_product(before) and _follower(before) is out[0]:
+        out.insert(0, before)
+    return out
+
+
+def _home(op: Operation, before: Operation) -> SSAValue:
+    """An accumulator in tensor memory for a product's."""
+    atom, t = umma_of(op), op.results[0].type
+    assert atom is not None and isinstance(t, TensorType)
+    return _before(before, nv_tileas.AllocTensor.make([], [TmemType.of(t, atom.m)]), op)
+
+
+def _begin(op: Operation, home: SSAValue) -> SSAValue:
+    """What a product starts with goes to its home; whether it adds to that."""
+    if is_zero(op.operands[2]):
+        return _truth(op, False)
+    _before(op, nv_tileas.StoreTmem.make([op.operands[2], home]), op)
+    return _truth(op, True)
+
+
+def _truth(before: Operation, value: bool) -> SSAValue:
+    return _before(before, arith.Constant.make([], [BOOL], {"value": IntegerAttr(int(value), BOOL)}), before)
+
+
+def _products(chain: list[Operation], home: SSAValue, add: SSAValue) -> Operation:
+    """The products into the home, each where it stood; the last one."""
+    made: Any = None
+    for op in chain:
+        if made is not None:
+            add = _truth(op, True)
+        made = nv_tileas.TensorDot.make([op.operands[0], op.operands[1], home, add], [], {"atom": op.properties["atom"]})
+        made.attributes.update(op.attributes)
+        _before(op, made, op)
+    return made
+
+
+def _erase(chain: list[Operation]) -> None:
+    for op in reversed(chain):
+        for r in op.results:
+            assert r.first_use is None
+        op.detach()
+        op.erase()
+
+
+def _before(before: Operation, new: Any, like: Operation) -> Any:
+    new.location = like.location
+    assert before.parent is not None
+    before.parent.insert_op_before(new, before)
+    return new.results[0] if new.results else None
