@@ -23,6 +23,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import SWITCH
 from tileiras.analysis.effects import effects_of
+from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import TENSOR_DOT
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, TmemType
@@ -40,15 +41,15 @@ def run(module: Operation, context: Any) -> None:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func" and any(op.name == TENSOR_DOT for op in func.walk()):
-            _Commits(func, context.uses("pipelines")).run()
+            _Commits(func, context).run()
             keep_places(func)
 
 
 class _Commits:
     """`flying`: products begun that nobody has waited for."""
 
-    def __init__(self, func: Operation, overlap: bool) -> None:
-        self.func, self.overlap = func, overlap
+    def __init__(self, func: Operation, context: Any) -> None:
+        self.func, self.target, self.overlap = func, context.target, context.uses("pipelines")
         body = func.regions[0].block
         first = next((op for op in body.ops if op.name == "nv_tileas.create_pipeline"), body.first_op)
         assert first is not None
@@ -87,7 +88,7 @@ class _Commits:
         if op.name == "scf.for" and self.overlap and not any(inner.name in EXITS for inner in op.walk()):
             body = op.regions[0].block
             left = self.block(body, carries=True)
-            if left and self.goes_on(body, left):
+            if left and self.goes_on(body, left) and self.outlives(op, left):
                 if any(outer.name in LOOPS for outer in _around(op)):
                     # all have done what they do between two runs of the loop
                     self.insert(nv_tileas.Barrier.make(), op)
@@ -109,6 +110,24 @@ class _Commits:
             if any(self.is_wait(inner) for inner in op.walk()):
                 return True
         return True
+
+    def outlives(self, loop: Operation, left: list[Operation]) -> bool:
+        """Let what a loop's last products use live as long as the loop; whether shared memory has room for that."""
+        body, outside = loop.regions[0].block, loop.parent
+        assert outside is not None
+        inside = {v.owner: None for dot in left for v in dot.operands[:3]
+                  if isinstance(v.owner, nv_tileas.AllocTensor) and v.owner.parent is body}
+        places = [(op, op.next_op) for op in reversed(inside)]
+        for op, _ in places:
+            op.detach()
+            outside.insert_op_before(op, loop)
+        if not places or plan_shared_memory(self.func).size <= self.target.most_static_smem:
+            return True
+        for op, following in places:
+            op.detach()
+            assert following is not None
+            body.insert_op_before(op, following)
+        return False
 
     def is_wait(self, op: Operation) -> bool:
         return op.name == WAIT and op.operands[0] is self.pipe
