@@ -29,14 +29,16 @@ def running(pid: int) -> bool:
 
 
 AT_THE_START = """
-import os, signal, subprocess
-begin = subprocess.Popen.__init__
-def killed_meanwhile(self, *arguments, **options):
-    begin(self, *arguments, **options)
-    while not os.path.exists(os.environ["PIDS"]) or not open(os.environ["PIDS"]).read().strip():
-        pass
-    os.kill(os.getpid(), {number})
-subprocess.Popen.__init__ = killed_meanwhile
+import os
+begin = os.posix_spawn
+def killed_meanwhile(path, *arguments, **options):
+    pid = begin(path, *arguments, **options)
+    while path.endswith("ptxas"):
+        if os.path.exists(os.environ["PIDS"]) and open(os.environ["PIDS"]).read().strip():
+            os.kill(os.getpid(), {number})
+            break
+    return pid
+os.posix_spawn = killed_meanwhile
 """
 
 

@@ -1,8 +1,11 @@
 """The command's fast start changes nothing but its speed."""
 from __future__ import annotations
 
+import inspect
+import marshal
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,49 +13,93 @@ from collections.abc import Callable
 import pytest
 
 from tests.driver.test_main import empty_module
+from tileiras import kept
 from tileiras.driver import startup
+
+if sys.version_info >= (3, 11):
+    from re import _compiler as regex_compiler  # type: ignore[attr-defined]
+else:
+    import sre_compile as regex_compiler
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def test_cached_methods_work(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def fresh(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """Where the start keeps what it compiles; nothing of it outlives the test."""
     import dataclasses
 
-    monkeypatch.setattr(startup, "_path", lambda: str(tmp_path / "cache"))
+    monkeypatch.setattr(kept, "_path", lambda name: str(tmp_path / name))
     monkeypatch.setattr(startup, "_skip_dialect_loader", lambda: None)
-    monkeypatch.setattr(startup, "_cache", {})
+    for table in ("_codes", "_patterns"):
+        monkeypatch.setattr(startup, table, {})
     monkeypatch.setattr(startup, "_new_entries", 0)
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(dataclasses, "exec", exec, raising=False)
+    monkeypatch.setattr(dataclasses, "inspect", inspect, raising=False)
+    monkeypatch.setattr(regex_compiler, "compile", regex_compiler.compile)
+    return tmp_path
+
+
+def test_what_was_compiled_once_works(fresh: pathlib.Path) -> None:
+    import dataclasses
+
     startup.prepare()
 
     def make() -> type:
         return dataclasses.make_dataclass("Point", ["x", ("y", int, 7)], frozen=True)
 
-    assert make()(1).y == 7
+    def pattern() -> re.Pattern[str]:
+        re.purge()
+        return re.compile(r"(?P<word>[a-z]+)|(\d{2,})", re.MULTILINE | re.IGNORECASE)
+
+    assert make()(1).y == 7 and pattern().match("ab")
     first = startup._new_entries
-    assert first > 0
+    assert first > 1
     startup.remember()
-    startup._cache.clear()
+    startup._codes.clear()
+    startup._patterns.clear()
     startup.prepare()
     point = make()
+    word = pattern().match("AB1")
+    assert word is not None and word["word"] == "AB" and word.group(2) is None
+    assert pattern().groups == 2 and pattern().groupindex == {"word": 1} and pattern().flags & re.MULTILINE
     assert startup._new_entries == first  # all code came from the file
     assert point(1) == point(1, 7) and hash(point(1)) == hash(point(1)) and repr(point(2)) == "Point(x=2, y=7)"
 
 
-@pytest.mark.parametrize("damage", [b"", b"junk", None])
-def test_a_damaged_cache_is_ignored(damage: bytes | None, tmp_path: pathlib.Path,
-                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    import dataclasses
-
-    path = tmp_path / "cache"
-    path.write_bytes(startup._magic() + b"\xff\x00" if damage is None else damage)
-    monkeypatch.setattr(startup, "_path", lambda: str(path))
-    monkeypatch.setattr(startup, "_skip_dialect_loader", lambda: None)
-    monkeypatch.setattr(startup, "_cache", {})
-    monkeypatch.setattr(dataclasses, "exec", exec, raising=False)
+@pytest.mark.parametrize("damage", [b"", b"junk", marshal.dumps((sys.version, None, 7)), marshal.dumps(("older", None, ({}, {})))])
+def test_a_damaged_file_is_ignored(damage: bytes, fresh: pathlib.Path) -> None:
+    (fresh / "startup").write_bytes(damage)
     startup.prepare()
-    assert startup._cache == {}
+    assert startup._codes == {} == startup._patterns
+
+
+def test_modules_that_come_later_are_whole() -> None:
+    """In a process of its own: which modules are loaded is the question."""
+    script = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+for name in ("inspect", "ctypes", "dataclasses"):
+    sys.modules.pop(name, None)
+from tileiras.driver import startup
+startup.prepare()
+import ctypes, inspect
+early = inspect
+@__import__("dataclasses").dataclass
+class Point:
+    x: int
+    y: "list[int]" = 3
+assert inspect.isclass(Point) and inspect.get_annotations(Point, eval_str=True)["y"] == list[int]
+assert "ast" not in sys.modules
+assert str(inspect.signature(Point)) == "(x: int, y: 'list[int]' = 3) -> None"
+assert inspect.getfullargspec(lambda a, *b: a).varargs == "b"
+assert inspect.iscoroutinefunction(Point) is False and ctypes.sizeof(ctypes.c_int32) == 4
+import inspect
+assert inspect.Parameter is early.Parameter and inspect.__file__
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_command_itself(tmp_path: pathlib.Path) -> None:
@@ -77,7 +124,7 @@ def test_compiling_loads_nothing_it_does_not_need(kernel_file: Callable[..., pat
               f"from tileiras.driver.main import main; code = main([{str(path)!r}, '--gpu-name', 'sm_90', '-o', "
               f"'/dev/null', '--lineinfo']); "
               "slow = ('numpy', 'llvmlite', 'xdsl.parser', 'xdsl.printer', 'xdsl.pattern_rewriter', 'tempfile', "
-              "'argparse', 'xdsl.utils.dialect_loader'); "
+              "'argparse', 'xdsl.utils.dialect_loader', 'subprocess', 'ast', '_ctypes'); "
               "print(code, [m for m in sys.modules if m in slow or m.startswith('xdsl.dialects.') and "
               "m != 'xdsl.dialects.builtin'])")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)

@@ -8,9 +8,10 @@ the worker process, which lives in this package too, starts without them.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tileiras.codegen.compile import CodegenResult, compile_llvm, compile_llvm_to_ptx
     from tileiras.codegen.resources import Entry
 

@@ -5,15 +5,14 @@ answering the comparison that `pattern` finds with no. Where the text has no suc
 """
 from __future__ import annotations
 
-from typing import NamedTuple
 
-
-class Guard(NamedTuple):
+class Guard:
     """The long way is taken for |x| >= bound."""
 
-    function: str
-    bound: float
-    pattern: str
+    __slots__ = ("bound", "function", "pattern")
+
+    def __init__(self, function: str, bound: float, pattern: str) -> None:
+        self.function, self.bound, self.pattern = function, bound, pattern
 
     @property
     def quick(self) -> str:

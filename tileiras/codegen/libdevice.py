@@ -3,14 +3,20 @@
 Linking the whole of libdevice costs a hundred milliseconds a module (cloning 350 functions, then optimizing
 and dropping them). Here the bitcode is parsed once a process, and a module gets the text of only those
 functions it declares and of what they call: internal, always inlined, with the three `__nvvm_reflect`
-questions already answered.
+questions already answered. Parsing and printing all of it takes longer than a small compile, so the texts are kept from
+process to process.
 """
 from __future__ import annotations
 
+import os
 import re
-from typing import Any
 
+from tileiras import kept
 from tileiras.codegen.guards import QUICK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 REFLECT_FTZ = 0
 """Subnormals are kept: a module mixes ops with and without flush-to-zero, so it is said per instruction."""
@@ -25,6 +31,9 @@ _LOOP = re.compile(r", !llvm\.loop !\d+")
 _COMMENT = re.compile(r"^;[^\n]*\n", re.MULTILINE)
 _REFLECT = re.compile(r"call i32 @__nvvm_reflect\(ptr (@[\w.]+)\)")
 _SYMBOL = re.compile(r"@([\w.$]+)")
+_GLOBAL = re.compile(r"^@([\w.]+) = [^\n]*$", re.MULTILINE)
+_TYPE = re.compile(r"^%([\w.]+) = type [^\n]*$", re.MULTILINE)
+_END = "\n}\n"
 _STRUCT = re.compile(r"%(struct\.[\w.]+)")
 
 
@@ -32,18 +41,27 @@ class UnknownFunction(Exception):
     """A module declares a `__nv_*` function that libdevice doesn't have."""
 
 
+def _texts_of(binding: Any, path: str) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """The library's functions, global variables and types, as text by name."""
+    status = os.stat(path)
+    key = path, status.st_size, status.st_mtime_ns
+    texts = kept.load("libdevice", key)
+    if texts is None:
+        with open(path, "rb") as file:
+            whole = str(binding.parse_bitcode(file.read(), binding.create_context()))
+        functions = (f"define {part[:part.index(_END) + len(_END)]}" for part in whole.split("\ndefine ")[1:])
+        texts = ({text[text.index("@") + 1:text.index("(", text.index("@"))]: text for text in functions},
+                 {m.group(1): m.group(0) for m in _GLOBAL.finditer(whole)}, {m.group(1): m.group(0) for m in _TYPE.finditer(whole)})
+        kept.save("libdevice", texts, key)
+    return texts
+
+
 class Libdevice:
     """The maths library, as text to append to a module. `binding` is `llvmlite.binding`."""
 
     def __init__(self, binding: Any, path: str) -> None:
-        with open(path, "rb") as file:
-            module = binding.parse_bitcode(file.read())
-        self._module = module
-        self._functions = {f.name: f for f in module.functions if not f.is_declaration}
-        self._globals = {g.name: g for g in module.global_variables}
-        self._questions = {f"@{name}": self._question(text) for name, text in
-                           ((name, str(g)) for name, g in self._globals.items()) if '"__CUDA_' in text}
-        self._structs: dict[str, str] | None = None
+        self._functions, self._globals, self._structs = _texts_of(binding, path)
+        self._questions = {f"@{name}": self._question(text) for name, text in self._globals.items() if '"__CUDA_' in text}
         self._texts: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     @staticmethod
@@ -69,23 +87,18 @@ class Libdevice:
             self._texts[name] = text.replace(f"@{guard.function}(", f"@{name}(", 1), needs
             return self._texts[name]
         if name in self._functions:
-            text = _COMMENT.sub("", str(self._functions[name]))
+            text = _COMMENT.sub("", self._functions[name])
             text = _LOOP.sub("", _SOURCE_LOCATION.sub("", _ATTRIBUTE_GROUP.sub("", text)))
             text = _DEFINITION.sub("define internal ", text, count=1)
             head, brace, body = text.partition("{\n")
             text = f"{head.rstrip()} alwaysinline nounwind {brace}{body}"
         else:
-            text = str(self._globals[name]).strip() + "\n"
+            text = self._globals[name].strip() + "\n"
         used = dict.fromkeys(_SYMBOL.findall(_REFLECT.sub("", text)))
         needs = tuple(s for s in used if s != name and (s in self._functions or s in self._globals))
         needs += tuple(dict.fromkeys(_STRUCT.findall(text)))
         self._texts[name] = text, needs
         return self._texts[name]
-
-    def _struct(self, name: str) -> str:
-        if self._structs is None:
-            self._structs = {t.name: str(t) for t in self._module.struct_types}
-        return self._structs[name]
 
     def complete(self, llvm_ir: str, cc: int) -> str:
         """`llvm_ir` with every declared `__nv_*` function defined; `cc` is the compute capability times ten.
@@ -108,7 +121,7 @@ class Libdevice:
         while todo:
             name = todo.pop()
             if name.startswith("struct."):
-                parts.insert(0, f"{self._struct(name)}\n")
+                parts.insert(0, f"{self._structs[name]}\n")
                 continue
             text, needs = self._symbol(name)
             parts.append(_REFLECT.sub(answer, text))

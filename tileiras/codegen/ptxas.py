@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from tileiras.codegen import toolchain
+from tileiras.codegen import child, toolchain
 from tileiras.codegen.location_table import TEXT_VERSION
 from tileiras.errors import CompileError
 
@@ -55,8 +55,6 @@ def arguments(ptx_target: str, opt_level: int, *, lineinfo: bool = False, device
 def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT, host: bytes = b"") -> Assembled:
     """Run ptxas on a text; `host` is the object that the cubin carries for the driver. Raises CompileError with ptxas' own
     words when it refuses."""
-    import subprocess
-
     ptxas = toolchain.find_tool("ptxas")
     if ptxas is None:
         raise CompileError(f"cannot find ptxas; {toolchain.where_tools_are_looked_for()}")
@@ -67,7 +65,7 @@ def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT, host:
         cubin_path = os.path.join(folder, _CUBIN_NAME)
         command = [ptxas, *flags, "-o", cubin_path, os.path.join(folder, _PTX_NAME)]
         try:
-            code, out, err = _run(command, {**os.environ, "TMPDIR": folder}, timeout)
+            code, out, err = child.run(command, {**os.environ, "TMPDIR": folder}, timeout)
             report = err.decode(errors="replace")
             if code != 0:
                 refusal = TooOldError if f"version {TEXT_VERSION}" in report else CompileError
@@ -76,7 +74,7 @@ def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT, host:
             if os.path.exists(cubin_path):
                 with open(cubin_path, "rb") as file:
                     cubin = file.read()
-        except subprocess.TimeoutExpired:
+        except child.TimeoutExpired:
             raise CompileError(f"ptxas did not finish within {timeout:g} seconds") from None
         except OSError as error:
             raise CompileError(f"cannot run {ptxas}: {error}") from error
@@ -84,31 +82,6 @@ def assemble(ptx: str, flags: list[str], timeout: float = DEFAULT_TIMEOUT, host:
         raise CompileError(f"ptxas wrote no cubin\n{report}")
     warnings = tuple(line for line in report.splitlines() if "warning" in line and _NO_DEBUG_SECTIONS not in line)
     return Assembled(cubin, report, warnings)
-
-
-def _run(command: list[str], environment: dict[str, str], timeout: float) -> tuple[int, bytes, bytes]:
-    """Exit code, standard output and standard error of a command, which doesn't outlive an exception here.
-
-    `subprocess.run` leaves a child behind whose start a signal's exception interrupts: signals wait until it is known.
-    """
-    import signal
-    import subprocess
-
-    waiting = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
-    try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   env=environment)
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            out, err = process.communicate(timeout=timeout)
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return process.returncode, out, err
 
 
 _PTX_NAME, _CUBIN_NAME, _HOST_NAME = "tile.ptx", "tile.cubin", "tile.o"

@@ -17,11 +17,15 @@ from __future__ import annotations
 
 import marshal
 import os
+import select
 import sys
 import time
-from typing import Any
 
 from tileiras.host.object import DEFAULT_PLATFORM, PLATFORMS, host_module
+
+TYPE_CHECKING = False  # importing `typing` would take as long as Python itself
+if TYPE_CHECKING:
+    from typing import Any
 
 TRIPLE = "nvptx64-nvidia-cuda"
 HOST_OPT_LEVELS = {"large": 0, "small": 2}
@@ -42,8 +46,9 @@ class Backend:
     """LLVM for NVPTX: target machines by (cpu, features, level), and libdevice once it is needed."""
 
     def __init__(self, libdevice_path: str) -> None:
-        import llvmlite.binding as binding
+        from tileiras.codegen import llvm_binding
 
+        binding = llvm_binding.load()
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
         # Shared, local and constant pointers are 32 bits: fewer registers and no 64-bit address arithmetic.
@@ -138,6 +143,22 @@ def write_message(fd: int, message: tuple[Any, ...]) -> None:
         data = data[os.write(fd, data):]
 
 
+def _warm_up(backend: Backend, cpu: str, features: str, opt_level: int, read_fd: int) -> None:
+    """Do once what LLVM does for the first time in the first module, as long as no request waits."""
+    def host() -> None:
+        triple, code_model = PLATFORMS[DEFAULT_PLATFORM]
+        backend.host_object(host_module((), triple), triple, code_model)
+
+    steps = (lambda: backend.ptx(_WARM_UP, cpu, features, opt_level, 0, False, False), host, backend.load_libdevice)
+    for step in steps:
+        if select.select([read_fd], [], [], 0)[0]:
+            return
+        try:
+            step()
+        except Exception as error:  # the request that needs it will say so
+            print(error, file=sys.stderr)
+
+
 def main(libdevice_path: str, read_fd: int = 0, write_fd: int = 1) -> None:
     """Serve requests until the input ends."""
     import signal
@@ -153,15 +174,8 @@ def main(libdevice_path: str, read_fd: int = 0, write_fd: int = 1) -> None:
         kind, *arguments = message
         if kind == "warm":
             if backend is not None:
-                try:
-                    cpu, features, opt_level = arguments
-                    backend.ptx(_WARM_UP, cpu, features, opt_level, 0, False, False)
-                    if libdevice_path:
-                        backend.load_libdevice()
-                    triple, code_model = PLATFORMS[DEFAULT_PLATFORM]
-                    backend.host_object(host_module((), triple), triple, code_model)
-                except Exception as error:  # the request that needs it will say so
-                    print(error, file=sys.stderr)
+                cpu, features, opt_level = arguments
+                _warm_up(backend, cpu, features, opt_level, read_fd)
             continue
         if backend is None:
             write_message(write_fd, ("error", failure))

@@ -99,8 +99,12 @@ def _region_accessor(index: int) -> property:
     return property(lambda op: op.regions[index])
 
 
+_OF_OPERATION = frozenset(("name", *dir(Operation), *dir(type(Operation))))
+"""Names that mean something on every op: what `hasattr` would say, asked once."""
+
+
 def _add_accessor(cls: type[Operation], name: str, accessor: property) -> None:
-    if name == "name" or hasattr(Operation, name):
+    if name in _OF_OPERATION:
         return
     setattr(cls, name + "_" if keyword.iskeyword(name) else name, accessor)
 

@@ -31,9 +31,9 @@ from tileiras.dialects.cuda_tile import attrs, debug
 from tileiras.dialects.cuda_tile.asm_dense import parse_dense_builtin
 from tileiras.dialects.cuda_tile.asm_scan import Scanner
 from tileiras.dialects.cuda_tile.asm_type_parse import TypeScanner
-from tileiras.dialects.cuda_tile.asm_values import FORMATS, float_format
 from tileiras.dialects.cuda_tile.debug_text import FusedLocAttr, NameLocAttr
 from tileiras.dialects.cuda_tile.float_bits import float_from_bits
+from tileiras.dialects.cuda_tile.float_formats import FORMATS, float_format
 
 _ENUMS: dict[str, type[attrs.EnumAttr]] = {
     cls.name.removeprefix("cuda_tile."): cls for cls in attrs.ATTRS if issubclass(cls, attrs.EnumAttr)}

@@ -12,9 +12,9 @@ from xdsl.ir import Attribute
 from tileiras.dialects.cuda_tile.asm_numbers import bits_of_text
 from tileiras.dialects.cuda_tile.asm_scan import ParseError
 from tileiras.dialects.cuda_tile.asm_types import full_type_text, type_text
-from tileiras.dialects.cuda_tile.asm_values import FORMATS, float_format
 from tileiras.dialects.cuda_tile.attrs import DenseElementsAttr
 from tileiras.dialects.cuda_tile.dense import is_valid_buffer, packed
+from tileiras.dialects.cuda_tile.float_formats import FORMATS, float_format
 from tileiras.dialects.cuda_tile.types import TileType
 
 if TYPE_CHECKING:

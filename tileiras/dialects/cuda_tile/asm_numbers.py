@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from xdsl.ir import Attribute
 
-from tileiras.dialects.cuda_tile.asm_values import FloatFormat, float_format
+from tileiras.dialects.cuda_tile.float_formats import FloatFormat, float_format
 
 MAX_EXPONENT = 2000
 """A power of ten beyond every format's range."""

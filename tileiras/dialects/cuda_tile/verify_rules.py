@@ -12,8 +12,8 @@ from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile import edition
 from tileiras.dialects.cuda_tile.asm_types import type_text
-from tileiras.dialects.cuda_tile.asm_values import float_format
 from tileiras.dialects.cuda_tile.attrs import BoundedAttr, DenseElementsAttr, DivByAttr, SameElementsAttr
+from tileiras.dialects.cuda_tile.float_formats import float_format
 from tileiras.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, element_bits
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp, listed, shown, single_block
 
