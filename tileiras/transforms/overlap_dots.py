@@ -374,17 +374,31 @@ class _Loop:
                 begun += 1
             elif op.name == "nv_tileas.dot_wait":
                 pending: int = op.properties["pending"].data    # type: ignore[attr-defined]
-                if pending <= begun:
-                    before, begun = [], min(begun, pending)
-                else:
-                    del before[:len(before) + begun - pending]
-            elif op.regions and any(inner.name == "nv_tileas.dot_wait" for inner in op.walk()):
+                done = max(len(before) - max(pending - begun, 0), 0)
+                if done:
+                    self.waits_for(op, before[:done])
+                del before[:done]
+                begun = min(begun, pending)
+            elif op.regions and any(inner.name in ("nv_tileas.dot_wait", "nv_tileas.async_dot") for inner in op.walk()):
+                if before:
+                    self.wait(before, begun, op)
                 before, begun = [], 0
 
     def wait(self, done: list[Product], pending: int, before: Operation) -> None:
         """For products of the iteration before, whose accumulators have gone on."""
         self.overlap.insert(nv_tileas.DotWait.make([[], [], _once(v for p in done for v in p.storage)], [[]],
                                                    {"pending": IntAttr(min(pending, MAX_PENDING))}), before)
+
+    def waits_for(self, wait: Any, done: list[Product]) -> None:
+        """A wait in the body is for products of the iteration before, too: what they read, they have read until then."""
+        new = nv_tileas.DotWait.make([list(wait.flights), list(wait.registers),
+                                      _once([*wait.storage, *(v for p in done for v in p.storage)])],
+                                     [[r.type for r in wait.results]], {"pending": wait.properties["pending"]})
+        self.overlap.insert(new, wait)
+        for old, result in zip(wait.results, new.results):
+            old.replace_all_uses_with(result)
+        wait.detach()
+        wait.erase()
 
     def behind(self, left: list[Product]) -> None:
         """Behind the loop: the wait knows what was read until then; the last iteration's stages are given back."""
