@@ -197,11 +197,19 @@ def _spills(module: CompiledModule) -> int:
 
 
 def _with_fewer_spills(module: CompiledModule, bytecode: bytes, options: CompileOptions) -> CompiledModule:
-    """The module, or the same with layouts by priority if that spills less: costs count issue slots, and only ptxas knows
-    what fits the registers. Compiled once more only where there are spills; if that fails, the module stands."""
+    """The module, or the same without loads ahead in registers, or with layouts by priority, if that spills less: costs count
+    issue slots, and only ptxas knows what fits the registers. Compiled once more only where there are spills; if that fails, the
+    module stands."""
+    if options.prefetched:
+        module = _if_it_spills_less(module, bytecode, options, prefetch=False)
+    return _if_it_spills_less(module, bytecode, options, search_layouts=False) if _spills(module) else module
+
+
+def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: CompileOptions, **changes: bool) -> CompiledModule:
+    """The module, or the same with these changes of options if that spills less."""
     from dataclasses import replace
 
-    other = replace(options, search_layouts=False, print_sink=None, timing=None if options.timing is None else [],
+    other = replace(options, **changes, print_sink=None, timing=None if options.timing is None else [],
                     remarks=None if options.remarks is None else [])
     try:
         plain = _compiled(bytecode, lower(bytecode, other), other)

@@ -74,6 +74,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("unspecialized-pipeline", "nv_tileas", 1),
     _transform("free-heap", "nv_tileas", 0),
     _transform("materialize-schedule", "nv_tileas", 1),
+    _transform("prefetch-to-registers", "nv_tileas", 1),
     _transform("overlap-iterations", "nv_tileas", 1),
     _transform("overlap-dots", "nv_tileas", 1),
     _transform("place-accumulators", "nv_tileas", 1),
@@ -109,7 +110,7 @@ def run(module: Any, context: Any, stop_at: str | None = None, after: Callable[[
 
 
 PIPE_PASSES = frozenset({"lower-tma-load-store-to-async", "materialize-async", "unspecialized-pipeline", "materialize-schedule",
-                         "overlap-iterations", "order-memory"})
+                         "prefetch-to-registers", "overlap-iterations", "order-memory"})
 """Passes behind which pipes are checked, where passes are verified (not `commit-dots`: the waits that it adds lean on barriers)."""
 
 

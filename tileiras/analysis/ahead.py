@@ -6,7 +6,7 @@
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,8 +38,10 @@ def runs_ahead(loop: Operation) -> bool:
     return loop.name == "scf.for" and not any(op is not loop and (op.name in LOOPS or op.name in EXITS) for op in loop.walk())
 
 
-def slice_of(loop: Operation, values: Iterable[SSAValue]) -> Slice:
-    """The slice of a `scf.for`'s body that leads to `values`; tokens are left out."""
+def slice_of(loop: Operation, values: Iterable[SSAValue], moves: Callable[[Operation], bool] | None = None) -> Slice:
+    """The slice of a `scf.for`'s body that leads to `values`; tokens are left out. `moves`: which ops may be run ahead; without,
+    those that cost next to nothing to run twice."""
+    moves = moves or is_scalar_and_pure
     body = loop.regions[0].block
     last: Any = body.last_op
     carried: dict[int, None] = {}
@@ -56,7 +58,7 @@ def slice_of(loop: Operation, values: Iterable[SSAValue]) -> Slice:
                 if owner is body and v.index and v.index - 1 not in carried:    # type: ignore[attr-defined]
                     carried[v.index - 1] = None     # type: ignore[attr-defined]
             elif owner.parent is body and owner not in found:
-                if not _moves(owner) or len(found) >= MAX_SLICE:
+                if not moves(owner) or len(found) >= MAX_SLICE:
                     return Slice(obstacle=owner)
                 found.add(owner)
                 pending += owner.operands
@@ -71,7 +73,7 @@ def slice_of(loop: Operation, values: Iterable[SSAValue]) -> Slice:
     return Slice(tuple(op for op in ordered if op in roots), tuple(ordered), tuple(sorted(carried)))
 
 
-def _moves(op: Operation) -> bool:
+def is_scalar_and_pure(op: Operation) -> bool:
     """Whether an op may be run in an iteration ahead, once more: pure, and of scalars and views only."""
     return isinstance(op, TileOp) and op.PURE and not op.regions and \
         not any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results))

@@ -32,8 +32,8 @@ from tileiras.dialects.nv_tileas import LOOPS, BufferType, LayoutAttr, PipeType,
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.hoist_buffers import only_store
+from tileiras.transforms.iterations import WIDE
 from tileiras.transforms.rules import int_constant
-from tileiras.transforms.unspecialized_pipeline import WIDE
 
 READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
 """What reads a buffer and nothing else."""
@@ -174,12 +174,12 @@ def obstacle(loop: Operation, load: Any, tile: SSAValue | None = None) -> str:
     found = slice_of(loop, (load.view, *load.coords))
     if found.obstacle is not None or any(isinstance(c.type, TensorType) for c in load.coords):
         return "its address depends on what the loop loads or computes"
-    if not _is_short_of_overflow(loop):
+    if not is_short_of_overflow(loop):
         return "how far the loop's counter moves in a few iterations may not fit its 64 bits; count in 32, or by a constant"
     return ""
 
 
-def _is_short_of_overflow(loop: Operation) -> bool:
+def is_short_of_overflow(loop: Operation) -> bool:
     """Whether some iterations' steps fit 64 bits: those of narrower counters do, and known ones that are small."""
     step = loop.operands[2]
     counter: Any = step.type

@@ -45,14 +45,14 @@ def stream(func: Operation) -> bool:
         if any(wgmma_of(op) is not None for op in loop.regions[0].block.ops):
             groups: dict[Operation, list[Operation]] = {}
             for op in loop.regions[0].block.ops:
-                if _is_streamed(loop, op):
+                if is_streamed(loop, op):
                     groups.setdefault(_readers(op)[0], []).append(op)
             for stores in groups.values():
                 found |= _materialize(loop, stores)
     return found
 
 
-def _is_streamed(loop: Operation, store: Operation) -> bool:
+def is_streamed(loop: Operation, store: Operation) -> bool:
     """Whether a store to a buffer ends what a load agent can do."""
     body = loop.regions[0].block
     if not isinstance(store, nv_tileas.StoreShared) or any(name in store.properties for name in ("slice", "rounds", "owners")):

@@ -17,21 +17,18 @@ A loop inside another one starts its ring anew each time.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, StringAttr, UnitAttr, i32
+from xdsl.dialects.builtin import IntAttr, IntegerType, UnitAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.ahead import Slice, slice_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.base import OPERAND_SEGMENTS
 from tileiras.dialects.nv_tileas import PipeType
-from tileiras.transforms.rules import int_constant
+from tileiras.transforms.iterations import Iterations
 
 COPY = "nv_tileas.tiled_copy"
-WIDE = 64
-"""Bits in which distances are compared: those of 32-bit counters can't overflow there."""
 
 
 def run(module: Operation, context: Any = None) -> None:
@@ -47,12 +44,12 @@ def run(module: Operation, context: Any = None) -> None:
                         expansion.run()
 
 
-class _Expansion:
+class _Expansion(Iterations):
     """One loop. `section`: its ops from the acquire to the commit."""
 
     def __init__(self, loop: Any, pipe: SSAValue) -> None:
-        self.loop, self.pipe = loop, pipe
-        self.body = loop.regions[0].block
+        super().__init__(loop)
+        self.pipe = pipe
         t: Any = pipe.type
         assert isinstance(t, PipeType)
         self.ahead = t.stages.data - 1
@@ -64,7 +61,6 @@ class _Expansion:
             following = self.section[-1].next_op
             assert following is not None
             self.section.append(following)
-        self.index_type: Any = self.body.args[0].type
 
     @property
     def is_of_copies(self) -> bool:
@@ -80,7 +76,7 @@ class _Expansion:
         carried = {n: self.loop.operands[3 + n] for n in addresses.carried}
         # the prologue
         self.before = self.loop
-        some = self.make(arith.Cmpi, [lower, upper], IntegerType(1), predicate="ult" if self.unsigned else "slt")
+        some = self.some()
         left = self.widened(self.make(arith.Subi, [upper, lower], self.index_type))
         at = lower
         for k in range(self.ahead):
@@ -93,9 +89,7 @@ class _Expansion:
         self.wait.properties["pending"] = IntAttr(self.ahead - 1)
         self.before = barrier.next_op
         arguments = {n: self.body.insert_arg(args[1 + n].type, len(self.body.args)) for n in addresses.carried}
-        far = self.distance(step, self.ahead)
-        at = self.make(arith.Addi, [args[0], self.narrowed(far)], self.index_type)
-        guard = self.exceeds(self.widened(self.make(arith.Subi, [upper, args[0]], self.index_type)), far)
+        at, guard = self.following(self.ahead)
         product = self.first_product()
         following = self.produce(addresses, at, arguments, guard, product)
         for op in reversed(self.section):
@@ -109,24 +103,11 @@ class _Expansion:
 
     def finish(self, inits: list[SSAValue], following: list[SSAValue]) -> None:
         """More carried values, and behind the loop the wait for what is still on its way."""
-        loop, outside = self.loop, self.loop.parent
-        if inits:
-            last: Any = self.body.last_op
-            last.operands = [*last.operands, *following]
-            region = loop.detach_region(loop.regions[0])
-            new = type(loop).create(operands=[*loop.operands, *inits], properties=dict(loop.properties), location=loop.location,
-                                    result_types=[*(r.type for r in loop.results), *(v.type for v in inits)], regions=[region])
-            outside.insert_op_before(new, loop)
-            for old, result in zip(loop.results, new.results):
-                old.replace_all_uses_with(result)
-            loop.detach()
-            loop.erase()
-            self.loop = loop = new
+        loop = self.carry(inits, following)
         wait = nv_tileas.ConsumerWait.make([self.pipe], [i32], {"pending": IntAttr(0)})
         wait.location = loop.location
-        outside.insert_op_after(wait, loop)
-
-    # --- making ops in front of `before` --------------------------------------------------------------------------------
+        assert loop.parent is not None
+        loop.parent.insert_op_after(wait, loop)
 
     def first_product(self) -> Operation | None:
         """The first product of the body itself, whose instructions leave room for the copies' between them."""
@@ -150,45 +131,6 @@ class _Expansion:
                 self.insert(copy)
         last: Any = self.body.last_op
         return {n: values.get(last.operands[n]) or last.operands[n] for n in carried}
-
-    def insert(self, op: Operation) -> None:
-        block = self.before.parent
-        assert block is not None
-        block.insert_op_before(op, self.before)
-
-    def make(self, cls: Any, operands: Sequence[SSAValue], t: Any, **texts: str) -> SSAValue:
-        op = cls.make(operands, [t], {name: StringAttr(text) for name, text in texts.items()})
-        op.location = self.loop.location
-        self.insert(op)
-        return op.results[0]
-
-    def constant(self, value: int, t: IntegerType) -> SSAValue:
-        op = arith.Constant.make([], [t], {"value": IntegerAttr(value, t)})
-        op.location = self.loop.location
-        self.insert(op)
-        return op.results[0]
-
-    @property
-    def unsigned(self) -> bool:
-        return "unsigned_cmp" in self.loop.properties
-
-    def widened(self, x: SSAValue) -> SSAValue:
-        """A distance or a step, which are not negative, in 64 bits."""
-        return x if self.index_type.width.data == WIDE else self.make(arith.Extui, [x], IntegerType(WIDE))
-
-    def narrowed(self, x: SSAValue) -> SSAValue:
-        return x if self.index_type.width.data == WIDE else self.make(arith.Trunci, [x], self.index_type)
-
-    def distance(self, step: SSAValue, iterations: int) -> SSAValue:
-        """How far the counter moves in so many iterations."""
-        wide = IntegerType(WIDE)
-        known = int_constant(step)
-        if known is not None:
-            return self.constant(known * iterations, wide)
-        return self.make(arith.Muli, [self.widened(step), self.constant(iterations, wide)], wide)
-
-    def exceeds(self, left: SSAValue, distance: SSAValue) -> SSAValue:
-        return self.make(arith.Cmpi, [left, distance], IntegerType(1), predicate="ugt")
 
 
 def is_of_warps(dot: Operation) -> bool:

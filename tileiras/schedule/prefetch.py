@@ -1,0 +1,68 @@
+"""Does it pay, and is there room, to load a loop's tiles an iteration ahead into registers?
+
+What is on its way takes a thread's registers from its load to its use, beside what the loop carries, and second buffers take
+shared memory. It must fit with that, and may not take away blocks, which hide the same latency and more: as many must fit an SM
+as before, and where many do nothing is to be gained. A loop that only streams has enough bytes on their way if what its blocks
+load in an iteration keeps the SM's share of memory busy for twice a latency (Little; half the time they don't load).
+"""
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Operation
+
+from tileiras.machine.latencies import latencies
+from tileiras.machine.machines import machine_of
+from tileiras.schedule.depth import BESIDE_CARRIED, LANES, registers_of
+
+STAGES = 2
+"""One that is computed with and one on its way."""
+
+ENOUGH_BLOCKS = 4
+"""On an SM: while one waits for its loads three others multiply."""
+BUSY = 2
+
+
+def streaming_bytes(target: Any) -> float:
+    """Bytes in flight that keep an SM's share of memory busy (Little)."""
+    machine = machine_of(target.cc)
+    return machine.dram_per_cycle / machine.sms * latencies(machine.sm).loaded
+
+
+@dataclass(frozen=True)
+class Room:
+    """`shared`: bytes of shared memory that a block needs as it stands. `more`: with second buffers. `warps`: of the block.
+    `asked`: whether an option or a hint wants loads ahead, if there is room at all."""
+
+    shared: int
+    more: int
+    warps: int
+    asked: bool = False
+
+
+def why_not_ahead(loop: Operation, loads: Collection[Operation], nbytes: int, has_product: bool, room: Room, target: Any) -> str:
+    """Why these loads, of so many bytes a block, stay in their iteration; "" if they shall run ahead."""
+    carried = sum(registers_of(v) for v in loop.results)
+    needed = BESIDE_CARRIED + carried + carried // 4
+    ahead = needed + sum(registers_of(op.results[0]) for op in loads)
+    if ahead > target.max_registers_per_thread:
+        return f"it would take {ahead} registers a thread, {target.max_registers_per_thread} are there; use smaller tiles or " \
+               "more warps"
+    if room.asked:
+        return ""
+    before = _blocks(needed, room.shared, room.warps, target)
+    after = _blocks(ahead, room.more, room.warps, target)
+    if after < before:
+        return f"{after} blocks would fit an SM instead of {before}, which hide as much"
+    if has_product:
+        return f"{before} blocks of an SM hide it" if before >= ENOUGH_BLOCKS else ""
+    return "what blocks load in an iteration keeps memory busy" if before * nbytes >= BUSY * streaming_bytes(target) else ""
+
+
+def _blocks(registers: int, shared: int, warps: int, target: Any) -> int:
+    """How many blocks an SM can hold."""
+    reserved = machine_of(target.cc).smem_reserved
+    return min(target.registers_per_sm // (registers * warps * LANES), target.smem_per_sm // max(1, shared + reserved),
+               target.max_threads_per_sm // (warps * LANES))

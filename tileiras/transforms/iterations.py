@@ -1,0 +1,99 @@
+"""What passes that let a part of a counted loop run ahead have in common: the counter some iterations on, whether there is such an
+iteration, more carried values.
+
+    scf.for %i = %a to %b step %s        in iteration k + d: %i + d * %s, if %b - %i > d * %s
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects import arith
+from tileiras.transforms.rules import int_constant
+
+WIDE = 64
+"""Bits in which distances are compared: those of 32-bit counters can't overflow there."""
+
+
+class Iterations:
+    """One loop (`scf.for`). New ops are put in front of `before`."""
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
+        self.body = loop.regions[0].block
+        self.index_type: Any = self.body.args[0].type
+        self.before: Operation = loop
+
+    def some(self) -> SSAValue:
+        """Whether there is a first iteration."""
+        lower, upper = self.loop.operands[:2]
+        return self.make(arith.Cmpi, [lower, upper], IntegerType(1), predicate="ult" if self.unsigned else "slt")
+
+    def following(self, iterations: int) -> tuple[SSAValue, SSAValue]:
+        """The counter so many iterations on, in the body, and whether there is that iteration."""
+        upper, step, now = self.loop.operands[1], self.loop.operands[2], self.body.args[0]
+        far = self.distance(step, iterations)
+        at = self.make(arith.Addi, [now, self.narrowed(far)], self.index_type)
+        return at, self.exceeds(self.widened(self.make(arith.Subi, [upper, now], self.index_type)), far)
+
+    def carry(self, inits: Sequence[SSAValue], following: Sequence[SSAValue]) -> Any:
+        """The loop, with more carried values: the body's last arguments are theirs already."""
+        loop, outside = self.loop, self.loop.parent
+        if inits:
+            last: Any = self.body.last_op
+            last.operands = [*last.operands, *following]
+            region = loop.detach_region(loop.regions[0])
+            new = type(loop).create(operands=[*loop.operands, *inits], properties=dict(loop.properties), location=loop.location,
+                                    result_types=[*(r.type for r in loop.results), *(v.type for v in inits)], regions=[region])
+            new.attributes.update(loop.attributes)
+            outside.insert_op_before(new, loop)
+            for old, result in zip(loop.results, new.results):
+                old.replace_all_uses_with(result)
+            loop.detach()
+            loop.erase()
+            self.loop = new
+        return self.loop
+
+    # --- making ops in front of `before` --------------------------------------------------------------------------------
+
+    def insert(self, op: Operation) -> None:
+        block = self.before.parent
+        assert block is not None
+        block.insert_op_before(op, self.before)
+
+    def make(self, cls: Any, operands: Sequence[SSAValue], t: Any, **texts: str) -> SSAValue:
+        op = cls.make(operands, [t], {name: StringAttr(text) for name, text in texts.items()})
+        op.location = self.loop.location
+        self.insert(op)
+        return op.results[0]
+
+    def constant(self, value: int, t: IntegerType) -> SSAValue:
+        op = arith.Constant.make([], [t], {"value": IntegerAttr(value, t)})
+        op.location = self.loop.location
+        self.insert(op)
+        return op.results[0]
+
+    @property
+    def unsigned(self) -> bool:
+        return "unsigned_cmp" in self.loop.properties
+
+    def widened(self, x: SSAValue) -> SSAValue:
+        """A distance or a step, which are not negative, in 64 bits."""
+        return x if self.index_type.width.data == WIDE else self.make(arith.Extui, [x], IntegerType(WIDE))
+
+    def narrowed(self, x: SSAValue) -> SSAValue:
+        return x if self.index_type.width.data == WIDE else self.make(arith.Trunci, [x], self.index_type)
+
+    def distance(self, step: SSAValue, iterations: int) -> SSAValue:
+        """How far the counter moves in so many iterations."""
+        wide = IntegerType(WIDE)
+        known = int_constant(step)
+        if known is not None:
+            return self.constant(known * iterations, wide)
+        return self.make(arith.Muli, [self.widened(step), self.constant(iterations, wide)], wide)
+
+    def exceeds(self, left: SSAValue, distance: SSAValue) -> SSAValue:
+        return self.make(arith.Cmpi, [left, distance], IntegerType(1), predicate="ugt")

@@ -1,0 +1,383 @@
+"""`prefetch-to-registers`: a loop's loads of the next iteration go to registers while this one computes.
+
+    scf.for %i ... {                               %x0 = load %v[%a], converted, to %ring[0]
+      %x = tiled_load %v[%i]                       scf.for %i ... (%p = 0) {
+      %y = convertf %x                               barrier
+      %b = alloc_tensor                              %x = scf.if %more { tiled_load %v[%i + %s] }
+      store_shared %y, %b               ->           ... dot %ring[%p] ...
+      ... dot %b ...                                 scf.if %more { store_shared (convertf %x), %ring[1 - %p] }
+    }                                                yield 1 - %p
+                                                   }
+                                                   barrier
+
+    scf.for %i ... {                               %x0 = load %v[%a]
+      %x = tiled_load %v[%i]            ->         scf.for %i ... (%x = %x0) {
+      ... %x ...                                     %next = scf.if %more { tiled_load %v[%i + %s] } else { %x }
+    }                                                ... %x ... ; yield %next }
+
+Where neither the copy engine nor `cp.async` can move a tile (sm_75; tiles that are converted, dequantized or transposed on their
+way, rows that aren't aligned). What only feeds a buffer is stored to the other one of two, one barrier an iteration; if two don't
+fit, and for what is used from registers, the tile itself is carried. Depth 1 on a load (`generate-schedule`, an option) keeps it in
+its iteration, and so does a loop that asks for the program's order. `schedule/prefetch.py` says whether there is room.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, TensorType, i32
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tileiras.analysis.ahead import Slice, is_scalar_and_pure, runs_ahead, slice_of, tokens_before
+from tileiras.analysis.layout_rules import DOTS
+from tileiras.analysis.shared_memory import bytes_beside, plan_shared_memory, stage_bytes
+from tileiras.dialects import arith, nv_tileas
+from tileiras.dialects.base import TileOp
+from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileaa import MemTokenType, PtrType
+from tileiras.dialects.nv_tileas import RingType
+from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
+from tileiras.schedule.constraints import FORCE_SERIAL
+from tileiras.schedule.names import DEPTH, told
+from tileiras.transforms.iterations import Iterations
+from tileiras.transforms.materialize_async import is_short_of_overflow
+from tileiras.transforms.register_streams import LOADS, NOT_TWICE, is_streamed
+from tileiras.transforms.unspecialized_pipeline import is_of_warps
+
+INSTRUCTION = "registers"
+"""What remarks call the way."""
+NOT_AHEAD = "RemarkLoopLoadNotAhead"
+
+
+@dataclass
+class Plan:
+    """`stored`: stores to a buffer of tiles that come by way of registers; `held`: loads whose tile is carried. `loads`: all."""
+
+    stored: list[Operation] = field(default_factory=list)
+    held: list[Operation] = field(default_factory=list)
+    loads: list[Operation] = field(default_factory=list)
+
+
+def run(module: Operation, context: Any) -> None:
+    """Let the loads run ahead, in place."""
+    if not context.uses("pipelines") or not context.prefetch:
+        return
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func":
+            for loop in [op for op in func.walk() if runs_ahead(op)]:
+                _loop(func, loop, context)
+
+
+def _loop(func: Operation, loop: Operation, context: Any) -> None:
+    ops = list(loop.regions[0].block.ops)
+    loads = [op for op in ops if op.name in LOADS and isinstance(op.results[0].type, TensorType)]
+    asked = context.schedule.stages if context.schedule is not None else 0
+    if not loads or asked == 1 or not is_short_of_overflow(loop) or any(
+            (op.name in DOTS and not is_of_threads(op)) or FORCE_SERIAL in op.attributes for op in ops):
+        return
+    loads = [op for op in loads if _may_run_ahead(loop, op)]
+    stores = [op for op in ops if is_streamed(loop, op)]
+    plan = Plan(loads=loads)
+    for store in stores:
+        chain = _chain(loop, [store], loads)
+        if chain is not None and not chain.carried_tensors:
+            plan.stored.append(store)
+    from tileiras.schedule.depth import latency_hint, shared_budget
+    from tileiras.schedule.prefetch import STAGES, Room, why_not_ahead
+    allocs: list[Any] = [store.operands[1].owner for store in plan.stored]
+    each = sum(stage_bytes(_ring(alloc)) for alloc in allocs)
+    if STAGES * each + bytes_beside(func, loop, allocs) > shared_budget(context.target):
+        plan.stored = []
+    whole = _chain(loop, plan.stored, loads) if plan.stored else None
+    if plan.stored and whole is None:
+        plan.stored = []
+    plan.held = [op for op in loads if whole is None or op not in whole.loads]
+    if not loads:
+        return
+    has_product = any(inner.name in DOTS for op in ops for inner in op.walk())
+    num_warps: Any = func.properties["num_warps"]
+    nbytes = sum(prod(t.get_shape()) * element_bytes(t.element_type) for op in loads for t in [op.results[0].type])  # type: ignore
+    shared = plan_shared_memory(func).size
+    room = Room(shared, shared + (each if plan.stored else 0), num_warps.data, asked > 1 or latency_hint(loads) is not None)
+    why = why_not_ahead(loop, loads, nbytes, has_product, room, context.target)
+    if context.remarks is not None:
+        _report(func, loop, plan, why, context.remarks)
+    if not why:
+        context.prefetched = True
+        _Prefetch(loop, plan).run()
+
+
+def _report(func: Operation, loop: Operation, plan: Plan, why: str, remarks: list[Any]) -> None:
+    for load in plan.loads:
+        tile: Any = load.results[0].type
+        missed = remark(func, load, MISSED, MEMORY, NOT_AHEAD.removeprefix("Remark"),
+                        f"Load of {tile_text(tile)} isn't made ahead of its iteration", reasons=[why])
+        old = next((i for i, told_before in enumerate(remarks)
+                    if (told_before.name, told_before.place, told_before.function) == missed_at(missed)), None)
+        if old is not None and not why:
+            del remarks[old]
+        elif old is None and why:
+            remarks.append(missed)
+    if not why:
+        notes: dict[str, str | int] = {"Loads": len(plan.loads), "Buffers": len(plan.stored), "Instruction": INSTRUCTION}
+        remarks.append(remark(func, loop, PASSED, MEMORY, "LoopLoadsAhead", "Loads run 1 iteration ahead", notes))
+
+
+def is_of_threads(dot: Operation) -> bool:
+    """Whether the threads themselves multiply, and take part of what they multiply from registers."""
+    return "atom" not in dot.properties or is_of_warps(dot)
+
+
+def missed_at(told_now: Any) -> tuple[Any, ...]:
+    """What tells a remark from others of its kind."""
+    return told_now.name, told_now.place, told_now.function
+
+
+def _ring(alloc: Any) -> RingType:
+    from tileiras.schedule.prefetch import STAGES
+    return RingType(alloc.results[0].type, IntAttr(STAGES))
+
+
+def _may_run_ahead(loop: Operation, load: Operation) -> bool:
+    """Whether a load can be made in the iteration before."""
+    properties: dict[str, Any] = load.properties
+    t: Any = load.results[0].type
+    if load.parent is not loop.regions[0].block or "owners" in properties or properties["mem_semantic"].data != "weak" or \
+            told(load, DEPTH) == 1 or isinstance(t.element_type, PtrType) or load.results[0].first_use is None:
+        return False
+    if tokens_before(loop, load.token) is None:      # type: ignore[attr-defined]
+        return False
+    found = slice_of(loop, load.operands, _is_pure)
+    return found.obstacle is None and not _carries_tensors(loop, found)
+
+
+def _is_pure(op: Operation) -> bool:
+    """Whether an op may be run in an iteration ahead instead of in its own."""
+    return is_scalar_and_pure(op) or (isinstance(op, TileOp) and op.PURE and not op.regions and op.name not in NOT_TWICE)
+
+
+def _carries_tensors(loop: Operation, found: Slice) -> bool:
+    args = loop.regions[0].block.args
+    return any(isinstance(args[1 + n].type, TensorType) for n in found.carried)
+
+
+@dataclass
+class Chain:
+    """What leads to stores. `found`: all of it. `loads`: those in it. `behind`: ops that use what they load, in order."""
+
+    found: Slice
+    loads: list[Operation]
+    behind: list[Operation]
+    carried_tensors: bool
+
+
+def _chain(loop: Operation, stores: list[Operation], loads: list[Operation]) -> Chain | None:
+    """The chain that leads to these stores; None where it can't run ahead, or serves something else, too."""
+    allowed = set(loads)
+    found = slice_of(loop, [store.operands[0] for store in stores], lambda op: op in allowed or _is_pure(op))
+    if found.obstacle is not None:
+        return None
+    used = [op for op in found.roots if op in allowed]
+    tainted: set[SSAValue] = set()
+    behind = []
+    for op in found.updates:
+        if any(v in tainted for v in op.operands):
+            if op in allowed or op not in found.roots:
+                return None
+            behind.append(op)
+        if op in allowed:
+            tainted.add(op.results[0])
+        elif behind and behind[-1] is op:
+            tainted.update(op.results)
+    users = {*behind, *stores}
+    if not used or any(use.operation not in users for v in tainted for use in v.uses):
+        return None
+    return Chain(found, used, behind, _carries_tensors(loop, found))
+
+
+class _Prefetch(Iterations):
+    """One loop that its plan is carried out on."""
+
+    def __init__(self, loop: Any, plan: Plan) -> None:
+        super().__init__(loop)
+        self.plan = plan
+        operands = [v for op in plan.loads for v in op.operands]
+        self.addresses = slice_of(loop, operands, _is_pure)
+        self.chain = _chain(loop, plan.stored, plan.loads) if plan.stored else None
+        self.tokens = {op: self._token(op) for op in plan.loads if op.token is not None or op in plan.held}  # type: ignore[attr-defined]
+
+    def _token(self, load: Any) -> SSAValue:
+        """What a load made earlier waits for: what stood before the loop."""
+        tokens = tokens_before(self.loop, load.token) or []
+        if len(tokens) == 1:
+            return tokens[0]
+        op = nv_tileas.JoinMemToken.make([tokens], [MemTokenType()]) if tokens else \
+            nv_tileas.CreateMemToken.make([], [MemTokenType()])
+        op.location = self.loop.location
+        self.insert(op)
+        return op.results[0]
+
+    def run(self) -> None:
+        lower, _, _ = self.loop.operands[:3]
+        plan, args, body = self.plan, self.body.args, self.body
+        allocs: list[Any] = [store.operands[1].owner for store in plan.stored]
+        rings = [self.make(nv_tileas.AllocTensor, [], _ring(alloc)) for alloc in allocs]
+        both = [self.addresses, *([self.chain.found] if self.chain is not None else [])]
+        numbers = sorted({n for part in both for n in part.carried})
+        updates = [op for op in body.ops if any(op in part.updates for part in both) and op not in self._behind() and
+                   op not in plan.loads]
+        # the first iteration's loads, before the loop
+        values: dict[SSAValue, SSAValue] = {args[0]: lower, **{args[1 + n]: self.loop.operands[3 + n] for n in numbers}}
+        some = self.some()
+        self._clone(updates, values)
+        none = [self._zeros(op.results[0].type) for op in plan.held]
+        zero = self.constant(0, i32) if plan.stored else None
+        first = self._load(plan.loads, values, some, dict(zip(plan.held, none)), lambda: self._store(values, rings, zero))
+        inits = self._next(numbers, values)
+        carried = [v for op in plan.held for v in first[op]]
+        # the next iteration's, at the body's head
+        head = self._head()
+        self.before = head
+        arguments = {n: body.insert_arg(args[1 + n].type, len(body.args)) for n in numbers}
+        held = {op: (body.insert_arg(op.results[0].type, len(body.args)), body.insert_arg(MemTokenType(), len(body.args)))
+                for op in plan.held}
+        place = body.insert_arg(i32, len(body.args)) if rings else None
+        at, more = self.following(1)
+        values = {args[0]: at, **{args[1 + n]: arguments[n] for n in numbers}}
+        self._clone(updates, values)
+        rest = [op for op in plan.loads if op not in held]
+        zeros = {op: held[op][0] if op in held else self._zeros(op.results[0].type) for op in plan.loads}
+        loaded = self._load(plan.loads, values, more, zeros, None)
+        following = [*self._next(numbers, values), *(v for op in plan.held for v in loaded[op])]
+        if place is not None:
+            slots = [self.make(nv_tileas.ExtractSlice, [ring, place], alloc.results[0].type) for alloc, ring in zip(allocs, rings)]
+            for store, alloc, slot in zip(plan.stored, allocs, slots):
+                alloc.results[0].replace_uses_with_if(slot, lambda use, store=store: use.operation is not store)
+            self.before = body.last_op      # type: ignore[assignment]
+            other = self.make(arith.Subi, [self.constant(1, i32), place], i32)
+            values.update({op.results[0]: loaded[op][0] for op in rest})
+            self._if(more, lambda: self._store(values, rings, other) or [], [])
+            following.append(other)
+            carried.append(zero)    # type: ignore[arg-type]
+        self._drop(held, allocs, updates)
+        loop = self.carry([*inits, *carried], following)
+        if rings:
+            assert loop.parent is not None
+            barrier = nv_tileas.Barrier.make()
+            barrier.location = loop.location
+            loop.parent.insert_op_after(barrier, loop)
+
+    def _behind(self) -> list[Operation]:
+        return self.chain.behind if self.chain is not None else []
+
+    def _head(self) -> Operation:
+        """What the loads stand before: behind the barrier that the body begins with, which is made where buffers need one."""
+        first: Any = self.body.first_op
+        if first.name == "nv_tileas.consumer_wait" and first.next_op.name == "nv_tileas.barrier":
+            return first.next_op.next_op
+        if self.plan.stored:
+            barrier = nv_tileas.Barrier.make()
+            barrier.location = self.loop.location
+            self.body.insert_op_before(barrier, first)
+        return first
+
+    def _clone(self, ops: list[Operation], values: dict[SSAValue, SSAValue]) -> None:
+        for op in ops:
+            self.insert(op.clone(values))
+
+    def _next(self, numbers: list[int], values: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+        """The carried values of the iteration behind the one that `values` are of."""
+        last: Any = self.body.last_op
+        return [values.get(last.operands[n]) or last.operands[n] for n in numbers]
+
+    def _load(self, loads: list[Operation], values: dict[SSAValue, SSAValue], guard: SSAValue, otherwise: dict[Operation, SSAValue],
+              behind: Any) -> dict[Operation, tuple[SSAValue, SSAValue]]:
+        """The loads where the guard holds, and what stands behind them; without `behind` all tiles come out, else those held."""
+        given = loads if behind is None else self.plan.held
+        tokens = {op: self.tokens.get(op) for op in loads}
+        kept = [op for op in given if op in self.plan.held]
+
+        def then() -> list[SSAValue]:
+            for op in loads:
+                mapped = dict(values)
+                if op.token is not None:    # type: ignore[attr-defined]
+                    mapped[op.token] = tokens[op]       # type: ignore
+                again = op.clone(mapped)
+                self.insert(again)
+                values.update(zip(op.results, again.results))
+            if behind is not None and self.plan.stored:
+                behind()
+            return [*(values[op.results[0]] for op in given), *(values[op.results[1]] for op in kept)]
+        results = self._if(guard, then, [*(otherwise[op] for op in given), *(tokens[op] for op in kept)])  # type: ignore[misc]
+        count = len(given)
+        after = dict(zip(kept, results[count:]))
+        return {op: (results[i], after.get(op, results[i])) for i, op in enumerate(given)}
+
+    def _store(self, values: dict[SSAValue, SSAValue], rings: list[SSAValue], place: SSAValue | None) -> None:
+        """What is loaded, converted, to that stage of the rings."""
+        assert place is not None
+        self._clone(self._behind(), values)
+        for store, ring in zip(self.plan.stored, rings):
+            alloc: Any = store.operands[1].owner
+            slot = self.make(nv_tileas.ExtractSlice, [ring, place], alloc.results[0].type)
+            again = store.clone({**values, store.operands[1]: slot})
+            self.insert(again)
+
+    def _if(self, guard: SSAValue, then: Any, otherwise: list[SSAValue]) -> list[SSAValue]:
+        """`then` makes ops where the guard holds and says what they give; `otherwise` instead."""
+        where = self.before
+        blocks = Block(), Block()
+        ends = []
+        for block in blocks:
+            end = arith.Yield.make([[]])
+            end.location = self.loop.location
+            block.add_op(end)
+            ends.append(end)
+        self.before = ends[0]
+        ends[0].operands = then()
+        ends[1].operands = otherwise
+        self.before = where
+        branch = arith.If.make([guard], [[v.type for v in otherwise]], regions=[Region(block) for block in blocks])
+        branch.location = self.loop.location
+        self.insert(branch)
+        return list(branch.results)
+
+    def _zeros(self, t: Any) -> SSAValue:
+        """A tile of zeros, for iterations that there are none of."""
+        width = 8 * element_bytes(t.element_type)
+        if isinstance(t.element_type, IntegerType):
+            width = t.element_type.width.data
+        bits = IntegerType(width)
+        zero = arith.Constant.make([], [TensorType(bits, t.get_shape(), t.encoding)], {"value": IntegerAttr(0, bits)})
+        zero.location = self.loop.location
+        self.insert(zero)
+        return zero.results[0] if t.element_type == bits else self.make(arith.Bitcast, [zero.results[0]], t)
+
+    def _drop(self, held: dict[Operation, tuple[SSAValue, SSAValue]], allocs: list[Any], updates: list[Operation]) -> None:
+        """What stands ahead now goes."""
+        for store in self.plan.stored:
+            store.detach()
+            store.erase()
+        for op in reversed(self._behind()):
+            op.detach()
+            op.erase()
+        for load in self.plan.loads:
+            tile, token = load.results[0], load.results[1]
+            if load in held:
+                tile.replace_all_uses_with(held[load][0])
+                token.replace_all_uses_with(held[load][1])
+            elif token.first_use is not None:
+                token.replace_all_uses_with(self.tokens[load] if load in self.tokens else self._fresh(load))
+            load.detach()
+            load.erase()
+        for op in (*allocs, *reversed(updates)):
+            if all(r.first_use is None for r in op.results):
+                op.detach()
+                op.erase()
+
+    def _fresh(self, load: Any) -> SSAValue:
+        """A token where a load without one had given one."""
+        op = nv_tileas.CreateMemToken.create(result_types=(MemTokenType(),), location=load.location)
+        load.parent.insert_op_before(op, load)
+        return op.results[0]
