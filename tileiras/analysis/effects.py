@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.analysis.warpgroup_dots import wgmma_of
-from tileiras.dialects.nv_tileas import BufferType, RingType
+from tileiras.dialects.nv_tileas import BufferType, RingType, TmemType
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,9 @@ def effects_of(op: Operation) -> Effects:
         # what it waits for has read them until now
         return Effects(tuple(v for v in op.operands if isinstance(v.type, (BufferType, RingType))))
     if name == "nv_tileas.tensor_dot":
-        return Effects(reads=tuple(op.operands[:2]), writes=(op.operands[2],), engine=True)
+        memory = [v for v in op.operands if isinstance(v.type, (BufferType, TmemType))]
+        return Effects(tuple(v for v in memory if isinstance(v.type, BufferType)),
+                       tuple(v for v in memory if isinstance(v.type, TmemType)), engine=True)
     if name == "nv_tileas.load_tmem":
         return Effects(reads=(op.operands[0],))
     if name == "nv_tileas.store_tmem":

@@ -307,7 +307,9 @@ def _dot_scaled(op: Operation) -> list[Relation]:
 
 
 def scale_fragments(op: Operation, num_warps: int) -> list[tuple[SSAValue, LinearLayout]]:
-    """The scales of a block-scaled product, each with the layout that the instruction takes it in."""
+    """The scales of a block-scaled product that its instruction takes from registers, each with the layout for that."""
+    if umma_of(op) is not None:
+        return []
     from tileiras.layout.atoms.block_scaled import scale_layouts
     batch, m, n, k = dot_shape(op)
     name: Any = op.properties["atom"]
@@ -325,7 +327,8 @@ def dot_shape(op: Operation) -> tuple[int, int, int, int]:
     *batch, m, n = _result(op).get_shape()
     lhs: Any = op.operands[0].type
     shape = lhs.get_shape() if isinstance(lhs, TensorType) else lhs.layout.data.shape
-    return (batch[0] if batch else 0), m, n, shape[-1]
+    packed = 2 if "packed" in op.properties else 1
+    return (batch[0] if batch else 0), m, n, packed * shape[-1]
 
 
 def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout | None, LinearLayout | None, LinearLayout] | None:

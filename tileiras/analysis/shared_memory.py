@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.agents import SWITCH, agent_of
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import PipeType, RingType, TmemType
-from tileiras.layout.shared import canonical_of
+from tileiras.layout.shared import described_tile
 
 ALIGNMENT = 128
 """A piece starts at a multiple of this many bytes, or of its size: ldmatrix rows and 16-byte accesses stay aligned, swizzles
@@ -70,7 +70,7 @@ def alignment_of(t: Any) -> int:
     if isinstance(t, RingType):
         t, smallest, whole = t.buffer, ALIGNMENT, SWIZZLE_ALIGNMENT     # the engine fills nothing that starts elsewhere
     least = min(whole, max(smallest, 1 << (buffer_bytes(t) - 1).bit_length()))
-    tile = canonical_of(t.layout.data, 8 * element_bytes(t.element_type))
+    tile = described_tile(t.layout.data, 8 * element_bytes(t.element_type))
     return max(least, tile.alignment) if tile is not None and tile.swizzle else least
 
 

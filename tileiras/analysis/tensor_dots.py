@@ -1,6 +1,8 @@
 """What a dot into tensor memory is made of, and what it shares with those of warpgroups: operands that matrix descriptors name."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
@@ -9,15 +11,24 @@ from tileiras.layout.atoms import umma
 from tileiras.layout.atoms.umma import UmmaAtom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom
 
+if TYPE_CHECKING:
+    from tileiras.layout.atoms.tensor_scaled import TensorScaledAtom
+
 TENSOR_DOT = "nv_tileas.tensor_dot"
+DOTS = ("nv_tileas.dot", "nv_tileas.dot_scaled", TENSOR_DOT)
 
 
-def umma_of(op: Operation) -> UmmaAtom | None:
+def umma_of(op: Operation) -> UmmaAtom | TensorScaledAtom | None:
     """The instruction of a dot that is computed by tcgen05, None for any other op."""
-    name = op.properties.get("atom") if op.name in ("nv_tileas.dot", TENSOR_DOT) else None
-    return umma.named(name.data) if isinstance(name, StringAttr) and name.data.startswith(umma.PREFIX) else None
+    name = op.properties.get("atom") if op.name in DOTS else None
+    if not isinstance(name, StringAttr) or not name.data.startswith("sm100."):
+        return None
+    if name.data.startswith(umma.PREFIX):
+        return umma.named(name.data)
+    from tileiras.layout.atoms import tensor_scaled     # few kernels have such products
+    return tensor_scaled.named(name.data)
 
 
-def described_of(op: Operation) -> WgmmaAtom | UmmaAtom | None:
+def described_of(op: Operation) -> WgmmaAtom | UmmaAtom | TensorScaledAtom | None:
     """The instruction of a dot that reads operands by matrix descriptors, None for any other op."""
     return wgmma_of(op) or umma_of(op)

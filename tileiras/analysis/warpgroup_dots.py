@@ -11,7 +11,7 @@ from tileiras.dialects.nv_tileaa import DenseTileAttr
 from tileiras.dialects.nv_tileas import BufferType
 from tileiras.layout.atoms import warpgroup
 from tileiras.layout.atoms.warpgroup import WgmmaAtom
-from tileiras.layout.shared import CanonicalTile, canonical_of
+from tileiras.layout.shared import CanonicalTile, described_tile
 
 DOTS = frozenset({"nv_tileas.dot", "nv_tileas.async_dot"})
 
@@ -38,7 +38,7 @@ def is_zero(v: SSAValue) -> bool:
 def tile_of(v: SSAValue) -> CanonicalTile:
     """The canonical form of a buffer. Raises ValueError for a buffer that no matrix descriptor names."""
     t: Any = v.type
-    tile = canonical_of(t.layout.data, bits_of(t))
+    tile = described_tile(t.layout.data, bits_of(t))
     if tile is None:
         raise ValueError(f"no matrix descriptor names a buffer of layout <{t.layout.data}>")
     return tile

@@ -226,8 +226,8 @@ Global = shared_op("global", attrs="sym_name:name type:type value:elements align
 Alloca = shared_op("alloca", "", "result:ptr", "num_elem:index alignment:size? global:unit?")
 
 # Collectives. dot: result = lhs x rhs + acc; rank 2 or 3 (leading batch). dot_scaled: the same, each `block` elements along k
-# times their scale; as tcgen05 takes it (`block` is given), 4-bit elements are `packed` two along k in an i8, and scales of few
-# rows, or few a row, are there several times (transforms/prepare_dot_scaled.py). reduce, scan: N sources of one shape, N
+# times their scale; as tcgen05 takes it (`block` is given), 4-bit elements are `packed` two along k in an i8
+# (transforms/prepare_dot_scaled.py). reduce, scan: N sources of one shape, N
 # results; the body's block has 2N scalar arguments and ends in scf.yield of N; `identities`: ArrayAttr of N scalars.
 # reduce's block arguments come in pairs (a0, b0, a1, b1, ...); scan's too, (accumulated, current).
 Dot = shared_op("dot", "lhs:factor rhs:factor acc:number_tensor", "result:number_tensor",

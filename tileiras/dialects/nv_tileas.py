@@ -384,10 +384,10 @@ class TensorDot(TileOp):
     """A product of two buffers into an accumulator; where `add` doesn't hold the accumulator's old content doesn't count. The
     tensor core does it by itself, after those before it: what it reads may be written again, and what it writes be read, behind a
     wait for a later commit (or where a release of the tensor core's has told so). Until `commit-dots` has made those it counts as
-    done behind the op."""
+    done behind the op. A block-scaled one copies scale factors to columns of their own first."""
 
     name = "nv_tileas.tensor_dot"
-    OPERANDS = "lhs:buffer rhs:buffer acc:tmem add:bool"
+    OPERANDS = "lhs:buffer rhs:buffer acc:tmem add:bool lhs_scale:buffer? rhs_scale:buffer? factors:tmem?"
     ATTRS = "atom:string"
 
 

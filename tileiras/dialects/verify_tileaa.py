@@ -375,7 +375,7 @@ def _dot_scaled(op: Any) -> None:
 
 
 def _prepared_dot_scaled(op: Any) -> None:
-    """As prepare-dot-scaled leaves it: packed elements, whole pieces of scales."""
+    """As prepare-dot-scaled leaves it, and what stage-operands makes of its scales: whole pieces."""
     batch = _product(op)
     packed, block = "packed" in op.properties, op.properties["block"].data
     names = "f4E2M1FN" if packed else element_name(kind(op.lhs)), element_name(kind(op.lhs_scale))
@@ -385,10 +385,10 @@ def _prepared_dot_scaled(op: Any) -> None:
                             f"for {block} elements")
     lhs, rhs = shape(op.lhs), shape(op.rhs)
     factors = lhs[-1] * (2 if packed else 1) // block
-    wanted = [widened(rows, factors) for rows in (lhs[-2], rhs[-1])]
-    if shape(op.lhs_scale) != (*lhs[:batch], *wanted[0]) or shape(op.rhs_scale) != (*rhs[:batch], *reversed(wanted[1])):
-        raise InvalidOp(op, f"scales of shapes {written(shape(op.lhs_scale))} and {written(shape(op.rhs_scale))} aren't whole "
-                            "pieces")
+    for v, lead, rows in ((op.lhs_scale, lhs[:batch], lhs[-2]), (op.rhs_scale, rhs[:batch], rhs[-1])):
+        wanted = (rows, factors) if isinstance(v.type, TensorType) else widened(rows, factors)
+        if shape(v) != (*lead, *(wanted if v is op.lhs_scale else reversed(wanted))):
+            raise InvalidOp(op, f"scales of shape {written(shape(v))} aren't {wanted[1]} for each of {wanted[0]} rows")
 
 
 def _identities(op: Any, sources: Sequence[SSAValue]) -> None:

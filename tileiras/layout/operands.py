@@ -45,10 +45,10 @@ def operand_buffer(shape: Sequence[int], elem_bytes: int, k_dim: int, writer: Li
 
 
 @lru_cache(maxsize=512)
-def described_buffer(shape: tuple[int, ...], elem_bytes: int, k_dim: int, writer: LinearLayout,
-                     columns: int) -> CanonicalTile:
+def described_buffer(shape: tuple[int, ...], elem_bytes: int, k_dim: int, writer: LinearLayout, columns: int,
+                     run: int = 0) -> CanonicalTile:
     """The buffer of an operand that a matrix descriptor names: K contiguous, or the matrix's other dimension, of which one
-    instruction takes `columns` (0: it takes K only), whichever `writer`'s stores like better."""
+    instruction takes `columns` (0: it takes K only), whichever `writer`'s stores like better. run: rows that lie together."""
     writer = restrict(writer, shape)
     rank = len(shape)
     best: tuple[int, CanonicalTile] | None = None
@@ -57,7 +57,7 @@ def described_buffer(shape: tuple[int, ...], elem_bytes: int, k_dim: int, writer
         row = elem_bytes * (shape[major] if major == k_dim else columns)
         if row < ROW_BYTES or shape[other] % GROUP_ROWS:
             continue
-        tile = canonical(shape, 8 * elem_bytes, major, max(s for s in SWIZZLES if s <= row))
+        tile = canonical(shape, 8 * elem_bytes, major, max(s for s in SWIZZLES if s <= row), run)
         stores = access(writer, tile.layout, elem_bytes)
         cost = len(stores.groups) * stores.passes(elem_bytes)
         if best is None or cost < best[0]:

@@ -249,6 +249,8 @@ SWIZZLES = (0, 32, 64, 128)
 """Bytes that a swizzle of tensor copies and matrix descriptors spans (0: none)."""
 GROUP_ROWS = 8
 """Rows of a panel that matrix descriptors step over at once."""
+PADDED_RUN = 16
+"""Rows that lie together in a tile with less rows than its instruction takes."""
 SWIZZLE_SHIFT = 3
 """A swizzle takes its key from this many address bits above those that it changes."""
 
@@ -355,6 +357,11 @@ def canonical(shape: tuple[int, ...], bits: int, major: int, swizzle: int | None
     if row < (swizzle or CHUNK_BYTES):
         raise ValueError(f"{shape[major]} elements of {bits} bits don't fill the {swizzle or CHUNK_BYTES} bytes of a panel's row")
     return CanonicalTile(tuple(shape), bits, major, swizzle, run)
+
+
+def described_tile(shared: SharedLayout, bits: int) -> CanonicalTile | None:
+    """The canonical form that a buffer's layout is, also that of a tile which is padded, None if it is none."""
+    return canonical_of(shared, bits) or canonical_of(shared, bits, PADDED_RUN)
 
 
 @lru_cache(maxsize=1024)

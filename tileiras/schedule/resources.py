@@ -33,7 +33,7 @@ ASSUMED_TRIPS = 8
 """How often a loop inside a loop runs, as far as is known."""
 WGMMA = "sm90.mma."
 """How the names of products of a warpgroup begin (layout/atoms/wgmma.py)."""
-UMMA = "sm100.mma."
+INTO_TENSOR_MEMORY = "sm100."
 """How those of products into tensor memory do."""
 FIXED_LATENCY = 5
 """Of arithmetic: mean of the pipes' dependent latencies (PX)."""
@@ -201,7 +201,7 @@ class Model:
         fetched = [b if isinstance(v.type, BufferType) else 0 for b, v in zip(operand_bytes, op.operands)]
         if name.startswith(WGMMA):
             return self._wgmma(op, name, m, n, k, batch)
-        if name.startswith(UMMA):
+        if name.startswith(INTO_TENSOR_MEMORY):
             return self._umma(name, m, n, k, batch)
         row = atom_named(name)
         # Each warp reads its rows of A and its columns of B: a near square of warps shares both.
@@ -284,7 +284,7 @@ def is_asynchronous(op: Operation) -> bool:
     if op.name == "nv_tileas.tiled_copy":
         return True
     atom: Any = op.properties.get("atom")
-    return atom is not None and op.name.endswith("dot") and atom.data.startswith((WGMMA, UMMA))
+    return atom is not None and op.name.endswith(("dot", "dot_scaled")) and atom.data.startswith((WGMMA, INTO_TENSOR_MEMORY))
 
 
 def _bytes_of(v: SSAValue) -> int:

@@ -16,7 +16,7 @@ than f32 has: without `fast_acc` each product starts anew, and an addition joins
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -32,6 +32,10 @@ from tileiras.layout.atoms import MmaAtom, choose_atom, umma, warpgroup
 from tileiras.layout.atoms.umma import UmmaAtom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom
 from tileiras.transforms.decompose_dot_scaled import SHARED_RESERVE, block_scaled_atom
+
+if TYPE_CHECKING:
+    from tileiras.layout.atoms.block_scaled import BlockScaledAtom
+    from tileiras.layout.atoms.tensor_scaled import TensorScaledAtom
 
 CALLS = frozenset({"nv_tileas.print", "nv_tileas.assert"})
 NEAREST = "nearest_even"
@@ -50,7 +54,8 @@ def run(module: Operation, context: Any) -> None:
         if func.name == "nv_tileas.func":
             ops = list(func.walk())
             warpgroups = context.uses("wgmma") and not any(map(_calls, ops))
-            room = umma.COLUMNS if context.uses("tcgen05") else 0
+            scaled = [(op, _scaled_atom(op, context)) for op in ops if op.name == "nv_tileas.dot_scaled"]
+            room = umma.COLUMNS - sum(_scaled_columns(op, atom) for op, atom in scaled) if context.uses("tcgen05") else 0
             for op in [op for op in ops if op.name == "nv_tileas.dot" and not is_staged(op)]:
                 atom: Any = _wgmma_of(op, func, context.target) if warpgroups else None
                 if room and atom is None:
@@ -74,15 +79,38 @@ def run(module: Operation, context: Any) -> None:
                     if atom.widen:
                         _widen(op)
                 op.properties["k_slices"] = IntAttr(slices)
-            for op in [op for op in func.walk() if op.name == "nv_tileas.dot_scaled"]:
-                atom = block_scaled_atom(op, context.target)
-                if atom is None:
-                    raise CompileError("no instruction of the target computes this block-scaled product", location_text(op))
+            for op, atom in scaled:
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
                     report_dot(func, op, atom, 1, context.target, context.remarks)
                 op.properties["atom"] = StringAttr(atom.intrinsic)
                 op.properties["k_slices"] = IntAttr(1)
+
+
+def _scaled_atom(op: Operation, context: Any) -> BlockScaledAtom | TensorScaledAtom:
+    """The instruction of a block-scaled product. Raises CompileError if the target has none."""
+    atom: BlockScaledAtom | TensorScaledAtom | None
+    if "block" in op.properties:
+        from tileiras.layout.atoms import tensor_scaled
+        block: Any = op.properties["block"]
+        _, m, n, k = dot_shape(op)
+        element = "f4E2M1FN" if "packed" in op.properties else _types(op)[0]
+        scale = element_name(op.operands[3].type.element_type)  # type: ignore[attr-defined]
+        atom = tensor_scaled.choose(context.target, element, scale, block.data, m, n, k)
+    else:
+        atom = block_scaled_atom(op, context.target)
+    if atom is None:
+        raise CompileError("no instruction of the target computes this block-scaled product", location_text(op))
+    return atom
+
+
+def _scaled_columns(op: Operation, atom: BlockScaledAtom | TensorScaledAtom) -> int:
+    """Columns of tensor memory that a block-scaled product takes."""
+    if "block" not in op.properties:
+        return 0
+    from tileiras.layout.atoms.tensor_scaled import factor_columns, whole
+    acc, lhs_scale, rhs_scale = (v.type.get_shape() for v in op.operands[2:])  # type: ignore[attr-defined]
+    return umma.columns_of(acc, atom.m) + factor_columns(whole(lhs_scale, len(acc) - 1), whole(rhs_scale, len(acc) - 2))
 
 
 def _atom_of(op: Operation, target: Any) -> MmaAtom | None:

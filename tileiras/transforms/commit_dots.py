@@ -153,7 +153,8 @@ class _Commits:
         return False
 
     def wait(self, flying: list[Operation], before: Operation) -> list[Operation]:
-        storage = list(dict.fromkeys(place for dot in flying for v in dot.operands[:3] for place in _places(v)))
+        storage = list(dict.fromkeys(place for dot in flying for v in dot.operands if isinstance(v.type, (BufferType, TmemType))
+                                     for place in _places(v)))
         self.insert(nv_tileas.ProducerCommit.make([self.pipe]), before)
         self.insert(nv_tileas.ConsumerWait.make([self.pipe, storage], [i32]), before)
         return []

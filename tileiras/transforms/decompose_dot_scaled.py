@@ -8,18 +8,24 @@
 
 Every 8-bit and 4-bit element and every scale is exact in bf16, and so is their product: at most 3 + 3 significand bits
 after the points' ones, and bf16 has the exponents of f32. Only products beyond f32's range differ from scaling in
-unbounded precision. Where the target multiplies block-scaled operands itself (sm_120 and sm_121), the product stays.
+unbounded precision. Where the target multiplies block-scaled operands itself the product stays: by mma.sync (sm_120 and sm_121),
+or from -O1 on by tcgen05 (sm_100 and its kin), which takes it as `prepare-dot-scaled` leaves it.
 """
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import BFloat16Type, StringAttr, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.analysis.entry_hints import worker_warps
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.dialects.element import element_name
+from tileiras.layout.atoms import tensor_scaled
 from tileiras.layout.atoms.block_scaled import BlockScaledAtom, choose_block_scaled
+from tileiras.layout.atoms.tensor_scaled import M
+from tileiras.layout.atoms.umma import COLUMNS, GROUP_WARPS, columns_of
 
 _WIDE = BFloat16Type()
 SHARED_RESERVE = 1024
@@ -28,9 +34,45 @@ SHARED_RESERVE = 1024
 
 def run(top: Operation, context: Any = None) -> None:
     """Rewrite every nv_tileaa.dot_scaled of a module or function in place."""
+    room: dict[Operation | None, int] = {}
     for op in [op for op in top.walk() if op.name == "nv_tileaa.dot_scaled"]:
-        if block_scaled_atom(op, context.target if context is not None else None) is None:
+        if block_scaled_atom(op, context.target if context is not None else None) is not None:
+            continue
+        func = _function(op)
+        columns = _tensor_columns(op, func, context) if context is not None else None
+        left = room.get(func, COLUMNS)
+        if columns is None or columns > left:
             decompose(op)
+        else:
+            room[func] = left - columns
+
+
+def _function(op: Operation) -> Operation | None:
+    parent = op.parent_op()
+    while parent is not None and parent.name != "nv_tileaa.func":
+        parent = parent.parent_op()
+    return parent
+
+
+def _tensor_columns(op: Operation, func: Operation | None, context: Any) -> int | None:
+    """The columns of tensor memory that a product takes; None if tcgen05 doesn't compute it."""
+    if func is None or not (context.target.has_tcgen05 and context.uses("tcgen05")) or (worker_warps(func) or GROUP_WARPS) % GROUP_WARPS:
+        return None
+    from tileiras.transforms.prepare_dot_scaled import is_turned
+    lhs, rhs, acc, lhs_scale, _ = op.operands
+    *batch, m, n = _shape(acc)
+    k, factors = _shape(lhs)[-1], _shape(lhs_scale)[-1]
+    if is_turned(m, n):
+        m, n = n, m
+    element, scale = (element_name(v.type.element_type) for v in (lhs, lhs_scale))  # type: ignore[attr-defined]
+    atom = tensor_scaled.choose(context.target, element, scale, k // factors, m, n, k)
+    if atom is None:
+        return None
+    wide = [(*batch, *tensor_scaled.widened(rows, factors)) for rows in (m, n)]
+    nbytes = (batch[0] if batch else 1) * (M // atom.m * m + n) * k // (2 if atom.packed else 1) + sum(map(prod, wide))
+    if nbytes > context.target.max_static_smem - SHARED_RESERVE:
+        return None
+    return columns_of((*batch, m, n), atom.m) + tensor_scaled.factor_columns(*wide)
 
 
 def block_scaled_atom(op: Operation, target: Any) -> BlockScaledAtom | None:

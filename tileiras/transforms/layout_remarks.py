@@ -245,7 +245,7 @@ class Dots(Base):
             since = "SM120" if op.name.endswith("scaled") else "SM75" if target.cc < 80 else "SM80"
             if isinstance(atom, WgmmaAtom):
                 since = "SM90"
-            elif isinstance(atom, UmmaAtom):
+            elif atom.intrinsic.startswith("sm100."):
                 since = "SM100"
             self.say(op, PASSED, TENSOR_CORE, "TensorCoreMMA", "MMA operation successfully optimized to use Tensor Cores",
                      {"Instruction": f"Tensor-core {since}",

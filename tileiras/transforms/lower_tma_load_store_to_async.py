@@ -191,6 +191,8 @@ def _takes(reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
             continue
         if described is not None:
             k_dim = len(layout.shape) - 1 - number
+            if number == 0 and described.run:
+                return False
             if not is_described(layout, size, k_dim, described.contiguous(number == 0)):
                 return False
         elif fragment is None or not _reads_as_well(fragment, old, layout, size):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.analysis.tensor_dots import umma_of
@@ -26,7 +26,7 @@ from tileiras.dialects.nv_tileas import EXITS, TmemType
 from tileiras.transforms.overlap_dots import number_of
 from tileiras.transforms.places import keep_places
 
-DOT = "nv_tileas.dot"
+PRODUCTS = ("nv_tileas.dot", "nv_tileas.dot_scaled")
 BOOL = IntegerType(1)
 
 
@@ -45,7 +45,7 @@ def run(module: Operation, context: Any) -> None:
 
 
 def _is_product(op: Operation) -> bool:
-    return op.name == DOT and umma_of(op) is not None
+    return op.name in PRODUCTS and umma_of(op) is not None
 
 
 # --- accumulators that loops carry --------------------------------------------------------------------------------------
@@ -238,10 +238,22 @@ def _products(chain: list[Operation], home: SSAValue, add: SSAValue) -> Operatio
     for op in chain:
         if made is not None:
             add = _truth(op, True)
-        made = nv_tileas.TensorDot.make([op.operands[0], op.operands[1], home, add], [], {"atom": op.properties["atom"]})
+        made = nv_tileas.TensorDot.make([*op.operands[:2], home, add, *_scales(op, home)], [], {"atom": op.properties["atom"]})
         made.attributes.update(op.attributes)
         _before(op, made, op)
     return made
+
+
+def _scales(op: Operation, home: SSAValue) -> list[SSAValue | None]:
+    """The scales of a block-scaled product, and columns for them in tensor memory, as long as its accumulator has any."""
+    if op.name != "nv_tileas.dot_scaled":
+        return [None, None, None]
+    from tileiras.layout.atoms.tensor_scaled import M, factor_columns
+    scales = list(op.operands[3:])
+    columns = factor_columns(*(v.type.layout.data.shape for v in scales))  # type: ignore[attr-defined]
+    t = TmemType(IntegerType(32), ArrayAttr([IntAttr(M), IntAttr(columns)]), IntAttr(M))
+    assert isinstance(home.owner, Operation)
+    return [*scales, _before(home.owner, nv_tileas.AllocTensor.make([], [t]), op)]
 
 
 def _erase(chain: list[Operation]) -> None:

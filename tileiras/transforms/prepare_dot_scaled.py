@@ -1,14 +1,11 @@
 """`prepare-dot-scaled`: block-scaled products as tcgen05 takes them.
 
-    %d = dot_scaled %a, %b, %c, %sa, %sb : tensor<128x128xf4E2M1FN>, tensor<128x64xf4E2M1FN>, tensor<128x64xf32>,
-                                           tensor<128x8xf8E4M3FN>, tensor<8x64xf8E4M3FN>
+    %d = dot_scaled %a, %b, %c, %sa, %sb : tensor<128x128xf4E2M1FN>, tensor<128x64xf4E2M1FN>, ...
 ->  %x, %y = %a and %b as bytes, two elements along k in each : tensor<128x64xi8>, tensor<64x64xi8>
-    %t = view (broadcast (view %sb)) : tensor<8x128xf8E4M3FN>               the columns' factors twice
-    %d = dot_scaled %x, %y, %c, %sa, %t {packed, block = 16}
+    %d = dot_scaled %x, %y, %c, %sa, %sb {packed, block = 16}
 
-Elements that come out of bytes (`unpack`) are those bytes; only others are packed. Scale factors of fewer rows than an instruction
-has, or fewer than a word a row, are repeated, so that what the tensor core copies is all there. A product with too few rows is
-turned, and so is the accumulator that a loop carries for it:
+Elements that come out of bytes (`unpack`) are those bytes; only others are packed. A product with too few rows is turned, and so is
+the accumulator that a loop carries for it:
 
     %d = dot_scaled %a, %b, %c, %sa, %sb : 64x32, 32x128 -> 64x128      ->      %e = dot_scaled %b', %a', %c', %sb', %sa' ; %d = %e'
 """
@@ -23,7 +20,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAVal
 
 from tileiras.analysis.layout_rules import permutation_of
 from tileiras.dialects import arith, nv_tileaa
-from tileiras.layout.atoms.tensor_scaled import M, widened
+from tileiras.layout.atoms.tensor_scaled import M
 from tileiras.transforms import dce
 
 BYTE = IntegerType(8)
@@ -58,8 +55,7 @@ def prepare(op: Any) -> None:
     block = _shape(lhs)[-1] // _shape(lhs_scale)[-1]
     packed = isinstance(lhs.type.element_type, Float4E2M1FNType)
     factors = [v if not packed else _packed(v, dim, op) for v, dim in zip((lhs, rhs), k_dims)]
-    scales = [_whole(v, dim, op) for v, dim in zip((lhs_scale, rhs_scale), k_dims)]
-    new = nv_tileaa.DotScaled.make([*factors, acc, *scales], [op.results[0].type], {
+    new = nv_tileaa.DotScaled.make([*factors, acc, lhs_scale, rhs_scale], [op.results[0].type], {
         "packed": UnitAttr() if packed else None, "block": IntAttr(block)})
     _insert(new, op)
     op.results[0].replace_all_uses_with(new.results[0])
@@ -230,21 +226,3 @@ def _permuted(v: SSAValue, order: Sequence[int], before: Operation) -> SSAValue:
     shape = _shape(v)
     numbers: Attribute = ArrayAttr([IntAttr(d) for d in order])
     return _insert(nv_tileaa.Permute.make([v], [_like(v, [shape[d] for d in order])], {"permutation": numbers}), before)
-
-
-# --- scale factors ------------------------------------------------------------------------------------------------------
-
-
-def _whole(v: SSAValue, k_dim: int, before: Operation) -> SSAValue:
-    """Scale factors repeated until they are whole pieces."""
-    shape = _shape(v)
-    rank = len(shape)
-    row_dim = 2 * rank - 3 - k_dim
-    rows, factors = widened(shape[row_dim], shape[k_dim])
-    wanted = [factors if d == k_dim else rows if d == row_dim else n for d, n in enumerate(shape)]
-    if tuple(wanted) == shape:
-        return v
-    times = [want // n for want, n in zip(wanted, shape)]
-    v = _insert(nv_tileaa.View.make([v], [_like(v, [x for n in shape for x in (1, n)])]), before)
-    v = _insert(nv_tileaa.Broadcast.make([v], [_like(v, [x for t, n in zip(times, shape) for x in (t, n)])]), before)
-    return _insert(nv_tileaa.View.make([v], [_like(v, wanted)]), before)

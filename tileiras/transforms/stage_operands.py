@@ -25,7 +25,7 @@ from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of, with_layout
 from tileiras.layout.atoms.names import atom_named
-from tileiras.layout.linear import LinearLayout
+from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.operands import described_buffer, operand_buffer
 
 
@@ -59,11 +59,60 @@ def _dot(op: Operation) -> None:
         if described is not None:
             op.properties["atom"] = StringAttr(described.with_a_in(not isinstance(given[0].type, TensorType)).intrinsic)
         if part + 1 == slices:
+            if scales and described is not None:
+                scales = [_scales(op, v, 1 - i, 0 if i else described.run) for i, v in enumerate(scales)]
             op.operands = [*given, acc, *scales]
         else:
             step = type(op).create(operands=[*given, acc], result_types=[op.results[0].type], properties=dict(op.properties))
             _insert(step, op)
             acc = step.results[0]
+
+
+def _scales(op: Operation, v: SSAValue, of_a: int, run: int) -> SSAValue:
+    """A new buffer with scale factors as the tensor core copies them: too few are there several times."""
+    from tileiras.layout.atoms.tensor_scaled import scale_buffer, whole
+
+    t = v.type
+    assert isinstance(t, TensorType)
+    k_dim = len(t.get_shape()) - 2 + of_a
+    shape = whole(t.get_shape(), k_dim)
+    alloc = nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(scale_buffer(shape, k_dim, run)))])
+    _insert(alloc, op)
+    _insert(nv_tileas.StoreShared.make([_repeated(op, v, shape), alloc.results[0]], [], {"slice": None}), op)
+    return alloc.results[0]
+
+
+def _repeated(op: Operation, v: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+    """A tensor as often as makes this shape, each thread with what it has."""
+    t, layout = v.type, layout_of(v)
+    assert isinstance(t, TensorType)
+    have = t.get_shape()
+    if have == shape:
+        return v
+    if 0 in layout.reg:
+        layout = layout.compact_regs()
+        v = _made(op, nv_tileas.ConvertLayout.make([v], [with_layout(t, layout)]))
+    times = [want // n for want, n in zip(shape, have)]
+    apart = tuple(x for n in have for x in (1, n))
+    wide = tuple(x for many, n in zip(times, have) for x in (many, n))
+    layout = layout.reshape(apart)
+    v = _made(op, nv_tileas.View.make([v], [with_layout(TensorType(t.element_type, apart), layout)]))
+
+    def moved(basis: int) -> int:
+        out = 0
+        for extent, i in zip(wide, layout.coords(basis)):
+            out = out * extent + i
+        return out
+    reg, lane, warp = (tuple(map(moved, bases)) for bases in (layout.reg, layout.lane, layout.warp))
+    more = tuple(1 << low + i for d, (low, bits) in enumerate(dim_bits(wide)) if d % 2 == 0 for i in range(bits))
+    layout = LinearLayout(wide, reg + more, lane, warp)
+    v = _made(op, nv_tileas.Broadcast.make([v], [with_layout(TensorType(t.element_type, wide), layout)]))
+    return _made(op, nv_tileas.View.make([v], [with_layout(TensorType(t.element_type, shape), layout.reshape(shape))]))
+
+
+def _made(before: Operation, new: Operation) -> SSAValue:
+    _insert(new, before)
+    return new.results[0]
 
 
 def _insert(new: Operation, before: Operation) -> None:
@@ -92,7 +141,9 @@ def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, frag
     size = element_bytes(t.element_type)
     described = described_of(op)
     if described is not None:
-        layout = described_buffer(shape, size, k_dim, layout_of(x), described.contiguous(k_dim + 1 == len(shape))).layout
+        of_a = k_dim + 1 == len(shape)
+        run = described.run if of_a else 0
+        layout = described_buffer(shape, size, k_dim, layout_of(x), described.contiguous(of_a), run).layout
     else:
         layout = operand_buffer(shape, size, k_dim, layout_of(x), fragment, atom_k)
     alloc = nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(layout))])

@@ -305,6 +305,10 @@ class Lowering:
         """Whether this is the team's first thread: the one that does what is done once."""
         return self.b.icmp("eq", self.tid, self.b.i32(0))
 
+    def first_warp(self) -> SSAValue:
+        """Whether this thread is of the team's first warp."""
+        return self.b.icmp("eq", self.warp, self.b.i32(0))
+
     # --- instructions that find their place between others --------------------------------------------------------------
 
     def catch_up(self, share: int = 1) -> None:

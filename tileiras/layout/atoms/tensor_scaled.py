@@ -24,14 +24,15 @@ from functools import lru_cache
 from typing import Any
 
 from tileiras.layout.atoms.block_scaled import ELEMENTS, SCALES
+from tileiras.layout.atoms.umma import LEAST_N
 from tileiras.layout.descriptors import instruction_descriptor
 from tileiras.layout.linear import log2
-from tileiras.layout.shared import SharedLayout
+from tileiras.layout.shared import PADDED_RUN, SharedLayout
 
 FEATURE = "has_tcgen05"
 PREFIX = "sm100.mma_bs."
-M, PADDED_M, RUN = 128, 64, 16
-"""Rows of an instruction; of a tile that is padded to as many; rows that then lie together."""
+M, PADDED_M = 128, 64
+"""Rows of an instruction; of a tile that is padded to as many."""
 MIN_N, MAX_N, MIN_TRANSPOSED_N = 8, 256, 16
 PIECE_ROWS, PIECE_FACTORS, PIECE_COLUMNS = 128, 4, 4
 """Rows and factors a row of a piece of scale factors, and its columns of tensor memory."""
@@ -90,7 +91,7 @@ class TensorScaledAtom:
     @property
     def run(self) -> int:
         """Rows of A that lie together in shared memory, 0: all."""
-        return 0 if self.m == M else RUN
+        return 0 if self.m == M else PADDED_RUN
 
     def contiguous(self, of_a: bool) -> int:
         """How many rows of A, or columns of B, may lie contiguous in shared memory, instead of K; 0: K must."""
@@ -152,6 +153,13 @@ def widened(rows: int, factors: int) -> tuple[int, int]:
     return max(rows, PIECE_ROWS), max(factors, PIECE_FACTORS)
 
 
+def whole(shape: tuple[int, ...], k_dim: int) -> tuple[int, ...]:
+    """The shape of scale factors, of which dimension `k_dim` goes along k, as whole pieces."""
+    row_dim = 2 * len(shape) - 3 - k_dim
+    rows, factors = widened(shape[row_dim], shape[k_dim])
+    return tuple(rows if d == row_dim else factors if d == k_dim else n for d, n in enumerate(shape))
+
+
 @lru_cache(maxsize=256)
 def scale_buffer(shape: tuple[int, ...], k_dim: int, run: int = 0) -> SharedLayout:
     """Where scale factors of whole pieces lie in shared memory: (batch,) rows and factors a row, which are dimension `k_dim`.
@@ -190,3 +198,8 @@ def column_of(piece: int, groups: int, beside: int) -> int:
 def beside(n: int) -> int:
     """How many pieces of rows an instruction of `n` columns takes of B's scale factors."""
     return max(1, n // PIECE_ROWS)
+
+
+def factor_columns(*shapes: tuple[int, ...]) -> int:
+    """Columns of tensor memory for the scale factors of a product."""
+    return max(LEAST_N[M], PIECE_COLUMNS * sum(map(pieces, shapes)))

@@ -54,6 +54,7 @@ class UmmaAtom:
     widen = ""
     feature = FEATURE
     a_in_shared = True
+    run = 0
 
     @property
     def k(self) -> int:

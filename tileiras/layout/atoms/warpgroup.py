@@ -46,6 +46,7 @@ class WgmmaAtom:
     m = M
     widen = ""
     feature = FEATURE
+    run = 0
 
     @property
     def k(self) -> int:

@@ -161,8 +161,12 @@ def _to_words(b: Builder, elements: SSAValue, count: int) -> SSAValue:
 @lowers("nv_tileas.tensor_dot")
 def tensor_dot(low: Lowering, op: Any) -> None:
     atom = umma_of(op)
-    assert atom is not None
-    only_if(low, low.first_thread(), lambda: _issue(low, op, atom))
+    if isinstance(atom, UmmaAtom):
+        only_if(low, low.first_thread(), lambda: _issue(low, op, atom))
+    else:
+        assert atom is not None
+        from tileiras.conversion.tileas_to_llvm.matrix import tcgen05_scaled
+        tcgen05_scaled.multiply(low, op, atom)
 
 
 def _issue(low: Lowering, op: Any, atom: UmmaAtom) -> None:

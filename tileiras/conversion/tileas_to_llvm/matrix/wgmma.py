@@ -33,6 +33,12 @@ _ADDRESS_MASK = 0x3FFFF
 """The bits of a shared address that a descriptor has room for; it counts 16 bytes."""
 
 
+def shared_address(low: Lowering, v: SSAValue) -> SSAValue:
+    """Where a buffer begins, as descriptors name it (i32)."""
+    b = low.b
+    return b.and_(b.cast("ptrtoint", low.scalar(v), I32), b.i32(_ADDRESS_MASK))
+
+
 class Described:
     """An operand in shared memory."""
 
@@ -42,7 +48,7 @@ class Described:
         self.k_dim = self.rank - 2 + k_dim
         self.transposed = self.tile.major != self.k_dim
         b = low.b
-        address = b.and_(b.cast("ptrtoint", low.scalar(v), I32), b.i32(_ADDRESS_MASK))
+        address = shared_address(low, v)
         bits = matrix_descriptor(self.tile, self.k_dim, form)
         self.first = b.or_(b.cast("zext", b.lshr(address, 4), I64), b.i64(bits))
 

@@ -183,7 +183,7 @@ def consumer_wait(low: Lowering, op: Operation) -> None:
     else:
         full = barrier_at(low, pipe.full, index)
         if "by_dots" in op.properties:
-            only_if(low, low.first_thread(), lambda: _wait(low, full, phase))
+            only_if(low, low.first_warp(), lambda: _wait(low, full, phase))
         else:
             _wait(low, full, phase)
         if pipe.kind == "umma":
