@@ -456,7 +456,8 @@ PLACED: list[Row] = [
 "nv_tileas.store_tmem"(%f, %acc) : (tensor<16x16xf32>, {TMEM}) -> () // here""", "nv_tileas.store_tmem", "", "",
      "moves 'tensor<16x16xf32>' where"),
     *((f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
-"nv_tileas.tensor_dot"(%buffer, %buffer, %acc, %b) <{{atom = "{atom}"}}> : ({BUFFER}, {BUFFER}, {TMEM}, i1) -> () // here""",
+"nv_tileas.tensor_dot"(%buffer, %buffer, %acc, %b) <{{{segments(1, 1, 1, 1, 0, 0, 0)}, atom = "{atom}"}}> : """
+       f"({BUFFER}, {BUFFER}, {TMEM}, i1) -> () // here",
        "nv_tileas.tensor_dot", "", "", message)
       for atom, message in (("mma.m16n8k16.row.col.f32.f32", "must have the name of a tcgen05.mma as its atom"),
                             ("sm100.mma.f16.m64n12k16.f32.f16.f16.cg1.ss", "no instruction is called"))),

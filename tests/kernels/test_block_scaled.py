@@ -1,4 +1,5 @@
-"""Block-scaled products by the instructions of sm_120 and sm_121: the right ones, taken by ptxas, and the right values."""
+"""Block-scaled products by the instructions of sm_120 and sm_121, and of sm_100 and its kin: the right ones, taken by ptxas, and
+the right values."""
 from __future__ import annotations
 
 import numpy as np
@@ -34,6 +35,18 @@ def test_values_are_the_references(name: str, opt: int) -> None:
 def test_assembled_for_sm_121(name: str) -> None:
     compiled = runner.compile_case(name, "sm_121")
     assert compiled.cubin and "block_scale" in compiled.ptx
+
+
+TENSOR_MEMORY = {**dict.fromkeys(("mxfp8_e5m2_weight_ragged", "mxfp8_e4m3_batched", "mxfp8_e4m3_interleaved_scales"), "mxf8f6f4"),
+                 "mxfp4_128x128x128": "mxf4", **dict.fromkeys(("mxfp4_block16_64x64x64", "nvfp4_ragged_rows"), "mxf4nvf4")}
+
+
+@pytest.mark.parametrize("name", TENSOR_MEMORY)
+def test_each_product_by_its_kind_of_tcgen05(name: str) -> None:
+    compiled = runner.compile_case(name, "sm_100")
+    assert f"tcgen05.mma.cta_group::1.kind::{TENSOR_MEMORY[name]}.block_scale" in compiled.ptx and "mma.sync" not in compiled.ptx
+    assert runner.simulate_case(name, compiled).detail == ""
+    assert runner.compile_case(name, "sm_103").cubin
 
 
 @pytest.mark.parametrize("opt", [0, 3])

@@ -25,8 +25,15 @@ def umma_of(op: Operation) -> UmmaAtom | TensorScaledAtom | None:
         return None
     if name.data.startswith(umma.PREFIX):
         return umma.named(name.data)
-    from tileiras.layout.atoms import tensor_scaled     # few kernels have such products
+    from tileiras.layout.atoms import tensor_scaled  # few kernels have such products
     return tensor_scaled.named(name.data)
+
+
+def changes_operands(op: Operation) -> bool:
+    """Whether a product may change what its operands and their scales hold in shared memory, so that both together still stand for
+    the same: signs of scales go to elements."""
+    atom = umma_of(op)
+    return atom is not None and not isinstance(atom, UmmaAtom) and atom.has_signs
 
 
 def described_of(op: Operation) -> WgmmaAtom | UmmaAtom | TensorScaledAtom | None:

@@ -210,8 +210,9 @@ an access (analysis/access.py). owners: only the threads that own an element (th
 thread for a scalar) have its value; the result may only go to `store_shared`. parts: what different warps hold of the
 dimension stays apart, as a new leading dimension. in_turn: the tiles fill the one buffer of scratch in turn."""
 
-_PLACED_OPERANDS = {"scan": "sources:factor*", "print": "args:printed* token:token?"}
-"""Scans and prints may be given scratch buffers; what is printed may lie in buffers."""
+_PLACED_OPERANDS = {"scan": "sources:factor*", "print": "args:printed* token:token?",
+                    "dot_scaled": "lhs:factor rhs:factor acc:float_tensor lhs_scale:factor rhs_scale:factor"}
+"""Scans and prints may be given scratch buffers; what is printed, and scales, may lie in buffers."""
 
 for _mnemonic in SHARED:
     _op = make_op("nv_tileas", _mnemonic, _PLACED_ATTRS.get(_mnemonic, ""), _PLACED_OPERANDS.get(_mnemonic))

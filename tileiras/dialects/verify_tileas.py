@@ -21,6 +21,7 @@ from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import BufferType, LayoutAttr
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_tileaa import TILE_RULES, kind, last_of, shape, view_access, written
+from tileiras.layout.atoms.tensor_scaled import TensorScaledAtom, factor_columns, scale_buffer, widened
 from tileiras.layout.atoms.umma import UmmaAtom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom, units
 from tileiras.layout.f2 import independent
@@ -281,6 +282,13 @@ def _dot(op: Any) -> None:
         _by_descriptors(op, atom)
 
 
+def _dot_scaled(op: Any) -> None:
+    TILE_RULES["dot_scaled"](op)
+    atom = _tensor_atom(op)
+    if atom is not None and op.k_slices is None:
+        _by_descriptors(op, atom)
+
+
 def _atom(op: Any) -> WgmmaAtom | None:
     try:
         return wgmma_of(op)
@@ -288,14 +296,14 @@ def _atom(op: Any) -> WgmmaAtom | None:
         raise InvalidOp(op, f"no instruction is called '{op.properties['atom'].data}'") from None
 
 
-def _tensor_atom(op: Any) -> UmmaAtom | None:
+def _tensor_atom(op: Any) -> UmmaAtom | TensorScaledAtom | None:
     try:
         return umma_of(op)
     except KeyError:
         raise InvalidOp(op, f"no instruction is called '{op.properties['atom'].data}'") from None
 
 
-def _by_descriptors(op: Any, atom: WgmmaAtom | UmmaAtom) -> None:
+def _by_descriptors(op: Any, atom: WgmmaAtom | UmmaAtom | TensorScaledAtom) -> None:
     """B, and A where the instruction's name says so, are buffers that matrix descriptors name."""
     for i, (v, in_shared) in enumerate(((op.lhs, atom.a_in_shared), (op.rhs, True))):
         which = "AB"[i]
@@ -310,6 +318,8 @@ def _by_descriptors(op: Any, atom: WgmmaAtom | UmmaAtom) -> None:
             raise InvalidOp(op, f"{which}: {error}") from None
         if tile.major != len(tile.shape) - 1 - i and not atom.contiguous(of_a=i == 0):
             raise InvalidOp(op, f"{which} of '{atom.intrinsic}' must lie with k contiguous")
+        if tile.run != (0 if i else atom.run):
+            raise InvalidOp(op, f"{which} of '{atom.intrinsic}' must lie with{'out' if tile.run else ''} room between its rows")
 
 
 def _flies_once(op: Any, flights: Any) -> None:
@@ -359,8 +369,27 @@ def _tensor_dot(op: Any) -> None:
     lhs, rhs = shape(op.lhs), shape(op.rhs)
     if lhs[:-1] != (*batch, m) or rhs[:-2] != tuple(batch) or rhs[-1] != n or lhs[-1] != rhs[-2]:
         raise InvalidOp(op, f"multiplies {written(lhs)} by {written(rhs)} into {written((*batch, m, n))}")
-    if t.rows.data != atom.m or n % atom.n or lhs[-1] % atom.k:
-        raise InvalidOp(op, f"'{atom.intrinsic}' doesn't fit '{t}' and k of {lhs[-1]}")
+    k = lhs[-1] if isinstance(atom, UmmaAtom) else lhs[-1] * atom.elements
+    if t.rows.data != atom.m or n % atom.n or k % atom.k:
+        raise InvalidOp(op, f"'{atom.intrinsic}' doesn't fit '{t}' and k of {k}")
+    if isinstance(atom, UmmaAtom):
+        if (op.lhs_scale, op.rhs_scale, op.factors) != (None, None, None):
+            raise InvalidOp(op, f"'{atom.intrinsic}' has no scales")
+    else:
+        _scales(op, atom, (m, n), k, len(batch))
+
+
+def _scales(op: Any, atom: TensorScaledAtom, extents: tuple[int, int], k: int, batch: int) -> None:
+    """Scale factors lie as the tensor core copies them, to columns that suffice."""
+    if None in (op.lhs_scale, op.rhs_scale, op.factors):
+        raise InvalidOp(op, f"'{atom.intrinsic}' needs scales and columns for them")
+    for i, (v, rows) in enumerate(zip((op.lhs_scale, op.rhs_scale), extents)):
+        wanted = widened(rows, k // atom.block)
+        where = (*shape(op.lhs)[:batch], *(reversed(wanted) if i else wanted))
+        if v.type.layout.data != scale_buffer(where, batch + 1 - i, 0 if i else atom.run):
+            raise InvalidOp(op, f"scales of {'AB'[i]} don't lie as tcgen05.cp takes them")
+    if op.factors.type.columns < factor_columns(shape(op.lhs_scale), shape(op.rhs_scale)):
+        raise InvalidOp(op, f"{op.factors.type.columns} columns don't hold the scale factors")
 
 
 def _moves_accumulator(op: Any) -> None:
@@ -379,7 +408,8 @@ OP_RULES: dict[str, Rule] = {
     "nv_tileas.make_tiled_tma_desc": _make_tiled_tma_desc, "nv_tileas.tma_load": _tma_load,
     "nv_tileas.tma_store": _moves,
     "nv_tileas.consumer_wait": _consumer_wait, "nv_tileas.agent_switch": _agent_switch,
-    "nv_tileas.dot": _dot, "nv_tileas.begin_flight": _begin_flight, "nv_tileas.async_dot": _async_dot,
+    "nv_tileas.dot": _dot, "nv_tileas.dot_scaled": _dot_scaled, "nv_tileas.begin_flight": _begin_flight,
+    "nv_tileas.async_dot": _async_dot,
     "nv_tileas.tensor_dot": _tensor_dot, "nv_tileas.load_tmem": _moves_accumulator, "nv_tileas.store_tmem": _moves_accumulator,
     "nv_tileas.consumer_release": _consumer_release, "nv_tileas.dot_wait": _dot_wait,
     "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,

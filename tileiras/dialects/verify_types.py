@@ -169,7 +169,7 @@ def _tmem(t: TmemType) -> str | None:
     problem = check_extents(shape)
     if problem is not None:
         return problem
-    if t.rows.data not in LEAST_N or not 2 <= len(shape) <= 3 or shape[-2] % t.rows.data or shape[-1] < LEAST_N[t.rows.data]:
+    if t.rows.data not in LEAST_N or not 2 <= len(shape) <= 3 or shape[-2] % t.rows.data or shape[-1] < min(LEAST_N.values()):
         return f"rows of {t.rows.data} don't make an accumulator of {'x'.join(map(str, shape))}"
     return None if t.columns <= COLUMNS else f"tensor memory has {COLUMNS} columns, not {t.columns}"
 

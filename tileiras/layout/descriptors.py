@@ -57,7 +57,7 @@ class Boxes:
 def boxes(tile: CanonicalTile) -> Boxes:
     """The boxes of a tile; together they are the whole tile, once."""
     order = (tile.major, *(d for d in reversed(range(len(tile.shape))) if d != tile.major))
-    box = (tile.columns, *(min(tile.shape[d], tile.run or MAX_BOX_EXTENT) for d in order[1:]))
+    box = (tile.columns, *(min(tile.shape[d], MAX_BOX_EXTENT) for d in order[1:]))
     starts: list[list[int]] = [[0] * len(tile.shape)]
     for d, extent in zip(reversed(order), reversed(box)):
         starts = [[*at[:d], i, *at[d + 1:]] for at in starts for i in range(0, tile.shape[d], extent)]

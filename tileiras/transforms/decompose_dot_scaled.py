@@ -56,10 +56,12 @@ def _function(op: Operation) -> Operation | None:
 
 def _tensor_columns(op: Operation, func: Operation | None, context: Any) -> int | None:
     """The columns of tensor memory that a product takes; None if tcgen05 doesn't compute it."""
-    if func is None or not (context.target.has_tcgen05 and context.uses("tcgen05")) or (worker_warps(func) or GROUP_WARPS) % GROUP_WARPS:
+    if func is None or not (context.target.has_tcgen05 and context.uses("tcgen05")):
+        return None
+    if (worker_warps(func) or GROUP_WARPS) % GROUP_WARPS:
         return None
     from tileiras.transforms.prepare_dot_scaled import is_turned
-    lhs, rhs, acc, lhs_scale, _ = op.operands
+    lhs, _, acc, lhs_scale, _ = op.operands
     *batch, m, n = _shape(acc)
     k, factors = _shape(lhs)[-1], _shape(lhs_scale)[-1]
     if is_turned(m, n):
@@ -69,7 +71,7 @@ def _tensor_columns(op: Operation, func: Operation | None, context: Any) -> int 
     if atom is None:
         return None
     wide = [(*batch, *tensor_scaled.widened(rows, factors)) for rows in (m, n)]
-    nbytes = (batch[0] if batch else 1) * (M // atom.m * m + n) * k // (2 if atom.packed else 1) + sum(map(prod, wide))
+    nbytes = (batch[0] if batch else 1) * (M // atom.m * m + n) * k // atom.elements + sum(map(prod, wide))
     if nbytes > context.target.max_static_smem - SHARED_RESERVE:
         return None
     return columns_of((*batch, m, n), atom.m) + tensor_scaled.factor_columns(*wide)

@@ -15,6 +15,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.tensor_dots import changes_operands
 from tileiras.dialects import nv_tileas
 from tileiras.transforms.hoist_conversions import is_defined_in, loops_of
 
@@ -32,7 +33,8 @@ def _loop(func: Operation, loop: Operation, target: Any) -> None:
     for op in tuple(body.ops):
         if isinstance(op, nv_tileas.AllocTensor):
             store = only_store(op)
-            if store is not None and store.parent is body and not is_defined_in(store.operands[0], body):
+            if store is not None and store.parent is body and not is_defined_in(store.operands[0], body) and \
+                    not any(changes_operands(use.operation) for use in op.results[0].uses):
                 _move_if_it_fits(func, loop, op, store, target)
 
 

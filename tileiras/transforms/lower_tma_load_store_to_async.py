@@ -28,7 +28,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, operand_fragments
 from tileiras.analysis.shared_memory import plan_shared_memory
-from tileiras.analysis.tensor_dots import described_of
+from tileiras.analysis.tensor_dots import changes_operands, described_of
 from tileiras.analysis.tma import MapFacts, Refusal, is_copied, map_facts
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
@@ -149,6 +149,8 @@ class _Function:
             return load, [Refusal("a store to global memory comes before the load in its token's order")]
         readers = [use.operation for use in alloc.results[0].uses if use.operation is not store]
         found = next((f for f in _forms(facts) if all(_takes(r, alloc, buffer_layout(f, moves, alloc)) for r in readers)), None)
+        if any(changes_operands(r) and r.parent is not load.parent for r in readers):
+            return load, [Refusal("a product in a loop may give its elements the signs of their scales, each time anew")]
         if not readers or found is None:
             return load, [Refusal("what reads the tile from shared memory wants it in another order than the copy engine's")]
         block = load.parent

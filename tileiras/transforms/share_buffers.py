@@ -15,6 +15,7 @@ from typing import Any
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.tensor_dots import changes_operands
 from tileiras.dialects import nv_tileas
 from tileiras.transforms.hoist_buffers import only_store
 
@@ -35,7 +36,7 @@ def _block(func: Operation, ops: tuple[Operation, ...], target: Any) -> None:
         if not isinstance(op, nv_tileas.AllocTensor):
             continue
         store = only_store(op)
-        if store is None or store.parent is not op.parent:
+        if store is None or store.parent is not op.parent or any(changes_operands(use.operation) for use in op.results[0].uses):
             continue
         written = (*store.operands[:1], *store.operands[2:])
         key = (written, op.results[0].type, frozenset(store.properties.items()))

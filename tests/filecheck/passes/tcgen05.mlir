@@ -13,7 +13,7 @@
 // CHECK-NEXT: ^bb0([[I:%[0-9]+]]: i32):
 // CHECK: "nv_tileas.consumer_wait"({{%[0-9]+}}) <{by_dots}>
 // CHECK: [[ADD:%[0-9]+]] = "arith.cmpi"([[I]], {{.*}}"ne"
-// CHECK: "nv_tileas.tensor_dot"({{%[0-9]+}}, {{%[0-9]+}}, [[D]], [[ADD]]) <{atom = "sm100.mma.f16.m128n128k16.f32.f16.f16.cg1.ss"}>
+// CHECK: "nv_tileas.tensor_dot"({{%[0-9]+}}, {{%[0-9]+}}, [[D]], [[ADD]]) <{atom = "sm100.mma.f16.m128n128k16.f32.f16.f16.cg1.ss"
 // CHECK-NEXT: "nv_tileas.consumer_release"({{%[0-9]+}}) <{by_dots}>
 // CHECK-NEXT: "scf.yield"() : () -> ()
 // CHECK: "nv_tileas.producer_commit"([[DONE]])

@@ -73,6 +73,16 @@ class TensorScaledAtom:
         return 64 if self.packed else 32
 
     @property
+    def has_signs(self) -> bool:
+        """Whether the language's scales of this type have a sign; the instruction's have none."""
+        return self.scale == "ue4m3"
+
+    @property
+    def elements(self) -> int:
+        """Of a byte of an operand."""
+        return 2 if self.packed else 1
+
+    @property
     def block(self) -> int:
         """Elements that share a scale factor."""
         return self.k // self.vectors
@@ -201,5 +211,5 @@ def beside(n: int) -> int:
 
 
 def factor_columns(*shapes: tuple[int, ...]) -> int:
-    """Columns of tensor memory for the scale factors of a product."""
-    return max(LEAST_N[M], PIECE_COLUMNS * sum(map(pieces, shapes)))
+    """Columns of tensor memory for the scale factors of a product: a power of two, as all extents are."""
+    return max(LEAST_N[M], PIECE_COLUMNS << (sum(map(pieces, shapes)) - 1).bit_length())

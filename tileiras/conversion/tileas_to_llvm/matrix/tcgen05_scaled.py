@@ -47,14 +47,13 @@ WORD_BYTES, WORDS_A_CHUNK = 4, CHUNK_BYTES // 4
 SIGNS, MAGNITUDES, NIBBLE_SIGNS = 0x80808080, 0x7F7F7F7F, 0x88888888
 """Signs of four scales; what is left of them; signs of eight 4-bit elements."""
 SIGN_BIT = 7
-SIGNED = "ue4m3"
 BLOCK_WORDS = 2
 """Words that the 16 packed elements of a block take."""
 
 
 def multiply(low: Lowering, op: Any, atom: TensorScaledAtom) -> None:
     """Lower a block-scaled product."""
-    if atom.scale == SIGNED:
+    if atom.has_signs:
         only_if(low, low.first_warp(), lambda: _give_signs_to_elements(low, op))
     only_if(low, low.first_thread(), lambda: _issue(low, op, atom))
 
@@ -79,12 +78,11 @@ def _issue(low: Lowering, op: Any, atom: TensorScaledAtom) -> None:
         first += PIECE_COLUMNS * pieces(shape)
     of_b = PIECE_COLUMNS * pieces(scales[0])
     none, start = b.i64(0), low.scalar(op.acc)
-    elements = 2 if atom.packed else 1
-    k = elements * _shape(op.lhs)[-1]
+    k = atom.elements * _shape(op.lhs)[-1]
     for step in range(k // atom.k):
         word = b.i32(atom.descriptor(step, lhs.transposed, rhs.transposed))
         group = step * atom.vectors // PIECE_FACTORS
-        at_k = step * atom.k // elements
+        at_k = step * atom.k // atom.elements
         for z, i, j in product(*map(range, over)):
             row, column = z * over[1] + i, z * over[2] + j
             b.nvvm(atom.instruction, [

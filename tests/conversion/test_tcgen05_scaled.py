@@ -1,0 +1,134 @@
+"""Block-scaled products into tensor memory: every kind and size, from the program to results; where they aren't used."""
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conversion.scaled_products import ScaledProduct
+from tileiras.driver.options import CompileOptions
+from tileiras.machine.targets import find_target
+
+MMA, COPY = "tcgen05.mma.cta_group::1.kind::", "tcgen05.cp.cta_group::1.32x128b.warpx4"
+SERIAL = "pipelines,tma,agents"
+MXFP8, MXFP4 = ScaledProduct("e4m3", "ue8m0", 32, (128, 64, 64)), ScaledProduct("e2m1", "ue8m0", 32, (128, 64, 128))
+NVFP4 = ScaledProduct("e2m1", "ue4m3", 16, (128, 64, 128))
+KINDS = {"mxf8f6f4.block_scale.block32": (MXFP8, replace(MXFP8, element="e5m2")), "mxf4.block_scale.block32": (MXFP4,),
+         "mxf4nvf4.block_scale.block16": (NVFP4, replace(NVFP4, scale="ue8m0"))}
+ALL = [(p, kind) for kind, products in KINDS.items() for p in products]
+
+
+def compiled(p: ScaledProduct, gpu: str = "sm_100", **options: Any) -> str:
+    return p.compiled(gpu, verify_each=True, **options).ptx
+
+
+def multiplies(p: ScaledProduct, count: int | None = None, seed: int = 0) -> str:
+    """The PTX at -O3, which multiplies by tcgen05 and gives what NumPy does."""
+    ptx = compiled(p)
+    assert MMA in ptx and "mma.sync" not in ptx
+    assert count is None or ptx.count(MMA) == count
+    np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
+    return ptx
+
+
+@pytest.mark.parametrize("p, kind", ALL, ids=str)
+@pytest.mark.parametrize("without", ["", "agents", SERIAL])
+def test_every_kind(p: ScaledProduct, kind: str, without: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEIRAS_WITHOUT", without)
+    ptx = multiplies(p)
+    assert ptx.count(MMA + kind) == ptx.count(MMA) and COPY in ptx
+    for seed in (1, 2, 3, 4):
+        np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
+
+
+@pytest.mark.parametrize("p, kind", ALL[::2], ids=str)
+def test_unoptimized_code_multiplies_widened_elements(p: ScaledProduct, kind: str) -> None:
+    ptx = compiled(p, opt_level=0)
+    assert "tcgen05" not in ptx
+    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+
+
+SIZES = [(128, 8, 64), (64, 128, 64), (64, 64, 64), (256, 128, 128), (128, 256, 64), (32, 128, 64), (64, 16, 128), (32, 64, 64),
+         (16, 256, 64), (128, 32, 256)]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("p", [MXFP8, NVFP4], ids=str)
+def test_every_size(p: ScaledProduct, size: tuple[int, int, int]) -> None:
+    """Less than 128 rows are columns where that is more, or else padded."""
+    m, n, k = size
+    rows, columns = (n, m) if m < 128 and n > m else (m, n)
+    each = 64 if p.element == "e2m1" else 32
+    multiplies(replace(p, tile=size), count=k // each * max(1, rows // 128) * max(1, columns // 256))
+
+
+@pytest.mark.parametrize("k", [32, 64, 128, 512])
+def test_scales_of_a_step_in_part_of_a_word_and_in_several(k: int) -> None:
+    multiplies(replace(MXFP8, tile=(128, 16, k)))
+
+
+@pytest.mark.parametrize("order", ["mk kn", "km kn", "km nk"])
+@pytest.mark.parametrize("m, n", [(128, 64), (64, 64), (128, 8)])
+def test_bytes_may_lie_along_rows_or_columns(order: str, m: int, n: int) -> None:
+    a, b = order.split()
+    multiplies(replace(MXFP8, a_order=a, b_order=b, tile=(m, n, 64)))
+
+
+@pytest.mark.parametrize("tile", [(128, 64, 64), (64, 64, 64), (32, 64, 64)], ids=str)
+@pytest.mark.parametrize("p", [MXFP8, NVFP4], ids=str)
+def test_batches(p: ScaledProduct, tile: tuple[int, int, int]) -> None:
+    multiplies(replace(p, batch=2, tile=tile))
+
+
+@pytest.mark.parametrize("change", [{"aligned": False}, {"start": 3}, {"steps": 0, "start": 5}, {"steps": 1}, {"steps": 7},
+                                    {"warps": 8}, {"warps": 8, "tile": (64, 64, 128)}], ids=str)
+@pytest.mark.parametrize("p", [MXFP8, MXFP4, NVFP4], ids=str)
+def test_variations(p: ScaledProduct, change: dict[str, Any]) -> None:
+    multiplies(replace(p, **change))
+
+
+def test_elements_that_registers_hold_are_packed() -> None:
+    ptx = multiplies(replace(NVFP4, from_registers=True))
+    assert "e2m1x2" in ptx
+
+
+@pytest.mark.parametrize("tile", [(128, 64, 64), (64, 64, 128), (128, 16, 256), (64, 128, 64), (128, 256, 64), (128, 8, 128)],
+                         ids=str)
+@pytest.mark.parametrize("without", ["", SERIAL])
+@pytest.mark.parametrize("batch", [0, 2])
+def test_scales_may_be_negative(tile: tuple[int, int, int], without: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEIRAS_WITHOUT", without)
+    p = replace(NVFP4, tile=tile, signed=True, batch=batch)
+    ptx = multiplies(p)
+    np.testing.assert_array_equal(p.simulated(ptx, 1), p.expected())
+
+
+@pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])
+@pytest.mark.parametrize("p, kind", ALL[::2], ids=str)
+def test_its_kin(gpu: str, p: ScaledProduct, kind: str) -> None:
+    ptx = compiled(p, gpu)
+    assert MMA + kind in ptx
+    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+
+
+@pytest.mark.parametrize("p", [replace(MXFP8, tile=(32, 32, 64)), replace(NVFP4, tile=(128, 64, 32)),
+                               replace(MXFP8, tile=(128, 4, 64)), replace(MXFP8, warps=2)], ids=str)
+def test_small_tiles_and_few_warps_do_without(p: ScaledProduct) -> None:
+    ptx = compiled(p)
+    assert "block_scale" not in ptx
+    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+
+
+def test_the_remark_names_the_instruction() -> None:
+    from tileiras.bytecode import write
+    from tileiras.bytecode.version import CURRENT_VERSION
+    from tileiras.compiler import lower
+    from tileiras.dialects.cuda_tile.asm_parse import parse_module
+    options = CompileOptions(target=find_target("sm_100"), remarks=[])
+    lower(write(parse_module(replace(NVFP4, tile=(64, 64, 64)).text), CURRENT_VERSION), options)
+    said = [r for r in options.remarks or () if r.name.endswith("TensorCoreMMA")]
+    assert [dict(r.notes) for r in said] == [{
+        "Instruction": "Tensor-core SM100", "Shape": "[64, 64, 64]",
+        "Atom": "sm100.mma_bs.mxf4nvf4.m128n64k64.f32.e2m1.e2m1.4x.ue4m3.cg1.ss.r64"}]
