@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def _path(name: str) -> str:
+def path_of(name: str) -> str:
+    """The file of what is kept by a name."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__pycache__")
     return os.path.join(folder, f"{name}.{sys.implementation.cache_tag}.marshal")
 
@@ -23,7 +24,7 @@ def _path(name: str) -> str:
 def load(name: str, key: Any = None) -> Any:
     """What was kept by that name and key, or None."""
     try:
-        with open(_path(name), "rb") as file:
+        with open(path_of(name), "rb") as file:
             kept = marshal.loads(file.read())
         version, kept_key, value = kept
         return value if (version, kept_key) == (sys.version, key) else None
@@ -33,7 +34,7 @@ def load(name: str, key: Any = None) -> Any:
 
 def save(name: str, value: Any, key: Any = None) -> None:
     """Keep a value. Another process may do so at the same time: the file is whole at any moment."""
-    path = _path(name)
+    path = path_of(name)
     temporary = f"{path}.{os.getpid()}"
     try:
         with open(temporary, "wb") as file:

@@ -29,11 +29,13 @@ def fresh(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
     """Where the start keeps what it compiles; nothing of it outlives the test."""
     import dataclasses
 
-    monkeypatch.setattr(kept, "_path", lambda name: str(tmp_path / name))
+    monkeypatch.setattr(kept, "path_of", lambda name: str(tmp_path / name))
     monkeypatch.setattr(startup, "_skip_dialect_loader", lambda: None)
     for table in ("_codes", "_patterns"):
         monkeypatch.setattr(startup, table, {})
     monkeypatch.setattr(startup, "_new_entries", 0)
+    monkeypatch.setattr(startup, "_modules", None)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(dataclasses, "exec", exec, raising=False)
     monkeypatch.setattr(dataclasses, "inspect", inspect, raising=False)

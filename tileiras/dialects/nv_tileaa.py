@@ -249,6 +249,6 @@ GdcLaunchDependents = shared_op("gdc_launch_dependents", "token:token?", "result
 FenceAlias = shared_op("fence_alias", "token:token", "result_token:token")
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in list(globals().values())
-                                if isinstance(c, type) and issubclass(c, TileOp) and c not in (TileOp, LoopOp)}
+                                if isinstance(c, type) and TileOp in c.__mro__ and c not in (TileOp, LoopOp)}
 TYPES = (PtrType, MemTokenType, MemRefType, TiledViewType)
 ATTRS = (DenseTileAttr, AssumeAttr)

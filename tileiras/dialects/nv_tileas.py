@@ -494,6 +494,6 @@ def with_layout(t: TensorType, layout: LinearLayout) -> TensorType:
 
 
 OPS: dict[str, type[TileOp]] = {c.name: c for c in list(globals().values())
-                                if isinstance(c, type) and issubclass(c, TileOp) and c is not TileOp}
+                                if isinstance(c, type) and TileOp in c.__mro__ and c is not TileOp}
 TYPES = (BufferType, RingType, PipeType, TensorMapType, FlightType, TmemType)
 ATTRS = (LayoutAttr, SharedLayoutAttr)

@@ -16,6 +16,7 @@ import sys
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 
 from tileiras import kept
+from tileiras.driver.modules import KeptModules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,10 +29,14 @@ _CO_COROUTINE = 0x80
 _codes: dict[str, CodeType] = {}
 _patterns: dict[tuple[str, int], tuple[Any, ...]] = {}
 _new_entries = 0
+_modules: KeptModules | None = None
 
 
 def prepare() -> None:
     """Call before anything of weight is imported."""
+    global _modules
+    _modules = KeptModules(kept.path_of("modules"))
+    sys.meta_path.insert(0, _modules)  # type: ignore[arg-type]
     found = kept.load(_NAME)
     if isinstance(found, tuple) and len(found) == 2:
         _codes.update(found[0])
@@ -47,8 +52,12 @@ def prepare() -> None:
 
 def remember() -> None:
     """Keep what was compiled for the next start. Call at the end."""
-    if _new_entries and not sys.dont_write_bytecode and len(_codes) + len(_patterns) <= _MAX_ENTRIES:
+    if sys.dont_write_bytecode:
+        return
+    if _new_entries and len(_codes) + len(_patterns) <= _MAX_ENTRIES:
         kept.save(_NAME, (_codes, _patterns))
+    if _modules is not None:
+        _modules.remember()
 
 
 class _Later(ModuleType):
