@@ -18,13 +18,15 @@ LEVELS = ("cuda_tile", "nv_tileaa", "nv_tileas", "llvm")
 class Pass:
     """One entry: `module` has a function `run(ir, context)`. That of a conversion returns the IR of its `level`; a pass that
     stays in its level works in place and returns nothing. `takes`: the level of the IR that it takes. `min_opt`: the lowest
-    optimization level that runs it."""
+    optimization level that runs it. `of`: names of ops; a program with none of them is left as it is, without the pass being
+    imported; with an empty set every program goes through it."""
 
     name: str
     takes: str
     level: str
     module: str
     min_opt: int = 0
+    of: frozenset[str] = frozenset()
 
     def apply(self, ir: Any, context: Any) -> Any:
         """The IR after the pass. `context`: the `CompileOptions` of the compilation."""
@@ -32,8 +34,9 @@ class Pass:
         return ir if changed is None else changed
 
 
-def _transform(name: str, level: str, min_opt: int) -> Pass:
-    return Pass(name, level, level, f"tileiras.transforms.{name.replace('-', '_')}", min_opt)
+def _transform(name: str, level: str, min_opt: int, of: str = "") -> Pass:
+    ops = frozenset(f"{level}.{op}" if "." not in op else op for op in of.split())
+    return Pass(name, level, level, f"tileiras.transforms.{name.replace('-', '_')}", min_opt, ops)
 
 
 def _conversion(name: str, level: str) -> Pass:
@@ -49,39 +52,39 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("hoist-invariants", "nv_tileaa", 1),
     _transform("simplify", "nv_tileaa", 1),
     _transform("dce", "nv_tileaa", 0),
-    _transform("decompose-dot-scaled", "nv_tileaa", 0),
-    _transform("prepare-dot-scaled", "nv_tileaa", 1),
+    _transform("decompose-dot-scaled", "nv_tileaa", 0, of="dot_scaled"),
+    _transform("prepare-dot-scaled", "nv_tileaa", 1, of="dot_scaled"),
     _conversion("convert-tileaa-to-tileas", "nv_tileas"),
-    _transform("plan-agents", "nv_tileas", 1),
-    _transform("choose-atoms", "nv_tileas", 0),
+    _transform("plan-agents", "nv_tileas", 1, of="dot"),
+    _transform("choose-atoms", "nv_tileas", 0, of="dot dot_scaled"),
     _transform("assign-load-store-layouts", "nv_tileas", 0),
     _transform("remove-layout-conversions", "nv_tileas", 1),
-    _transform("stage-operands", "nv_tileas", 0),
-    _transform("hoist-conversions", "nv_tileas", 1),
-    _transform("split-reductions", "nv_tileas", 0),
+    _transform("stage-operands", "nv_tileas", 0, of="dot dot_scaled"),
+    _transform("hoist-conversions", "nv_tileas", 1, of="convert_layout"),
+    _transform("split-reductions", "nv_tileas", 0, of="reduce"),
     _transform("share-results", "nv_tileas", 0),
-    _transform("stage-slices", "nv_tileas", 0),
-    _transform("provide-scratch", "nv_tileas", 0),
-    _transform("materialize-convert-layout", "nv_tileas", 0),
-    _transform("share-buffers", "nv_tileas", 1),
-    _transform("hoist-buffers", "nv_tileas", 1),
-    _transform("hold-fragments", "nv_tileas", 1),
-    _transform("generate-schedule", "nv_tileas", 1),
+    _transform("stage-slices", "nv_tileas", 0, of="extract insert"),
+    _transform("provide-scratch", "nv_tileas", 0, of="scan print"),
+    _transform("materialize-convert-layout", "nv_tileas", 0, of="convert_layout"),
+    _transform("share-buffers", "nv_tileas", 1, of="alloc_tensor"),
+    _transform("hoist-buffers", "nv_tileas", 1, of="scf.for loop"),
+    _transform("hold-fragments", "nv_tileas", 1, of="scf.for loop"),
+    _transform("generate-schedule", "nv_tileas", 1, of="scf.for"),
     _transform("lower-tma-load-store-to-async", "nv_tileas", 1),
-    _transform("separate-host-tma", "nv_tileas", 1),
-    _transform("stage-streams", "nv_tileas", 1),
-    _transform("materialize-async", "nv_tileas", 1),
-    _transform("unspecialized-pipeline", "nv_tileas", 1),
-    _transform("free-heap", "nv_tileas", 0),
-    _transform("materialize-schedule", "nv_tileas", 1),
-    _transform("prefetch-to-registers", "nv_tileas", 1),
-    _transform("overlap-iterations", "nv_tileas", 1),
-    _transform("overlap-dots", "nv_tileas", 1),
-    _transform("place-accumulators", "nv_tileas", 1),
-    _transform("commit-dots", "nv_tileas", 1),
+    _transform("separate-host-tma", "nv_tileas", 1, of="make_tiled_tma_desc"),
+    _transform("stage-streams", "nv_tileas", 1, of="scf.for"),
+    _transform("materialize-async", "nv_tileas", 1, of="scf.for"),
+    _transform("unspecialized-pipeline", "nv_tileas", 1, of="producer_commit"),
+    _transform("free-heap", "nv_tileas", 0, of="alloca"),
+    _transform("materialize-schedule", "nv_tileas", 1, of="scf.for loop"),
+    _transform("prefetch-to-registers", "nv_tileas", 1, of="scf.for"),
+    _transform("overlap-iterations", "nv_tileas", 1, of="scf.for"),
+    _transform("overlap-dots", "nv_tileas", 1, of="dot"),
+    _transform("place-accumulators", "nv_tileas", 1, of="dot"),
+    _transform("commit-dots", "nv_tileas", 1, of="tensor_dot"),
     _transform("allocate-buffers", "nv_tileas", 0),
     _transform("order-memory", "nv_tileas", 0),
-    _transform("fence-atomics", "nv_tileas", 1),
+    _transform("fence-atomics", "nv_tileas", 1, of="atomic_rmw atomic_cas tiled_atomic_rmw"),
     _conversion("convert-tileas-to-llvm", "llvm"),
 )
 
@@ -98,15 +101,26 @@ def run(module: Any, context: Any, stop_at: str | None = None, after: Callable[[
     """Run the pipeline and return the IR. `context`: the `CompileOptions`, which every pass is handed; `start_at`: the level
     of `module`; `stop_at`: the last level wanted. `after(name, ir)` is called after each pass."""
     ir = module
+    names: frozenset[str] = frozenset()     # of the ops in `ir`, once they were asked for
+    tells = context.remarks is not None or context.schedule is not None     # passes speak of what they don't change, too
     for entry in selected(context.opt_level, start_at, stop_at or LEVELS[-1]):
         start = time.perf_counter()
-        ir = entry.apply(ir, context)
+        if entry.of and not tells:
+            names = names or op_names(ir)
+        if tells or not entry.of or not entry.of.isdisjoint(names):
+            ir = entry.apply(ir, context)
+            names = frozenset()
         context.record(entry.name, time.perf_counter() - start)
         if context.verify_each:
             verify_after(ir, entry.name)
         if after is not None:
             after(entry.name, ir)
     return ir
+
+
+def op_names(ir: Any) -> frozenset[str]:
+    """The names of all ops of a module."""
+    return frozenset(op.name for op in ir.walk())
 
 
 PIPE_PASSES = frozenset({"lower-tma-load-store-to-async", "materialize-async", "unspecialized-pipeline", "materialize-schedule",
