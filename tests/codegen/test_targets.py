@@ -34,6 +34,7 @@ PROBES = {
     "has_elect": "elect.sync _|p, r0;",
     "has_setmaxnreg": "setmaxnreg.dec.sync.aligned.u32 32;",
     "has_griddepcontrol": "griddepcontrol.wait;",
+    "has_launch_control": "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [s],[s];",
     "has_wide_global_access": "ld.global.v8.b32 {r0,r1,r2,r3,r4,r5,r6,r7},[q0];",
     "has_redux": "redux.sync.add.s32 r0,r1,-1;",
     "has_redux_f32": "redux.sync.max.f32 f0,f1,-1;",

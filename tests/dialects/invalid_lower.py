@@ -397,6 +397,11 @@ PLACED: list[Row] = [
 %counted = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<1024>}}> : () -> {TMA_PIPE}
 "nv_tileas.tma_load"(%map, %n, %buffer, %counted, %n) : ({MAP}, i32, {BUFFER}, {TMA_PIPE}, i32) -> () // here""",
      "nv_tileas.tma_load", "", "", "needs 2 coordinates, but got 1"),
+    (f"""%counted = "nv_tileas.create_pipeline"() <{{consumers = #builtin.int<4>, bytes = #builtin.int<16>}}> : () -> {TMA_PIPE}
+"nv_tileas.cancel_next_program_id"(%buffer, %counted, %n) : ({BUFFER}, {TMA_PIPE}, i32) -> () // here""",
+     "nv_tileas.cancel_next_program_id", "", "", "an answer has 16 bytes, not 512"),
+    (f"""%id0, %id1, %id2, %valid = "nv_tileas.is_valid_program_id"(%buffer) : ({BUFFER}) -> (i32, i32, i32, i1) // here""",
+     "nv_tileas.is_valid_program_id", "", "", "an answer has 16 bytes, not 512"),
     (f"""%map = "nv_tileas.make_tiled_tma_desc"(%v) : ({VIEW}) -> {MAP}
 "nv_tileas.tma_store"(%map, %n, %n, %buffer) : ({MAP}, i32, i32, {BUFFER}) -> () // here""",
      "nv_tileas.tma_store", "", "", "doesn't lie in a buffer"),

@@ -35,7 +35,6 @@ _SYNC_COPY = "no: a copy is a load and a store; what goes by an engine is a `til
 _STREAMK = ("no: the frontend launches the grid and gives tiles their ids, and no workspace can be had: a split along K is the "
             "program's own, by atomics (docs/deviations.md)")
 _SCHEDULER = "no: a kernel's tile comes from its id or from `cancel_next_program_id`; a scheduler object would hold nothing else"
-_PERSISTENT = "no: persistent loops are the program's own so far (docs/architecture.md, \"Not there yet\")"
 _MODS = "no: hooks of a test harness of NVIDIA's; nothing public answers them"
 _SEQUENCE = "no: agents take turns by pipes, whose phases do what a sequence of barriers does"
 _GENERIC_BARRIER = "no: counters in global memory between blocks; blocks meet only where the program says so, by atomics"
@@ -75,7 +74,7 @@ ROSTERS = (
         ("dot reduce scan splat broadcast view cat permute extract block_tile addptr int_to_ptr ptr_to_int make_memref get_global "
          "load store tiled_load tiled_store atomic_cas atomic_rmw tiled_atomic_rmw create_mem_token join_mem_token assert assume "
          "print func return global get_program_id get_num_programs make_range", ""),
-        ("is_valid_program_id cancel_next_program_id", _PERSISTENT),
+        ("is_valid_program_id cancel_next_program_id", "op nv_tileas.is_valid_program_id, nv_tileas.cancel_next_program_id"),
         ("conv_dot conv_tile", _CONVOLUTION),
         ("histogram", "no: the language counts by atomics"),
         ("expand_dims", "op nv_tileaa.view"),
@@ -137,10 +136,10 @@ ROSTERS = (
         ("generate", "op nv_tileas.make_range"),
         ("async.tiled_tma_load", "op nv_tileas.tma_load"), ("async.tiled_tma_store", "op nv_tileas.tma_store"),
         ("async.gather_tma_load async.scatter_tma_store", "no: gathers and scatters go by loads and stores of threads"),
-        ("async.dot", "op nv_tileas.async_dot"),
+        ("async.dot", "op nv_tileas.async_dot, nv_tileas.tensor_dot"),
         ("yield", "op scf.yield"),
         ("pragma", "no: `insert-OCG-knobs` isn't run (docs/knobs.md)"),
-        ("cancel_next_program_id async.cancel_next_program_id", _PERSISTENT))),
+        ("cancel_next_program_id", ""), ("async.cancel_next_program_id", "op nv_tileas.cancel_next_program_id"))),
     Roster("nv_tileas", "type", "05/03", (
         ("PipelineProducerToken PipelineConsumerToken", "type nv_tileas.pipe"),
         ("PipelineIterator", _CURSOR),
@@ -222,7 +221,7 @@ ROSTERS = (
          "tile_scheduler.create_static_persistent_work_tile_info tile_scheduler.static_fetch_next_work", _SCHEDULER),
         ("tile_scheduler.create_SM100_scheduler tile_scheduler.fetch_next_work tile_scheduler.query_next_work "
          "tile_scheduler.advance_to_next_work tile_scheduler.get_workid_response_ptr tile_scheduler.initial_work_tile_info "
-         "tile_scheduler.get_current_work", _PERSISTENT),
+         "tile_scheduler.get_current_work", "op nv_tileas.cancel_next_program_id, nv_tileas.is_valid_program_id"),
         ("tile_scheduler.work_tile_info_to_cta_coord tile_scheduler.work_tile_info_to_coord_mnkl "
          "tile_scheduler.work_tile_info_set_value tile_scheduler.work_tile_info_get_value tile_scheduler.params_get_value "
          "tile_scheduler.get_grid_shape", _SCHEDULER),
@@ -331,7 +330,7 @@ ROSTERS = (
         ("tileas-separate-host-tma tileas-attach-tma-descriptor-args", "pass separate-host-tma"),
         ("tileas-legalize-tmem-copy", "no: tensor memory is only read and written by ops that say how"),
         ("tileas-plan-cta", "no: a tile block is one CTA (docs/deviations.md)"),
-        ("tileas-dynamic-persistent", _PERSISTENT),
+        ("tileas-dynamic-persistent", "pass dynamic-persistent"),
         ("tileas-insert-OCG-knobs", "no: none of ptxas' knobs makes our code faster (docs/knobs.md)"),
         ("tileas-sink-negf-through-shapes", "pass simplify"))),
 )
@@ -345,6 +344,9 @@ OURS: dict[str, str] = {
     "nv_tileas.buffer nv_tileas.ring": "shared memory's objects: tiles of the specification have a tag for where they lie",
     "nv_tileas.store_shared nv_tileas.load_shared nv_tileas.barrier nv_tileas.fence nv_tileas.fence_async nv_tileas.dealloc":
         "shared memory and its order are in the IR, not in the lowering",
+    "nv_tileas.tmem nv_tileas.load_tmem nv_tileas.store_tmem nv_tileas.tmem_alloc nv_tileas.tmem_base nv_tileas.tmem_free":
+        "tensor memory, which is another tag of the specification's tiles",
+    "nv_tileas.is_valid_program_id": "nv_tileaa's, where the answer is read",
     "nv_tileas.prefetch_tma_desc nv_tileas.begin_flight": "what an engine is told before its first use",
 }
 """Ops and types of ours, with why the specification has none."""

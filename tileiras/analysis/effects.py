@@ -90,6 +90,10 @@ def effects_of(op: Operation) -> Effects:
         return Effects(reads=(op.slot,), engine=True)  # type: ignore[attr-defined]
     if name == "nv_tileas.tma_load":
         return Effects(writes=(op.slot,), engine=True)  # type: ignore[attr-defined]
+    if name == "nv_tileas.cancel_next_program_id":
+        return Effects(writes=(op.slot,), engine=True)  # type: ignore[attr-defined]
+    if name == "nv_tileas.is_valid_program_id":
+        return Effects(reads=(op.operands[0],))
     if name == "nv_tileas.create_pipeline":
         return Effects(writes=(op.results[0],), behind=True) if buffer_bytes(op.results[0].type) else NONE
     if name == "nv_tileas.dealloc":

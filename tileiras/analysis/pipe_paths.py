@@ -26,7 +26,8 @@ MOST_STEPS = 120_000
 """Ops executed on one way."""
 MOST_TRIPS_KNOWN = 600
 """A loop whose bounds the program fixes runs so often at most."""
-COPIES = ("nv_tileas.tiled_copy", "nv_tileas.tma_load")
+COPIES = ("nv_tileas.tiled_copy", "nv_tileas.tma_load", "nv_tileas.cancel_next_program_id")
+ANSWER = "nv_tileas.is_valid_program_id"
 SWITCH = "nv_tileas.agent_switch"
 ASYNC_DOT, DOT_WAIT = "nv_tileas.async_dot", "nv_tileas.dot_wait"
 TENSOR_DOT = "nv_tileas.tensor_dot"
@@ -153,6 +154,7 @@ class Way:
         self.choose, self.most_trips = choose, most_trips
         self.terms: dict[tuple[Any, ...], Term] = {}
         self.chosen: dict[Term, int] = {}
+        self.more_tiles: int | None = None
         self.steps = 0
 
     # --- terms
@@ -330,6 +332,8 @@ class _Walk:
                 return _signed(value, _width(r)) if isinstance(r.type, IntegerType) else value
         if name == "nv_tileas.assume":
             return self.value(op.operands[0])
+        if name == ANSWER:
+            return self._answer(op, r)
         args = tuple(self.value(v) for v in op.operands if not isinstance(v.type, MemTokenType))
         key: Any = None
         if name == "arith.cmpi":
@@ -342,6 +346,17 @@ class _Walk:
             stated = tuple(item for item in op.properties.items() if item[0] not in _UNSTATED)
             key = (r.index, stated if pure else op, 0 if pure else self.way.steps)
         return self.way.term(name, key, args, _width(r))
+
+    def _answer(self, op: Operation, r: Any) -> Value:
+        """All agents are told the same: there are as many tile blocks more as are chosen."""
+        place = self._slot(op.operands[0])
+        stage = place[1] if place is not None else 0
+        count = stage.count if isinstance(stage, Stage) else int(stage)
+        if r is op.results[-1]:
+            if self.way.more_tiles is None:
+                self.way.more_tiles = self.way.choose("trips", self.way.most_trips + 1)
+            return int(count < self.way.more_tiles)
+        return self.way.term(op.name, (r.index, count), (), _width(r))
 
     # --- control
 

@@ -21,6 +21,7 @@ agent that moves a cursor has its own copy. So a ring goes on where it was, in w
   consumer_release    the oldest stage waited for and not yet given back is empty: one arrival a warp
   extract_slice       the buffer that is a ring's stage of this number
   agent_switch        the block's warps do different things: one region an agent
+  cancel_next_program_id, is_valid_program_id    a tile block that hasn't started is asked for; the answer
 
 Products in flight. What `async_dot` gives isn't a tensor yet, and by its type nothing can take it for one; `dot_wait` makes it
 one. Groups of products are done in order.
@@ -350,6 +351,22 @@ class TmaLoad(TileOp):
 
     name = "nv_tileas.tma_load"
     OPERANDS = "map:tensormap coords:i32* slot:buffer pipe:pipe index:i32"
+
+
+class CancelNextProgramId(TileOp):
+    """The hardware is asked for a tile block that hasn't started, for this block to do in its place. The answer comes to `slot`, in
+    flight until the stage `index` of the pipe is full."""
+
+    name = "nv_tileas.cancel_next_program_id"
+    OPERANDS = "slot:buffer pipe:pipe index:i32"
+
+
+class IsValidProgramId(TileOp):
+    """What an answer says: the tile block's id, and whether there is one (else the ids are 0)."""
+
+    name = "nv_tileas.is_valid_program_id"
+    OPERANDS = "slot:buffer"
+    RESULTS = "x:i32 y:i32 z:i32 valid:bool"
 
 
 class BeginFlight(TileOp):

@@ -211,6 +211,15 @@ def _table() -> None:
     _assembly("mbarrier.spin.parity", "{\n .reg .pred done;\nWAIT:\n mbarrier.test_wait.parity.shared.b64 done, [$0], $1;\n "
               "@!done bra WAIT;\n}", "p3 i32", features="has_mbarrier", convergent=True)
 
+    # tile blocks that haven't started
+    _assembly("clusterlaunchcontrol.try_cancel", "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes"
+              ".b128 [$0], [$1];", "p3 p3", features="has_launch_control")
+    _assembly("clusterlaunchcontrol.query_cancel", "{\n .reg .b128 answer;\n .reg .pred given;\n ld.shared.b128 answer, [$4];\n "
+              "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 given, answer;\n selp.b32 $3, 1, 0, given;\n "
+              "mov.b32 $0, 0;\n mov.b32 $1, 0;\n mov.b32 $2, 0;\n "
+              "@given clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {$0, $1, $2, _}, answer;\n}", "p3",
+              "i32 i32 i32 i32", features="has_launch_control")
+
     # copies by threads
     for nbytes, caches in ((4, ("ca",)), (8, ("ca",)), (16, ("ca", "cg"))):
         for level in caches:

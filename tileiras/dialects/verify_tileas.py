@@ -233,6 +233,22 @@ def _tma_load(op: Any) -> None:
         raise InvalidOp(op, f"a pipe of kind '{op.pipe.type.kind.data}' counts no bytes")
 
 
+def _cancel_next_program_id(op: Any) -> None:
+    _answer(op)
+    if op.pipe.type.kind.data != "tma":
+        raise InvalidOp(op, f"a pipe of kind '{op.pipe.type.kind.data}' counts no bytes")
+
+
+ANSWER_BYTES = 16
+"""Of clusterlaunchcontrol.try_cancel (PTX ISA)."""
+
+
+def _answer(op: Any) -> None:
+    found = element_bytes(op.slot.type.element_type) * op.slot.type.layout.data.extent
+    if found != ANSWER_BYTES:
+        raise InvalidOp(op, f"an answer has {ANSWER_BYTES} bytes, not {found}")
+
+
 def _moves(op: Any) -> None:
     """A tile goes by a map between a tensor and a buffer."""
     t = op.map.type
@@ -407,6 +423,7 @@ OP_RULES: dict[str, Rule] = {
     "nv_tileas.extract_slice": _extract_slice, "nv_tileas.create_pipeline": _create_pipeline,
     "nv_tileas.make_tiled_tma_desc": _make_tiled_tma_desc, "nv_tileas.tma_load": _tma_load,
     "nv_tileas.tma_store": _moves,
+    "nv_tileas.cancel_next_program_id": _cancel_next_program_id, "nv_tileas.is_valid_program_id": _answer,
     "nv_tileas.consumer_wait": _consumer_wait, "nv_tileas.agent_switch": _agent_switch,
     "nv_tileas.dot": _dot, "nv_tileas.dot_scaled": _dot_scaled, "nv_tileas.begin_flight": _begin_flight,
     "nv_tileas.async_dot": _async_dot,

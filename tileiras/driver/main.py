@@ -210,6 +210,9 @@ def _options(line: CommandLine) -> CompileOptions:
         host_arch=line.text("host-arch", DEFAULT_PLATFORM[0]), host_os=line.text("host-os", DEFAULT_PLATFORM[1]),
         timing=[] if line.flag("pass-timing") else None, print_sink=_say, remarks=[] if _asks_for_remarks(line) else None)
     options.without |= frozenset(filter(None, line.text("without").split(",")))
+    if line.flag("dynamic-persistent"):
+        from tileiras.schedule.options import ScheduleOptions
+        options.schedule = ScheduleOptions(persistent=True)
     return options
 
 

@@ -98,6 +98,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("remarks-output-file", VALUE, "Output file for YAML remark format. Default is tileir_remarks.yaml",
            "string", section=REMARKS),
     _remark_option("passed"),
+    Option("dynamic-persistent", FLAG, "Let blocks go on with tile blocks that haven't started (sm_100 and newer)",
+           section=INSPECTION),
     Option("emit", CHOICE, "What to write (text goes to standard output unless -o is given). Default: cubin.",
            choices=(("cubin", "machine code"), ("ptx", "PTX as ptxas gets it"),
                     ("llvm", "LLVM IR before LLVM's passes"), ("cuda_tile", "the input"),

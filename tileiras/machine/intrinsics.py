@@ -64,7 +64,7 @@ FEATURES: tuple[Feature, ...] = (
     _F("elect.sync", "has_elect"),
     _F("setmaxnreg", "has_setmaxnreg"),
     _F("griddepcontrol", "has_griddepcontrol"),
-    _F("clusterlaunchcontrol", "has_wide_global_access"),
+    _F("clusterlaunchcontrol", "has_launch_control"),
     # arithmetic
     _F("redux.sync.", "has_redux"),
     _F("redux.sync.fm", "has_redux_f32"),

@@ -87,6 +87,7 @@ class Target:
     has_elect: bool = False
     has_setmaxnreg: bool = False
     has_griddepcontrol: bool = False
+    has_launch_control: bool = False       # clusterlaunchcontrol.try_cancel
     has_wide_global_access: bool = False   # 256-bit ld/st.global
 
     # --- arithmetic
@@ -159,7 +160,8 @@ _HOPPER: dict[str, Any] = {
 }
 _BLACKWELL: dict[str, Any] = {
     **_HOPPER, "parameter_base": 0x380,
-    "has_wide_global_access": True, "has_f32x2_arith": True, "has_minmax3": True, "has_cvt_fp4_fp6": True,
+    "has_launch_control": True, "has_wide_global_access": True, "has_f32x2_arith": True, "has_minmax3": True,
+    "has_cvt_fp4_fp6": True,
 }
 _TENSOR_MEMORY: dict[str, Any] = {**_BLACKWELL, "has_tcgen05": True}
 _GEFORCE: dict[str, Any] = {**_BLACKWELL, "has_block_scaled_mma": True}

@@ -17,7 +17,7 @@ from tileiras.schedule.options import OPTIONS as SCHEDULE_OPTIONS
 
 ANCHORS = ("builtin.module", "cuda_tile.module", "nv_tileaa.func", "nv_tileas.func", "llvm.func", "any")
 WHOLE_PIPELINE = "tileir"
-SCHEDULED = ("generate-schedule", "materialize-async", "materialize-schedule", "unspecialized-pipeline")
+SCHEDULED = ("dynamic-persistent", "generate-schedule", "materialize-async", "materialize-schedule", "unspecialized-pipeline")
 """Passes that take the options of schedules."""
 PIPELINE_OPTIONS: dict[str, tuple[str, ...]] = {
     WHOLE_PIPELINE: ("opt-level", *SCHEDULE_OPTIONS), **dict.fromkeys(SCHEDULED, SCHEDULE_OPTIONS)}

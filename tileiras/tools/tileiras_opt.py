@@ -185,6 +185,10 @@ def _step(name: str, options: Any) -> Any:
     found = next((entry for entry in PIPELINE if entry.name == name), None)
     if found is None:
         raise UsageError(f"unknown pass '{name}'; known: {', '.join(known_passes())}")
+    if name == "dynamic-persistent":        # who names it wants it
+        from tileiras.schedule.options import ScheduleOptions
+        wanted = dataclasses.replace(options.schedule or ScheduleOptions(), persistent=True)
+        options = dataclasses.replace(options, schedule=wanted)
     return Step(name, found.takes, found.level, lambda module: found.apply(module, options))
 
 

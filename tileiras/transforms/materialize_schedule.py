@@ -44,7 +44,7 @@ from tileiras.transforms.register_streams import stream
 
 CONSUMES = ("nv_tileas.consumer_wait", "nv_tileas.consumer_release")
 """What compute agents do with a pipe; all other ops on one are the load agent's."""
-BOTH = ("nv_tileas.gdc_wait",)
+BOTH = ("nv_tileas.gdc_wait", "nv_tileas.is_valid_program_id")
 """What every agent does that touches memory."""
 PLACES = ("nv_tileas.alloc_tensor", "nv_tileas.create_pipeline")
 """Shared memory's objects: they have no effect of their own."""
@@ -141,7 +141,13 @@ def _pipes(func: Operation) -> list[Operation]:
 
 def _is_filled_in_loop(pipe: Operation) -> bool:
     """Whether there is something to load ahead: without, more warps would only keep other blocks from the SM."""
-    return any(use.operation.name not in CONSUMES and loop_around(use.operation) is not None for use in pipe.results[0].uses)
+    return not _gives_ids(pipe.results[0]) and any(
+        use.operation.name not in CONSUMES and loop_around(use.operation) is not None for use in pipe.results[0].uses)
+
+
+def _gives_ids(pipe: SSAValue) -> bool:
+    """Whether it hands on the ids of further tile blocks, which all agents are told."""
+    return any(use.operation.name == "nv_tileas.cancel_next_program_id" for use in pipe.uses)
 
 
 def _kind(pipe: SSAValue) -> str:
@@ -161,7 +167,7 @@ def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
             continue
         if _produces(op):
             loads.append(op)
-        elif op.name in BOTH:
+        elif op.name in BOTH or (op.name in CONSUMES and _gives_ids(op.operands[0])):
             loads.append(op)
             computes.append(op)
         elif not _is_pure(op) and not (op.name in LOADS and _is_weak(op)):
@@ -403,4 +409,4 @@ def _count(pipe: Operation, load_warps: int, compute_warps: int) -> None:
         pipe.properties["producers"] = IntAttr(WARP_THREADS * load_warps)
     elif kind == "mbarrier":
         pipe.properties["producers"] = IntAttr(load_warps)
-    pipe.properties["consumers"] = IntAttr(compute_warps)
+    pipe.properties["consumers"] = IntAttr(compute_warps + (load_warps if _gives_ids(pipe.results[0]) else 0))

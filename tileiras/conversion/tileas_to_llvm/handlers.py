@@ -17,6 +17,7 @@ RARE: dict[str, tuple[str, ...]] = {
                      "consumer_release", "fence_async"),
     "memory.async_copies": ("tiled_copy",),
     "shared.tma": ("tma_load", "tma_store", "prefetch_tma_desc"),
+    "shared.launch_control": ("cancel_next_program_id", "is_valid_program_id"),
     "shared.convert_layout": ("convert_layout",),
     "collectives.reduce": ("reduce",),
     "collectives.scan": ("scan",),
