@@ -52,6 +52,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("hoist-invariants", "nv_tileaa", 1),
     _transform("simplify", "nv_tileaa", 1),
     _transform("dce", "nv_tileaa", 0),
+    _transform("plan-cta", "nv_tileaa", 0),
     _transform("decompose-dot-scaled", "nv_tileaa", 0, of="dot_scaled"),
     _transform("prepare-dot-scaled", "nv_tileaa", 1, of="dot_scaled"),
     _conversion("convert-tileaa-to-tileas", "nv_tileas"),

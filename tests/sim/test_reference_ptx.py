@@ -50,7 +50,7 @@ def run(name: str, sm: str, seed: int = 0) -> str:
     pytest.importorskip("cuda.tile")
     ptx = reference.original_ptx(name, sm)
     launch = runner.launch_of(name)
-    report = simulate(ptx, grid=reference.blocks(ptx, runner.case_of(name).grid),
+    report = simulate(ptx, grid=runner.case_of(name).grid,
                       args=reference.arguments(name, sm, launch.flat), seed=seed)
     verdict = runner.judge(name, launch)
     assert verdict.ok, verdict.detail

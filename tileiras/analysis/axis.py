@@ -19,6 +19,7 @@ from typing import Any
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.axis_info import Info, is_tracked, join, limits, shape_of, unknown, width_of
+from tileiras.analysis.entry_hints import MOST_CTAS
 from tileiras.analysis.axis_rules import MAX_GRID, RULES, assume
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemRefType
 
@@ -145,6 +146,8 @@ class AxisAnalysis:
                         facts[results[0]] = rule(op, infos)
                 elif mnemonic in EXITS:
                     self._leave(op, mnemonic)
+                elif mnemonic == "get_cta_rank":
+                    facts[results[0]] = Info(1, (), (), (), 0, MOST_CTAS - 1)
                 elif mnemonic in ("get_program_id", "get_num_programs"):
                     ids = mnemonic == "get_program_id"
                     for result, most in zip(results, MAX_GRID):

@@ -2,7 +2,7 @@
 
     num_worker_warps_per_cta    warps of the block: a power of two, 32 at most (more asks for 32)
     occupancy                   how many blocks an SM is to hold: a limit of registers a thread, from 2 on
-    num_cta_in_cga              CTAs that share one tile block: no lowering here uses more than one, so it changes nothing
+    num_cta_in_cga              CTAs that share one tile block, where it can be split (transforms/plan_cta.py)
 
 Values are those of the public `OptimizationHintsAttr`; what doesn't fit has no effect there either.
 """
@@ -14,6 +14,8 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
 MOST_WARPS = 32
+MOST_CTAS = 16
+"""Of a cluster; more than 8 run where the launcher allows what isn't portable."""
 FEWEST_REGISTERS = 24
 """Less than this no kernel of tiles gets along with."""
 

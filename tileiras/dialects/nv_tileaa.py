@@ -166,9 +166,11 @@ def make_op(dialect: str, mnemonic: str, more_attrs: str = "", operands: str | N
 
 # Functions and the grid. func: one block whose arguments are the entry's parameters. `hints`: DictionaryAttr of the
 # entry's optimization hints for the target (num_cta_in_cga, occupancy, num_worker_warps_per_cta), if any.
-Func = shared_op("func", attrs="sym_name:name hints:dict?", regions="body:block")
+# cluster: how many CTAs share a tile block (plan-cta); get_cta_rank: which of them this one is.
+Func = shared_op("func", attrs="sym_name:name hints:dict? cluster:power?", regions="body:block")
 Return = shared_op("return", terminator=True)
 GetProgramId = shared_op("get_program_id", "", "x:i32 y:i32 z:i32", pure=True)
+GetCtaRank = shared_op("get_cta_rank", "", "rank:i32", pure=True)
 GetNumPrograms = shared_op("get_num_programs", "", "x:i32 y:i32 z:i32", pure=True)
 
 # Early exits: scf.for's and loop's terminators inside nested scf.if. `loop` repeats until a break; its block
@@ -200,24 +202,27 @@ MakeMemref = shared_op("make_memref", "base:ptr sizes:int* strides:int*", "resul
 BlockTile = shared_op("block_tile", "memref:memref", "view:view", pure=True)
 
 # Memory. mem_semantic: weak relaxed acquire release acq_rel; mem_scope: tl_blk device sys (absent when weak).
-# inbounds: UnitAttr, or ArrayAttr of 0/1 a dimension: no check needed. latency, allow_tma: hints.
+# inbounds: UnitAttr, or ArrayAttr of 0/1 a dimension: no check needed. latency, allow_tma: hints. cta_copies: bits of a CTA's
+# rank; CTAs of a cluster that differ in these only access the same, and one of them writes (plan-cta).
 TiledLoad = shared_op("tiled_load", "view:view coords:ints* token:token?", "result:tile result_token:token",
-                      "mem_semantic:load_semantic mem_scope:scope? inbounds:inbounds? latency:index? allow_tma:flag?")
+                      "mem_semantic:load_semantic mem_scope:scope? inbounds:inbounds? latency:index? allow_tma:flag? "
+                      "cta_copies:positive?")
 TiledStore = shared_op("tiled_store", "source:tile view:view coords:ints* token:token?", "result_token:token",
-                       "mem_semantic:store_semantic mem_scope:scope? inbounds:inbounds? latency:index? allow_tma:flag?")
+                       "mem_semantic:store_semantic mem_scope:scope? inbounds:inbounds? latency:index? allow_tma:flag? "
+                       "cta_copies:positive?")
 TiledAtomicRmw = shared_op("tiled_atomic_rmw", "source:numbers view:view coords:int* token:token?", "result_token:token",
-                           "rmw_mode:rmw_mode mem_semantic:atomic_semantic mem_scope:scope inbounds:inbounds?")
+                           "rmw_mode:rmw_mode mem_semantic:atomic_semantic mem_scope:scope inbounds:inbounds? cta_copies:positive?")
 Load = shared_op("load", "ptr:ptrs mask:bools? other:tile? token:token?", "result:tile result_token:token",
-                 "mem_semantic:load_semantic mem_scope:scope? latency:index?",
+                 "mem_semantic:load_semantic mem_scope:scope? latency:index? cta_copies:positive?",
                  same="other result", same_shape="ptr mask result")
 Store = shared_op("store", "ptr:ptrs source:tile mask:bools? token:token?", "result_token:token",
-                  "mem_semantic:store_semantic mem_scope:scope? latency:index?", same_shape="ptr source mask")
+                  "mem_semantic:store_semantic mem_scope:scope? latency:index? cta_copies:positive?", same_shape="ptr source mask")
 AtomicRmw = shared_op("atomic_rmw", "ptr:ptrs source:numbers mask:bools? token:token?",
                       "result:numbers result_token:token",
-                      "rmw_mode:rmw_mode mem_semantic:atomic_semantic mem_scope:scope",
+                      "rmw_mode:rmw_mode mem_semantic:atomic_semantic mem_scope:scope cta_copies:positive?",
                       same="source result", same_shape="ptr source mask")
 AtomicCas = shared_op("atomic_cas", "ptr:ptrs compare:numbers source:numbers mask:bools? token:token?",
-                      "result:numbers result_token:token", "mem_semantic:atomic_semantic mem_scope:scope",
+                      "result:numbers result_token:token", "mem_semantic:atomic_semantic mem_scope:scope cta_copies:positive?",
                       same="compare source result", same_shape="ptr source mask")
 CreateMemToken = shared_op("create_mem_token", "", "result:token", pure=True)
 JoinMemToken = shared_op("join_mem_token", "tokens:token*", "result:token", pure=True)

@@ -448,10 +448,11 @@ class TmemFree(TileOp):
 
 class TmaStore(TileOp):
     """The copy engine puts a tile of a tensor where it lies in a buffer, as far as it lies inside the tensor. `coords`: as of
-    `tma_load`. Behind the next barrier the buffer may be written again; what is stored is there when the kernel is over."""
+    `tma_load`; `cta_copies`: as of `tiled_store`. Behind the next barrier the buffer may be written again; what is stored is there when the kernel is over."""
 
     name = "nv_tileas.tma_store"
     OPERANDS = "map:tensormap coords:i32* slot:buffer"
+    ATTRS = "cta_copies:positive?"
 
 
 class StoreShared(TileOp):
@@ -488,6 +489,12 @@ class Barrier(TileOp):
     """All threads of the block meet; shared- and global-memory writes before it are seen after it."""
 
     name = "nv_tileas.barrier"
+
+
+class ClusterBarrier(TileOp):
+    """All threads of the cluster meet; shared- and global-memory writes before it are seen after it."""
+
+    name = "nv_tileas.cluster_barrier"
 
 
 class Fence(TileOp):

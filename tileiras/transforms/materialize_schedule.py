@@ -161,6 +161,8 @@ def _switch(func: Operation) -> Operation:
 
 def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
     """Make two agents of a function. Raises Refusal before it has changed anything."""
+    if "cluster" in func.properties and (waiting := _ordered(func)) is not None:
+        raise Refusal(waiting, "a token orders it behind what other CTAs of the cluster do, and all warps meet for that")
     loads, computes = [], []
     for op in func.walk():
         if op is func or op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in PLACES:
@@ -233,16 +235,23 @@ def _copies_by_threads(op: Operation) -> bool:
 # --- what may stand in two agents ---------------------------------------------------------------------------------------
 
 
-class _Written:
-    """Which tokens stand for a write of the kernel."""
+def _ordered(func: Operation) -> Operation | None:
+    """An access to global memory that another one comes before, by its token; of the two one writes."""
+    written, touched = _Written(func), _Written(func, reads=True)
+    return next((op for op in func.walk() if (effects := BY_TOKENS.get(op.name)) is not None and (
+        written.waits_for_one(op) or (effects.token_write and touched.waits_for_one(op)))), None)
 
-    def __init__(self, func: Operation) -> None:
+
+class _Written:
+    """Which tokens stand for a write of the kernel; with `reads`, for any access."""
+
+    def __init__(self, func: Operation, reads: bool = False) -> None:
         self._tokens: set[SSAValue] = set()
         work: list[SSAValue] = []
         self.sources: dict[SSAValue, bool] = {}
         for op in func.walk():
             effects = BY_TOKENS.get(op.name)
-            writes = effects is None or effects.token_write
+            writes = effects is None or effects.token_write or reads
             if writes and op.name not in CONTROL and not _produces(op) and not getattr(op, "PURE", False):
                 work += [r for r in op.results if isinstance(r.type, MemTokenType)]
         while work:

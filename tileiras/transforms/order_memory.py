@@ -8,7 +8,8 @@ Two things ask for order. *Buffers*: an access must wait for those that touch th
 writing (`allocate-buffers` has said which bytes; what a buffer's place held before counts too). *Tokens*: two accesses joined
 by a path of tokens happen in order, at least one of them writing; accesses that no token joins stay unordered. Threads of a
 block hold different elements in the two, so program order isn't enough; a barrier is (it makes writes visible to the block,
-and a release after it carries them to the device). One barrier serves every pair that it separates. What ops do is said in
+and a release after it carries them to the device). One barrier serves every pair that it separates. Where the CTAs of a cluster share a
+tile block, tokens ask for a barrier of the cluster, buffers for one of their CTA's. What ops do is said in
 `analysis/effects.py`.
 
 The stages of a ring are ordered by their pipe: accesses to the same ring don't wait for each other here, only for what else has
@@ -92,7 +93,7 @@ def run(module: ModuleOp, context: Any = None) -> None:
         if func.name == "nv_tileas.func":
             effects = {op: found for op in func.walk() if (found := effects_of(op)) != Effects()}
             if effects:
-                _Ordering(effects).block(func.regions[0].block)
+                _Ordering(effects, "cluster" in func.properties).block(func.regions[0].block)
 
 
 def touches(op: Operation, effects: Effects) -> list[Touch]:
@@ -130,10 +131,12 @@ class _Ordering:
     """The walk in program order. `state`: what shared memory's accesses are pending, None where control doesn't get.
     `exits`: for each enclosing loop, the states with which control left its body (to go on, to leave)."""
 
-    def __init__(self, effects: dict[Operation, Effects]) -> None:
+    def __init__(self, effects: dict[Operation, Effects], cluster: bool = False) -> None:
         self.effects = effects
+        self.cluster = cluster
         self.now = 0
         self.last_barrier = 0
+        self.last_meeting = 0       # of all who share the tile block: what tokens order is done
         self.tokens: dict[SSAValue, Pending] = {}
         self.state: State | None = NOTHING
         self.exits: list[tuple[list[State], list[State]]] = []
@@ -177,8 +180,10 @@ class _Ordering:
         elif op.name == "scf.if":
             self.branch(op)
         elif op.name == SWITCH:
-            if self.state or any(max(p.read, p.write) > self.last_barrier for p in self.tokens.values()):
-                self.barrier(op)        # the last of the whole block: an agent's are its team's
+            if any(max(p.read, p.write) > self.last_meeting for p in self.tokens.values()):
+                self.barrier(op, self.cluster)      # the last of the whole block: an agent's are its team's
+            elif self.state:
+                self.barrier(op)
             self.branch(op)
         else:
             if op.name == "nv_tileas.producer_commit":
@@ -205,9 +210,10 @@ class _Ordering:
         if found is not None:
             mine = touches(op, found)
             state = self.state or NOTHING
-            if (found.before or (found.engine and self.fence_due) or any(t.clashes(old) for t in mine for old in state)
-                    or ((found.token_read or found.token_write) and before.write > self.last_barrier)
-                    or (found.token_write and before.read > self.last_barrier)):
+            if ((found.token_read or found.token_write) and before.write > self.last_meeting) or (
+                    found.token_write and before.read > self.last_meeting):
+                self.barrier(op, self.cluster)
+            elif found.before or (found.engine and self.fence_due) or any(t.clashes(old) for t in mine for old in state):
                 self.barrier(op)
             if found.inside:
                 self.met()
@@ -225,11 +231,12 @@ class _Ordering:
             if isinstance(r.type, MemTokenType):
                 self.tokens[r] = after
 
-    def barrier(self, op: Operation) -> None:
+    def barrier(self, op: Operation, cluster: bool = False) -> None:
         assert op.parent is not None
         self.fence(op)
-        op.parent.insert_op_before(nv_tileas.Barrier.create(location=op.location), op)
-        self.met()
+        kind = nv_tileas.ClusterBarrier if cluster else nv_tileas.Barrier
+        op.parent.insert_op_before(kind.create(location=op.location), op)
+        self.met(cluster)
 
     def barrier_behind(self, op: Operation) -> None:
         """One behind a run of such ops."""
@@ -239,9 +246,11 @@ class _Ordering:
             op.parent.insert_op_after(nv_tileas.Barrier.create(location=op.location), op)
             self.met()
 
-    def met(self) -> None:
+    def met(self, cluster: bool = False) -> None:
         self.now += 1
         self.last_barrier = self.now
+        if cluster or not self.cluster:
+            self.last_meeting = self.now
         self.state = NOTHING
 
     def loop(self, op: Any) -> None:
@@ -256,7 +265,7 @@ class _Ordering:
         for arg, init in zip(op.carried_args(), op.carried_inits()):
             if isinstance(arg.type, MemTokenType):
                 self.tokens[arg] = self.pending(init) | fresh
-        before = self.last_barrier
+        before, meeting = self.last_barrier, self.last_meeting
         self.state = entry | frozenset(t for inner, e in inside for t in touches(inner, e))
         self.exits.append(([], []))
         self.block(op.regions[0].block)
@@ -266,7 +275,7 @@ class _Ordering:
         if op.name == "scf.for":
             left = [entry, *again, *left]
         self.state = NOTHING.union(*left)
-        self.last_barrier = before
+        self.last_barrier, self.last_meeting = before, meeting
         self.now += 1
         fresh = Pending(self.now if reads else NEVER, self.now if writes else NEVER)
         inits = Pending()
@@ -277,15 +286,16 @@ class _Ordering:
                 self.tokens[r] = inits | fresh
 
     def branch(self, op: Operation) -> None:
-        start, state = self.last_barrier, self.state
-        barriers, ends = [], []
+        start, meeting, state = self.last_barrier, self.last_meeting, self.state
+        barriers, meetings, ends = [], [], []
         for region in op.regions:
-            self.last_barrier, self.state = start, state
+            self.last_barrier, self.last_meeting, self.state = start, meeting, state
             if region.blocks:
                 self.block(region.block)
             barriers.append(self.last_barrier)
+            meetings.append(self.last_meeting)
             ends.append(self.state)
-        self.last_barrier = min(barriers)
+        self.last_barrier, self.last_meeting = min(barriers), min(meetings)
         reached = [end for end in ends if end is not None]
         self.state = NOTHING.union(*reached) if reached else None
         for i, r in enumerate(op.results):

@@ -116,7 +116,9 @@ def _lower(func: Operation, store: Any, facts: MapFacts, target: Any) -> bool:
         erase(buffer.owner)  # type: ignore[arg-type]
         return False
     tensor_map = before(store, nv_tileas.MakeTiledTmaDesc.make([store.view], [TensorMapType.of(facts.element, facts.tile)]), store)
-    before(store, nv_tileas.TmaStore.make([tensor_map.results[0], coordinates(store, store), buffer], []), store)
+    made = nv_tileas.TmaStore.make([tensor_map.results[0], coordinates(store, store), buffer], [],
+                                   {"cta_copies": store.properties.get("cta_copies")})
+    before(store, made, store)
     for result in store.results:
         if isinstance(result.type, MemTokenType):
             assert not result.uses

@@ -62,6 +62,9 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
     low.lower_block(old)
     globals_ += low.extra_globals
     launch = {"nvvm.reqntid": StringAttr(str(32 * num_warps)), "nvvm.minctasm": StringAttr("1")}
+    if "cluster" in func.properties:
+        launch |= {"nvvm.cluster_dim": StringAttr(str(func.properties["cluster"].data)),     # type: ignore[attr-defined]
+                   "nvvm.blocksareclusters": StringAttr("")}
     registers = launch_registers(func) or register_limit(func, target, 32 * num_warps)
     if registers is not None:
         launch["nvvm.maxnreg"] = StringAttr(str(registers))

@@ -23,6 +23,11 @@ def get_num_programs(low: Lowering, op: Operation) -> None:
             low.set(result, low.b.nvvm(f"read.ptx.sreg.{sreg}.{axis}")[0])
 
 
+@lowers("nv_tileas.get_cta_rank")
+def get_cta_rank(low: Lowering, op: Operation) -> None:
+    low.set(op.results[0], low.b.nvvm("read.ptx.sreg.cluster.ctarank")[0])
+
+
 @lowers("nv_tileas.create_mem_token", "nv_tileas.join_mem_token")
 def no_code(low: Lowering, op: Operation) -> None:
     """Tokens order; they hold nothing."""
@@ -43,6 +48,12 @@ def assume(low: Lowering, op: Operation) -> None:
 @lowers("nv_tileas.barrier")
 def barrier(low: Lowering, op: Operation) -> None:
     low.barrier()
+
+
+@lowers("nv_tileas.cluster_barrier")
+def cluster_barrier(low: Lowering, op: Operation) -> None:
+    low.b.nvvm("barrier.cluster.arrive.aligned")
+    low.b.nvvm("barrier.cluster.wait.aligned")
 
 
 @lowers("nv_tileas.fence")

@@ -309,6 +309,14 @@ class Lowering:
         """Whether this thread is of the team's first warp."""
         return self.b.icmp("eq", self.warp, self.b.i32(0))
 
+    def chosen(self, op: Operation) -> SSAValue | None:
+        """Whether this is the CTA that makes an access for all that would make the same; None: none would."""
+        copies: Any = op.properties.get("cta_copies")
+        if copies is None:
+            return None
+        rank = self.b.nvvm("read.ptx.sreg.cluster.ctarank")[0]
+        return self.b.icmp("eq", self.b.and_(rank, self.b.i32(copies.data)), self.b.i32(0))
+
     # --- instructions that find their place between others --------------------------------------------------------------
 
     def catch_up(self, share: int = 1) -> None:

@@ -99,6 +99,8 @@ class Launch:
         self.module, self.entry = module, entry
         self.names = names
         self.grid = _dimensions(grid, "grid")
+        if "blocksareclusters" in entry.directives:
+            self.grid = _in_ctas(entry, self.grid)
         self.cluster, self.explicit_cluster = _cluster(entry, self.grid, cluster)
         self.cluster_size = self.cluster[0] * self.cluster[1] * self.cluster[2]
         self.block = _dimensions(block, "block")
@@ -322,6 +324,15 @@ def _bytes_at(address: int, size: int) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
+def _in_ctas(entry: ptx.Function, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The CTAs of a grid that counts clusters; raises LaunchError."""
+    required = entry.directives.get("reqnctapercluster")
+    if not required:
+        raise LaunchError(f"kernel {entry.name} is .blocksareclusters without .reqnctapercluster")
+    x, y, z = (n * c for n, c in zip(grid, _dimensions(required[:3], "cluster")))
+    return x, y, z
+
+
 def _cluster(entry: ptx.Function, grid: tuple[int, int, int], given) -> tuple[tuple[int, int, int], bool]:
     """The shape of a cluster, and whether one was asked for at all; raises LaunchError."""
     directives = entry.directives
@@ -442,7 +453,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     `args`: the launch parameters in order (hidden ones behind them are made by their recipes); an array stands for a pointer
     to its memory (written in place), NumPy and Python scalars are converted to the parameter's size. `block` defaults to the
     kernel's `.reqntid`, or one thread.
-    `cluster`: CTAs of a cluster in x, y, z, where the kernel has no `.reqnctapercluster`; the grid counts CTAs.
+    `cluster`: CTAs of a cluster in x, y, z, where the kernel has no `.reqnctapercluster`; the grid counts CTAs, or clusters where
+    the kernel is `.blocksareclusters`.
     `dynamic_shared`: bytes of `extern .shared`. `max_instructions`: issued instructions before BudgetExceeded.
     `undefined`: "raise" makes any arithmetic on a register without a value a fault; "propagate" lets it pass (the
     result has no value either) until it reaches an address, global memory, an atomic or a matrix product; a branch on

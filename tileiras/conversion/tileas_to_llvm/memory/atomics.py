@@ -163,11 +163,11 @@ def _access(low: Lowering, op: Operation, one: Any) -> None:
     masks = _regs_or_repeat(low, op.mask, len(pointers))  # type: ignore[attr-defined]
     t = storage_type(low.element(result))
     if not low.is_tensor(result):
-        old = one(pointers[0], 0, _both(low, low.first_thread(), masks[0] if masks else None))
+        old = one(pointers[0], 0, _both(low, low.chosen(op), low.first_thread(), masks[0] if masks else None))
         low.set(result, old if wanted else b.poison(t))
         return
     layout = low.layout(result)
-    owner = low.owner_predicate(layout)
+    owner = _both(low, low.chosen(op), low.owner_predicate(layout))
     values: dict[int, SSAValue] = {}
     for r in low.owned_regs(layout):
         values[layout.reg_indices[r]] = one(pointers[r], r, _both(low, owner, masks[r] if masks else None))
@@ -187,7 +187,7 @@ def atomic_rmw(low: Lowering, op: Operation) -> None:
     if low.is_tensor(op.results[0]) and not wanted:
         layout = low.layout(op.results[0])
         pointers, masks = low.regs(op.ptr), _regs_or_repeat(low, op.mask, n)  # type: ignore[attr-defined]
-        owner = low.owner_predicate(layout)
+        owner = _both(low, low.chosen(op), low.owner_predicate(layout))
         for group in groups(low, layout, _width(low, op, layout)):
             first = group[0]
             _reduce(low, pointers[first], [values[r] for r in group], mode, semantic, scope,
@@ -213,7 +213,7 @@ def tiled_atomic_rmw(low: Lowering, op: Operation) -> None:
     source = op.source  # type: ignore[attr-defined]
     layout = low.layout(source)
     address: ViewAddress = view_address(low, op, layout)
-    owner = low.owner_predicate(layout)
+    owner = _both(low, low.chosen(op), low.owner_predicate(layout))
     regs = low.regs(source)
     for group in groups(low, layout, _width(low, op, layout)):
         predicate = _both(low, owner, address.predicate(group[0]))

@@ -189,7 +189,7 @@ def tiled_store(low: Lowering, op: Operation) -> None:
     layout = low.layout(source)
     address = view_address(low, op, layout)
     width = access_width(op, layout)
-    owner = low.owner_predicate(layout)
+    owner = _both(low, low.chosen(op), low.owner_predicate(layout))
     regs = low.regs(source)
     order = order_of(op)
     for group in groups(low, layout, width):
@@ -238,10 +238,11 @@ def store(low: Lowering, op: Operation) -> None:
     masks = _regs_or_repeat(low, op.mask, len(pointers))  # type: ignore[attr-defined]
     order = order_of(op)
     if not low.is_tensor(op.ptr):  # type: ignore[attr-defined]
-        access.store(low, pointers[0], values[:1], _both(low, low.first_thread(), masks[0] if masks else None), order)
+        predicate = _both(low, low.chosen(op), low.first_thread(), masks[0] if masks else None)
+        access.store(low, pointers[0], values[:1], predicate, order)
         return
     layout = low.layout(op.ptr)  # type: ignore[attr-defined]
-    owner = low.owner_predicate(layout)
+    owner = _both(low, low.chosen(op), low.owner_predicate(layout))
     for group in groups(low, layout, access_width(op, layout)):
         predicate = _both(low, owner, masks[group[0]] if masks else None)
         access.store(low, pointers[group[0]], [values[r] for r in group], predicate, order)

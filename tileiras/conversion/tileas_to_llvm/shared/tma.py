@@ -58,7 +58,8 @@ def tma_store(low: Lowering, op: Any) -> None:
             b.nvvm(name, [b.gep(slot, copy.byte), tensor_map, *_coordinates(low, coords, plan, copy), b.bits(0, I64), b.false()])
         b.nvvm("cp.async.bulk.commit.group")
         b.nvvm("cp.async.bulk.wait.group.read", [b.i32(0)])
-    only_if(low, low.first_thread(), issue)
+    chosen = low.chosen(op)
+    only_if(low, low.first_thread() if chosen is None else b.and_(chosen, low.first_thread()), issue)
 
 
 @lowers("nv_tileas.prefetch_tma_desc")
