@@ -52,11 +52,26 @@ def test_occupancy(gpu: str, occupancy: int, registers: int) -> None:
 
 
 @pytest.mark.parametrize("hints", [{"occupancy": 1}, {"occupancy": 0}, {"occupancy": -1}, {"occupancy": "many"},
-                                   {"num_cta_in_cga": 1}, {"num_cta_in_cga": 2}, {"num_cta_in_cga": 16}, {"num_cta_in_cga": 3},
+                                   {"num_cta_in_cga": 1}, {"num_cta_in_cga": 3}, {"num_cta_in_cga": 32},
                                    {"bogus": 3}, {}])
 def test_hints_without_effect(hints: dict[str, Any]) -> None:
     for gpu in ("sm_80", "sm_90"):
         assert directives(compiled(hints, gpu).ptx) == [".reqntid 128", ".minnctapersm 1"]
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_110", "sm_120"])
+@pytest.mark.parametrize("ctas", [2, 4, 8, 16])
+def test_clusters(ctas: int, gpu: str) -> None:
+    """Each CTA has a part of the 1024 numbers: two a thread (pointers are 8 bytes), or more."""
+    made = compiled({"num_cta_in_cga": ctas}, gpu).ptx
+    threads = min(128, 1024 // ctas // 2)
+    assert directives(made) == [f".reqntid {threads}", ".minnctapersm 1", f".reqnctapercluster {ctas}"]
+    assert ".blocksareclusters" in made
+    assert directives(compiled({"num_cta_in_cga": ctas}, gpu, opt_level=0).ptx) == [".reqntid 128", ".minnctapersm 1"]
+
+
+def test_sm_80_has_no_clusters() -> None:
+    assert directives(compiled({"num_cta_in_cga": 2}, "sm_80", key="default").ptx) == [".reqntid 128", ".minnctapersm 1"]
 
 
 def test_hints_of_other_targets_stay_theirs() -> None:
@@ -68,7 +83,9 @@ def test_hints_of_other_targets_stay_theirs() -> None:
 def test_all_together_on_every_sm(gpu: str) -> None:
     hints = {"num_cta_in_cga": 2, "occupancy": 4, "num_worker_warps_per_cta": 8}
     share = 65536 // min(4, find_target(gpu).max_threads_per_sm // 256) // 256
-    assert directives(compiled(hints, gpu).ptx) == [".reqntid 256", ".minnctapersm 1", f".maxnreg {min(share, 255) // 8 * 8}"]
+    cluster = [".reqnctapercluster 2"] if find_target(gpu).has_clusters else []
+    made = directives(compiled(hints, gpu).ptx)
+    assert sorted(made) == sorted([".reqntid 256", ".minnctapersm 1", f".maxnreg {min(share, 255) // 8 * 8}", *cluster])
 
 
 @pytest.mark.parametrize("opt_level", [0, 3])

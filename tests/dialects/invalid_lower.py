@@ -185,6 +185,7 @@ def loop(body: str, op: str, message: str) -> Row:
 
 TILE: list[Row] = [
     ("nv_tileaa.get_program_id", "", "", "i32, i32, i64", "result #2 ('z') must be an i32, but got 'i64'"),
+    ("nv_tileaa.get_cta_rank", "", "", "i64", "result #0 ('rank') must be an i32, but got 'i64'"),
     ("nv_tileaa.get_num_programs", "", "", "i32, i32", "op expected 3 results, but found 2"),
     ("""%r = "nv_tileaa.loop"(%n) ({ // here
 ^bb0(%a: i64):
@@ -429,6 +430,7 @@ PLACED: list[Row] = [
         ('"scf.if"(%b) ({\n', f"warps = {ints(4, 1)}", _LEAVE, '\n"scf.yield"() : () -> ()\n}, {}) : (i1) -> ()',
          "must be the one switch of a function"))),
     ("nv_tileas.barrier", "%n", "", "", "op expected 0 operands, but found 1"),
+    ("nv_tileas.cluster_barrier", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.fence", "", 'mem_scope = "cta"', "", "attribute 'mem_scope' must be"),
     ("nv_tileas.tiled_load", "%v, %n, %n", f"{segments(1, 2, 0)}, {WEAK}, contiguous = {ints(7)[1:-1]}",
      f"tensor<16x16xf32>, {TOKEN}", "contiguous 7 must be one of 2 dimensions"),

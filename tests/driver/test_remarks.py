@@ -322,10 +322,11 @@ def test_hints() -> None:
     load = "optimization_hints = <sm_90 = {latency = 4, allow_tma = true}>"
     remarks = remarks_on(view_program(hints=hints, load=load))
     assert [r.text for r in named(remarks, "RemarkHintIgnored")] == [
-        "Hint num_cta_in_cga = 2 has no effect", "Hint latency = 4 has no effect", "Hint allow_tma = true has no effect"]
+        "Hint latency = 4 has no effect", "Hint allow_tma = true has no effect"]
     [warps] = named(remarks, "RemarkKernelWarps")
-    assert (warps.text, warps.reasons) == ("8 warps run a tile block", ("the hint num_worker_warps_per_cta",))
-    [occupancy] = named(remarks, "RemarkHintApplied")
+    assert (warps.text, warps.reasons) == ("8 warps run a CTA's part of a tile block", ("the hint num_worker_warps_per_cta",))
+    [clusters, occupancy] = named(remarks, "RemarkHintApplied")
+    assert clusters.text == "Hint num_cta_in_cga = 2 splits a tile block over 2 CTAs"
     assert dict(occupancy.notes) == {"Registers": 65536 // (4 * 256)}
 
 

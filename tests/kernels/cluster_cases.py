@@ -68,7 +68,7 @@ def main() -> None:
                 verdict = runner.simulate_case(name, made, orders=range(options.orders))
                 assert verdict.ok, verdict.detail
             about = [t for t in told if "num_cta_in_cga" in t.text]
-            why = "; ".join(about[0].reasons) if about and not split else " ".join(str(v) for _, v in (about[0].notes if about else ()))
+            why = "; ".join([*about[0].reasons, *(str(v) for _, v in about[0].notes)]) if about else "no hint"
             kind = "split" if split else "whole"
         except Exception as error:      # one case costs itself only
             kind, why = "wrong", f"{type(error).__name__}: {error}".splitlines()[0]

@@ -177,11 +177,3 @@ def arguments_of(text: str, cubin: bytes, sm: str, flat: list) -> list:
             return code.fill(entry.name, known, 0)[at:at + MAP_BYTES]
         out.append(MapArgument(flat[owner], encode))
     return out
-
-
-def blocks(text: str, grid: tuple[int, ...]) -> tuple[int, ...]:
-    """The grid of a launch in blocks: that of a kernel under `.blocksareclusters` counts clusters."""
-    cluster = re.search(r"\.reqnctapercluster\s+(\d+)", text)
-    if cluster is None or ".blocksareclusters" not in text:
-        return grid
-    return grid[0] * int(cluster[1]), *grid[1:]

@@ -19,8 +19,8 @@ from typing import Any
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.axis_info import Info, is_tracked, join, limits, shape_of, unknown, width_of
-from tileiras.analysis.entry_hints import MOST_CTAS
 from tileiras.analysis.axis_rules import MAX_GRID, RULES, assume
+from tileiras.analysis.entry_hints import MOST_CTAS
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemRefType
 
 MAX_SWEEPS = 6

@@ -448,7 +448,8 @@ class TmemFree(TileOp):
 
 class TmaStore(TileOp):
     """The copy engine puts a tile of a tensor where it lies in a buffer, as far as it lies inside the tensor. `coords`: as of
-    `tma_load`; `cta_copies`: as of `tiled_store`. Behind the next barrier the buffer may be written again; what is stored is there when the kernel is over."""
+    `tma_load`, `cta_copies` of `tiled_store`. Behind the next barrier the buffer may be written again; what is stored is there
+    when the kernel is over."""
 
     name = "nv_tileas.tma_store"
     OPERANDS = "map:tensormap coords:i32* slot:buffer"

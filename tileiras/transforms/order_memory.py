@@ -5,12 +5,11 @@
                                                 %y = load_shared %b
 
 Two things ask for order. *Buffers*: an access must wait for those that touch the same bytes of shared memory, one of the two
-writing (`allocate-buffers` has said which bytes; what a buffer's place held before counts too). *Tokens*: two accesses joined
-by a path of tokens happen in order, at least one of them writing; accesses that no token joins stay unordered. Threads of a
-block hold different elements in the two, so program order isn't enough; a barrier is (it makes writes visible to the block,
-and a release after it carries them to the device). One barrier serves every pair that it separates. Where the CTAs of a cluster share a
-tile block, tokens ask for a barrier of the cluster, buffers for one of their CTA's. What ops do is said in
-`analysis/effects.py`.
+writing (`allocate-buffers` has said which bytes; what a buffer's place held before counts too). *Tokens*: two accesses joined by a
+path of tokens happen in order, at least one of them writing; accesses that no token joins stay unordered. Threads of a block hold
+different elements in the two, so program order isn't enough; a barrier is (it makes writes visible to the block, and a release
+after it carries them to the device). One barrier serves every pair that it separates. Where the CTAs of a cluster share a tile
+block, tokens ask for a barrier of the cluster, buffers for one of their CTA's. What ops do is said in `analysis/effects.py`.
 
 The stages of a ring are ordered by their pipe: accesses to the same ring don't wait for each other here, only for what else has
 its place. Products into tensor memory are done in order, and every thread waits for them itself: behind the wait nobody else's

@@ -24,10 +24,12 @@ from math import gcd, prod
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
+from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.cta_axes import RESULT, Axes, Place, Relation, extents, mnemonic, relation
 from tileiras.analysis.entry_hints import MOST_CTAS, hint
+from tileiras.conversion.tileaa_to_tileas.facts import view_facts
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa import MemTokenType, TiledViewType, int_values
@@ -229,7 +231,7 @@ class Work:
 def _work(op: Operation, axes: Axes) -> Work | None:
     """What an op costs a CTA that does all of it; None where that is nothing, or cheap."""
     tiles = [v for v in (*op.operands, *op.results) if extents(v) and v not in axes.cheap]
-    if not tiles or op.regions and mnemonic(op) in ("for", "loop", "if") or getattr(op, "TERMINATOR", False):
+    if not tiles or mnemonic(op) in ("for", "loop", "if") or getattr(op, "TERMINATOR", False):
         return None
     on = frozenset(axes.of(v, d) for v in tiles for d in range(len(extents(v))))
     elements = max(prod(extents(v)) for v in tiles)
@@ -268,9 +270,11 @@ class _Split:
 
     def __init__(self, func: Operation, plan: Plan) -> None:
         self.func, self.plan, self.axes = func, plan, plan.axes
+        self.axis = AxisAnalysis(func)
         self.block: Block = func.regions[0].block
         self.made: dict[tuple[SSAValue, Masks], SSAValue] = {}
         self.views: dict[tuple[SSAValue, Masks], SSAValue] = {}
+        self.indices: dict[tuple[SSAValue, int, int, int], SSAValue] = {}
         self.numbers: dict[tuple[int, int, Any], SSAValue] = {}
         assert self.block.first_op is not None
         self.start = self.block.first_op
@@ -306,7 +310,8 @@ class _Split:
                 op.detach()
                 op.erase()
         for op in reversed(ops):
-            if op.parent is not None and op.results and all(r in self.axes.cheap and r.first_use is None for r in op.results):
+            if op.parent is not None and op.results and all(r.first_use is None for r in op.results) and (
+                    mnemonic(op) == "block_tile" or op.results[0] in self.axes.cheap):
                 op.detach()
                 op.erase()
         self.func.properties["cluster"] = IntAttr(self.plan.ctas)
@@ -377,18 +382,38 @@ class _Split:
         shape, steps, sparse = int_values(t.tile_shape), int_values(t.steps), t.sparse_dim.data
         part_shape = tuple(n // parts(mask) for n, mask in zip(shape, split))
         part_steps = tuple(gcd(step, n) if mask else step for step, n, mask in zip(steps, part_shape, split))
+        check = view_facts(op, op.view, self.axis).check
+        op.properties["inbounds"] = _numbers([not c for c in check])
+        op.properties["outside"] = _numbers([bool(c and mask) for c, mask in zip(check, split)])
         op.operands[at] = self._view(op.view, split, part_shape, part_steps)
         for d, mask in enumerate(split):
             index = op.operands[at + 1 + d]
             if mask and int_values(t.dim_map)[d] != sparse:
-                scale = steps[d] // part_steps[d]
-                ops = [arith.Muli.make([index, self._constant(scale, index.type)], [index.type])] if scale > 1 else []
-                start = self._number(mask, part_shape[d] // part_steps[d], index.type)
-                ops.append(arith.Addi.make([ops[0].results[0] if ops else index, start], [index.type]))
-                for new in ops:
-                    new.location = op.location
-                    op.parent.insert_op_before(new, op)
-                op.operands[at + 1 + d] = ops[-1].results[0]
+                op.operands[at + 1 + d] = self._index(index, mask, steps[d] // part_steps[d], part_shape[d] // part_steps[d])
+
+    def _index(self, index: SSAValue, mask: int, scale: int, times: int) -> SSAValue:
+        """Where this CTA's part of a tile is: `index` in steps `scale` times as small, and its number times `times` more."""
+        key = (index, mask, scale, times)
+        found = self.indices.get(key)
+        if found is None:
+            kind: Any = index.type
+            found = index
+            if scale > 1:
+                found = self._after(found, arith.Muli.make([found, self._constant(scale, kind)], [kind]))
+            found = self._after(found, arith.Addi.make([found, self._number(mask, times, kind)], [kind]))
+            self.indices[key] = found
+        return found
+
+    def _after(self, value: SSAValue, new: Operation) -> SSAValue:
+        """An op at the first place where a scalar is known."""
+        if not isinstance(value, BlockArgument):
+            return self._behind(value.owner, new)
+        if value.owner is self.block:
+            return self._at_start(new)
+        new.location = self.func.location
+        assert value.owner.first_op is not None
+        value.owner.insert_op_before(new, value.owner.first_op)
+        return new.results[0]
 
     def _view(self, view: SSAValue, split: Masks, shape: Masks, steps: Masks) -> SSAValue:
         found = self.views.get((view, split))
@@ -464,5 +489,5 @@ def _part_type(t: Any, masks: Masks) -> TensorType:
     return TensorType(t.element_type, [n // parts(mask) for n, mask in zip(t.get_shape(), masks)])
 
 
-def _numbers(values: Sequence[int]) -> ArrayAttr:
-    return ArrayAttr([IntAttr(n) for n in values])
+def _numbers(values: Sequence[int]) -> ArrayAttr[IntAttr]:
+    return ArrayAttr([IntAttr(int(n)) for n in values])

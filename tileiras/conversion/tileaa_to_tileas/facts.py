@@ -38,10 +38,13 @@ def view_facts(op: Operation, view: SSAValue, axis: AxisAnalysis) -> ViewFacts:
     memref = axis.memref(view)
     size = element_bytes(t.memref.element_type)
     promised = _promised(op, len(shape))
+    outside: Any = op.properties.get("outside")
 
     def needs_check(tile_dim: int) -> bool:
         if promised[tile_dim]:
             return False
+        if outside is not None and outside.data[tile_dim].data:
+            return True
         whole = kind != "gather_scatter" and steps[tile_dim] == shape[tile_dim]
         return not (whole and memref.extent_divisors[dim_map[tile_dim]] % shape[tile_dim] == 0)
 

@@ -11,4 +11,5 @@ def report(func: Operation, remarks: list[Remark]) -> None:
     """Append the remark on one function's warps."""
     warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
     why = "the largest tile decides" if worker_warps(func) is None else "the hint num_worker_warps_per_cta"
-    remarks.append(remark(func, func, ANALYSIS, RESOURCES, "KernelWarps", f"{warps} warps run a tile block", {"Warps": warps}, [why]))
+    what = "a CTA's part of a tile block" if "cluster" in func.properties else "a tile block"
+    remarks.append(remark(func, func, ANALYSIS, RESOURCES, "KernelWarps", f"{warps} warps run {what}", {"Warps": warps}, [why]))
