@@ -32,10 +32,10 @@ POINTERS = """
 """Adds one to 256 numbers."""
 
 
-def compiled(body: str, ctas: int, gpu: str = "sm_90", parameters: str = "%p: tile<ptr<i32>>, %c: tile<ptr<i32>>") -> CompiledModule:
+def compiled(body: str, ctas: int, gpu: str = "sm_90") -> CompiledModule:
     """A kernel of these ops, for clusters of so many CTAs."""
     text = f"""cuda_tile.module @m {{
-  entry @k({parameters}) optimization_hints=<default = {{num_cta_in_cga = {ctas}}}> {{{body}
+  entry @k(%p: tile<ptr<i32>>, %c: tile<ptr<i32>>) optimization_hints=<default = {{num_cta_in_cga = {ctas}}}> {{{body}
     return
   }}
 }}"""

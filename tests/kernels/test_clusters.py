@@ -6,8 +6,9 @@ import pytest
 from tests.kernels import runner
 from tests.kernels.cluster_cases import compile_on, ctas
 
-QUICK = (("matmul_float16_float32", 2), ("gemm_bf16_f32_256x128x64", 4), ("softmax_16x256_f16", 4), ("attention_causal_d64_bf16", 2),
-         ("permute_heads_first_bf16", 2), ("scan_recurrence_reverse", 4), ("moe_route_top6_of_64", 2), ("vector_add_float16", 4))
+QUICK = (("matmul_float16_float32", 2), ("gemm_bf16_f32_256x128x64", 4), ("softmax_16x256_f16", 4),
+         ("attention_causal_d64_bf16", 2), ("permute_heads_first_bf16", 2), ("scan_recurrence_reverse", 4),
+         ("moe_route_top6_of_64", 2), ("vector_add_float16", 4))
 """Of each kind one: case, CTAs."""
 MORE = """vector_add_float16 matmul_float16_float32 gemm_bf16_f32_256x128x64 softmax_16x256_f16 layer_norm_f16_ragged
 reduce_any_all reduce_rounding histogram_32_private_f32 ell_times_vector_f64 attention_causal_d64_bf16 atomic_view_add_float16

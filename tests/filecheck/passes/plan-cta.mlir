@@ -10,8 +10,8 @@ cuda_tile.module @m {
   // Rows over two CTAs: half of A's and the result's rows each, all of B twice.
   // CHECK: sym_name = "product", {{.*}}cluster = #builtin.int<2>
   // CHECK: [[RANK:%[0-9]+]] = "nv_tileaa.get_cta_rank"
-  // CHECK: "scf.for"
   // CHECK: "arith.addi"({{.*}}, [[RANK]])
+  // CHECK: "scf.for"
   // CHECK: "nv_tileaa.tiled_load"({{.*}}) <{mem_semantic = "weak", operandSegmentSizes = array<i32: 1, 2, 1>}> : {{.*}}tile = [64, 64]{{.*}} -> (tensor<64x64xf16>
   // CHECK: "nv_tileaa.tiled_load"({{.*}}cta_copies = #builtin.int<1>{{.*}} -> (tensor<64x128xf16>
   // CHECK: "nv_tileaa.dot"({{.*}}) -> tensor<64x128xf32>
