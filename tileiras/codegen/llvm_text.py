@@ -63,19 +63,27 @@ class Printer:
     def __init__(self, debug: DebugInfo | None = None) -> None:
         self.debug = debug
         self.lines: list[str] = []
-        self.names: dict[SSAValue, str] = {}
+        self.names: dict[int, str] = {}         # by the value's identity; the module keeps values and types while it is printed
+        self.types: dict[int, str] = {}
         self.labels: dict[Block, str] = {}
         self.declarations: dict[str, str] = {}
         self.count = 0
 
     def value(self, v: SSAValue) -> str:
-        found = self.names.get(v)
+        found = self.names.get(id(v))
         if found is None:
-            found = self.names[v] = self._inline(v)
+            found = self.names[id(v)] = self._inline(v)
+        return found
+
+    def type(self, t: Attribute) -> str:
+        """The LLVM spelling of a type in the module. (Attributes hash all that is in them each time: identities don't.)"""
+        found = self.types.get(id(t))
+        if found is None:
+            found = self.types[id(t)] = type_text(t)
         return found
 
     def typed(self, v: SSAValue) -> str:
-        return f"{type_text(v.type)} {self.value(v)}"
+        return f"{self.type(v.type)} {self.value(v)}"
 
     def _inline(self, v: SSAValue) -> str:
         owner = v.owner
@@ -215,7 +223,7 @@ def _convergent(op: Operation) -> str:
 
 def _assign(p: Printer, op: Operation) -> str:
     """The left side of an instruction; empty for one without a value."""
-    return "" if isinstance(op.results[0].type, llvm.VoidType) else f"{p.value(op.results[0])} = "
+    return "" if type(op.results[0].type) is llvm.VoidType else f"{p.value(op.results[0])} = "
 
 
 def _binary(p: Printer, op: Operation) -> None:
@@ -224,7 +232,7 @@ def _binary(p: Printer, op: Operation) -> None:
 
 
 def _cast(p: Printer, op: Operation) -> None:
-    p.lines.append(f"  {_assign(p, op)}{op.name[5:]} {p.typed(op.operands[0])} to {type_text(op.results[0].type)}")
+    p.lines.append(f"  {_assign(p, op)}{op.name[5:]} {p.typed(op.operands[0])} to {p.type(op.results[0].type)}")
 
 
 def _compare(p: Printer, op: Operation) -> None:
@@ -243,7 +251,7 @@ def _insert(p: Printer, op: Operation) -> None:
 
 def _gep(p: Printer, op: Operation) -> None:
     base, index = op.operands
-    element = type_text(op.properties["elem_type"])
+    element = p.type(op.properties["elem_type"])
     p.lines.append(f"  {_assign(p, op)}getelementptr {element}, {p.typed(base)}, {p.typed(index)}")
 
 
@@ -258,7 +266,7 @@ def _load(p: Printer, op: Operation) -> None:
     extra = ", !invariant.load !0" if flags == "invariant" else ""
     if extra:
         p.declarations.setdefault("!0", "!0 = !{}")
-    p.lines.append(f"  {_assign(p, op)}load {volatile}{type_text(op.results[0].type)}, {p.typed(op.operands[0])}, "
+    p.lines.append(f"  {_assign(p, op)}load {volatile}{p.type(op.results[0].type)}, {p.typed(op.operands[0])}, "
                    f"align {_data(op, 'alignment')}{extra}")
 
 
@@ -287,11 +295,11 @@ VARIADIC = "vprintf"
 
 
 def _call(p: Printer, op: Operation) -> None:
-    callee, result = _text(op, "callee"), type_text(op.results[0].type)
+    callee, result = _text(op, "callee"), p.type(op.results[0].type)
     arguments = ", ".join(p.typed(v) for v in op.operands)
     convergent = _convergent(op)
     if callee not in p.declarations:
-        types = "ptr, ..." if callee == VARIADIC else ", ".join(type_text(v.type) for v in op.operands)
+        types = "ptr, ..." if callee == VARIADIC else ", ".join(p.type(v.type) for v in op.operands)
         p.declarations[callee] = f"declare {result} @{callee}({types}){convergent} nounwind"
     kind = f"{result} (ptr, ...)" if callee == VARIADIC else result
     p.lines.append(f"  {_assign(p, op)}call {_word(_text(op, 'fastmath'))}{kind} @{callee}({arguments}){convergent}")
@@ -301,7 +309,7 @@ def _asm(p: Printer, op: Operation) -> None:
     sideeffect = "sideeffect " if "sideeffect" in op.properties else ""
     body = _text(op, "asm").translate(ASM_ESCAPES)
     arguments = ", ".join(p.typed(v) for v in op.operands)
-    p.lines.append(f"  {_assign(p, op)}call {type_text(op.results[0].type)} asm {sideeffect}\"{body}\", "
+    p.lines.append(f"  {_assign(p, op)}call {p.type(op.results[0].type)} asm {sideeffect}\"{body}\", "
                    f"\"{_text(op, 'constraints')}\"({arguments}){_convergent(op)} nounwind")
 
 

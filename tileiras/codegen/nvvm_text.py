@@ -10,6 +10,7 @@ Intrinsics take their vectors as they are. Assembly takes registers: a vector is
 """
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, VectorType
@@ -68,29 +69,34 @@ def _intrinsic(p: Printer, op: Operation, row: Instruction) -> None:
     _take_apart(p, f"call {result} @{name}({arguments}){convergent}", result, [p.value(v) for v in op.results])
 
 
-def _constraint(t: Attribute) -> str:
+_LETTERS: dict[type, str] = {VectorType: "r", Float32Type: "f", Float64Type: "d"}
+_OF_INTEGERS = {1: "b", 16: "h", 32: "r", 64: "l"}
+
+
+def _constraint(t: Any) -> str:
     """The letter of a register that holds a scalar (or a packed pair) of this type."""
-    if isinstance(t, VectorType):
-        return "r"
-    if isinstance(t, Float32Type):
-        return "f"
-    if isinstance(t, Float64Type):
-        return "d"
-    if isinstance(t, IntegerType):
-        return {1: "b", 16: "h", 32: "r", 64: "l"}[t.width.data]
-    if isinstance(t, llvm.PtrType):
+    kind = type(t)
+    if kind is IntegerType:
+        return _OF_INTEGERS[t.width.data]
+    if kind is llvm.PtrType:
         return "r" if t.space.data in (llvm.SHARED, llvm.LOCAL) else "l"
-    return "h"
+    return _LETTERS.get(kind, "h")
 
 
-def _is_packed(t: Attribute) -> bool:
+def _is_packed(t: Any) -> bool:
     """Whether a vector is one register: a pair of 16-bit floats."""
-    return isinstance(t, VectorType) and t.get_shape() == (2,) and _constraint(t.element_type) == "h"
+    return type(t) is VectorType and t.get_shape() == (2,) and _constraint(t.element_type) == "h"
+
+
+@cache
+def _escaped(text: str) -> str:
+    """Assembly as LLVM IR writes it."""
+    return text.translate(ASM_ESCAPES)
 
 
 def _elements(t: Attribute) -> list[Attribute]:
     """The types of the registers that a value takes."""
-    if isinstance(t, VectorType) and not _is_packed(t):
+    if type(t) is VectorType and not _is_packed(t):
         return [t.element_type] * t.get_shape()[0]
     return [t]
 
@@ -98,7 +104,7 @@ def _elements(t: Attribute) -> list[Attribute]:
 def _scalars(p: Printer, v: SSAValue) -> list[str]:
     """A value's registers, typed, taken out of its vector."""
     t = v.type
-    if not isinstance(t, VectorType) or _is_packed(t):
+    if type(t) is not VectorType or _is_packed(t):
         return [p.typed(v)]
     out = []
     for i in range(t.get_shape()[0]):
@@ -128,7 +134,7 @@ def _assembly(p: Printer, op: Operation, row: Instruction) -> None:
     sideeffect = "sideeffect " if (row.effects or row.volatile) and not only_reads else ""
     # what only reads may go if nobody wants it, and may not be moved over a write
     promises = " memory(read) willreturn nounwind" if only_reads else " nounwind"
-    call = (f"call {result} asm {sideeffect}\"{row.asm.translate(ASM_ESCAPES)}\", \"{','.join(constraints)}\""
+    call = (f"call {result} asm {sideeffect}\"{_escaped(row.asm)}\", \"{','.join(constraints)}\""
             f"({', '.join(arguments)}){' convergent' if row.convergent else ''}{promises}")
     whole = [(v, _elements(v.type)) for v in op.results]
     _take_apart(p, call, result, names := [p.value(v) if types == [v.type] else _fresh(p) for v, types in whole for _ in types])

@@ -40,7 +40,7 @@ from tileiras.dialects.nv_tileas import EXITS, PipeType, RingType
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
 from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
-from tileiras.transforms.register_streams import stream
+from tileiras.transforms.register_streams import has_streams, stream
 
 CONSUMES = ("nv_tileas.consumer_wait", "nv_tileas.consumer_release")
 """What compute agents do with a pipe; all other ops on one are the load agent's."""
@@ -124,6 +124,8 @@ def _apply_hints(func: Operation, remarks: list[Any]) -> None:
 
 def _streamed(func: Operation, target: Any) -> Operation | None:
     """The function in agents, tiles that go through registers loaded by the load agent; None if there are none or that can't be."""
+    if not has_streams(func):
+        return None
     trial = func.clone()
     if not stream(trial):
         return None

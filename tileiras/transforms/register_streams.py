@@ -17,6 +17,7 @@ converted, transposed or not aligned) is loaded, converted and stored by warps t
 """
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
@@ -41,15 +42,28 @@ MAX_CHAIN = 64
 def stream(func: Operation) -> bool:
     """Put such tiles of a function through rings of one stage, in place. Whether there were any."""
     found = False
-    for loop in [op for op in func.walk() if runs_ahead(op)]:
-        if any(wgmma_of(op) is not None for op in loop.regions[0].block.ops):
-            groups: dict[Operation, list[Operation]] = {}
-            for op in loop.regions[0].block.ops:
-                if is_streamed(loop, op):
-                    groups.setdefault(_readers(op)[0], []).append(op)
-            for stores in groups.values():
-                found |= _materialize(loop, stores)
+    for loop, stores in _streamed(func):
+        groups: dict[Operation, list[Operation]] = {}
+        for op in stores:
+            groups.setdefault(_readers(op)[0], []).append(op)
+        for together in groups.values():
+            found |= _materialize(loop, together)
     return found
+
+
+def has_streams(func: Operation) -> bool:
+    """Whether a function has such tiles."""
+    return any(True for _ in _streamed(func))
+
+
+def _streamed(func: Operation) -> Iterator[tuple[Operation, list[Operation]]]:
+    """Loops with products of warpgroups, and their stores of such tiles."""
+    for loop in [op for op in func.walk() if runs_ahead(op)]:
+        body = loop.regions[0].block
+        if any(wgmma_of(op) is not None for op in body.ops):
+            stores = [op for op in body.ops if is_streamed(loop, op)]
+            if stores:
+                yield loop, stores
 
 
 def is_streamed(loop: Operation, store: Operation) -> bool:
