@@ -12,10 +12,10 @@ cuda_tile.module @m {
   // CHECK: [[RANK:%[0-9]+]] = "nv_tileaa.get_cta_rank"
   // CHECK: "arith.addi"({{.*}}, [[RANK]])
   // CHECK: "scf.for"
-  // CHECK: "nv_tileaa.tiled_load"({{.*}}) <{mem_semantic = "weak", operandSegmentSizes = array<i32: 1, 2, 1>}> : {{.*}}tile = [64, 64]{{.*}} -> (tensor<64x64xf16>
+  // CHECK: "nv_tileaa.tiled_load"({{.*}}inbounds = [#builtin.int<1>, #builtin.int<1>]{{.*}} : {{.*}}tile = [64, 64]{{.*}} -> (tensor<64x64xf16>
   // CHECK: "nv_tileaa.tiled_load"({{.*}}cta_copies = #builtin.int<1>{{.*}} -> (tensor<64x128xf16>
   // CHECK: "nv_tileaa.dot"({{.*}}) -> tensor<64x128xf32>
-  // CHECK: "nv_tileaa.tiled_store"({{.*}}) <{mem_semantic = "weak", operandSegmentSizes = array<i32: 1, 1, 2, 1>}> : (tensor<64x128xf32>
+  // CHECK: "nv_tileaa.tiled_store"({{.*}} : (tensor<64x128xf32>
   entry @product(%pa: tile<ptr<f16>>, %pb: tile<ptr<f16>>, %po: tile<ptr<f32>>, %n: tile<i32>) optimization_hints=<default = {num_cta_in_cga = 2}> {
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>

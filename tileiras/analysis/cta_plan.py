@@ -1,0 +1,221 @@
+"""How to split a tile block's work over the CTAs of a cluster, if it is worth it: which axes, in how many parts.
+
+Of the plans that axes (analysis/cta_axes.py) allow, the one with the least work a CTA is taken. Work is counted in elements of
+element-wise ops; what is in a loop counts more often, products by their k, accesses double. What isn't split, every CTA does.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.cta_axes import Axes, Place, Relation, extents, mnemonic
+from tileiras.analysis.entry_hints import MOST_CTAS
+from tileiras.remarks import tile_text
+
+WORTH = 0.75
+"""A split must leave a CTA no more than this part of the work."""
+LOOP_TRIPS = 8
+"""Iterations that a loop counts for."""
+MOST_LOOPS = 4
+MOST_TRIED = 8
+"""Axes with the most work that plans are made of."""
+PRODUCT_STEPS = 64
+"""Steps of a product's k that cost what one element-wise op does."""
+FEW_ROWS = 64
+"""A warpgroup's products have as many rows at least; with fewer they go by slower instructions."""
+SLOWER = 4
+LOADS = ("tiled_load", "load")
+ONCE = ("tiled_store", "store", "tiled_atomic_rmw", "atomic_rmw", "atomic_cas")
+"""What several CTAs must not do to the same place."""
+LARGER = 2
+"""What an access costs, against an element-wise op."""
+
+Masks = tuple[int, ...]
+"""For each dimension of a tile, the bits of a CTA's rank that number its parts."""
+
+
+class Refusal(Exception):
+    """Why a function's tile blocks are a CTA's each."""
+
+
+def planned(func: Operation, ctas: int, context: Any) -> Plan:
+    """How to split a function. Raises Refusal."""
+    if ctas & (ctas - 1) or ctas > MOST_CTAS:
+        raise Refusal(f"a cluster has a power of two of CTAs, at most {MOST_CTAS}")
+    if not context.target.has_clusters:
+        raise Refusal(f"{context.target.name} has no clusters")
+    if context.opt_level == 0:
+        raise Refusal("clusters aren't used at -O0")
+    if not context.uses("clusters"):
+        raise Refusal("clusters are switched off")
+    for op in func.walk():
+        _check_alone(op)
+    plan = _choose(func, ctas, context.target)
+    for op in func.walk():
+        _check_copies(op, plan)
+    return plan
+
+
+def _check_alone(op: Operation) -> None:
+    """Whether CTAs can share what an op does at all. Raises Refusal."""
+    name = mnemonic(op)
+    if name == "alloca":
+        raise Refusal("memory that the kernel allocates is a CTA's own")
+    if name in LOADS and _text(op, "mem_semantic") == "acquire":
+        raise Refusal("a load that acquires orders what its own CTA does")
+
+
+def _check_copies(op: Operation, plan: Plan) -> None:
+    """Whether an access that several CTAs would make can be. Raises Refusal."""
+    name = mnemonic(op)
+    if name in LOADS and _text(op, "mem_semantic") != "weak" and plan.copies(op):
+        raise Refusal("an ordered load of a tile that isn't split gives each CTA another value")
+    if name in ("atomic_rmw", "atomic_cas") and plan.copies(op) and op.results[0].first_use is not None:
+        raise Refusal("the result of an atomic operation on a tile that isn't split is one CTA's")
+
+
+def _text(op: Operation, name: str) -> str:
+    attr: Any = op.properties.get(name)
+    return "" if attr is None else attr.data
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which bits of a rank number the parts of which axis; `ctas` in all."""
+
+    axes: Axes
+    masks: Mapping[Place, int]
+    ctas: int
+
+    def of(self, value: SSAValue) -> Masks:
+        """How a tile is split that isn't cheap; () for anything but a tensor."""
+        return tuple(self.masks.get(self.axes.of(value, d), 0) for d in range(len(extents(value))))
+
+    def asked(self, op: Operation, said: Relation, operand: int) -> Masks:
+        """How an op wants its operand split, by what its other tiles are."""
+        return needed(op.operands[operand], operand, said, lambda v, d: 0 if v in self.axes.cheap else
+                      self.masks.get(self.axes.of(v, d), 0))
+
+    def used(self, op: Operation) -> int:
+        """The bits that number parts of an op's tiles."""
+        out = 0
+        for v in (*op.operands, *op.results):
+            if extents(v) and v not in self.axes.cheap:
+                for mask in self.of(v):
+                    out |= mask
+        return out
+
+    def copies(self, op: Operation) -> int:
+        """The bits that don't."""
+        return (self.ctas - 1) & ~self.used(op)
+
+    def notes(self) -> dict[str, str | int]:
+        """What is split, as remarks tell it."""
+        out: dict[str, str | int] = {}
+        for (value, dim), mask in self.masks.items():
+            kind: Any = value.type
+            out[f"Parts{len(out) + 1}"] = f"{parts(mask)} of dimension {dim} of {tile_text(kind)}"
+        return out
+
+
+def parts(mask: int) -> int:
+    return 1 << mask.bit_count()
+
+
+def needed(value: SSAValue, operand: int, said: Relation, mask_of: Any) -> Masks:
+    """The masks of an operand's dimensions, from those of the dimensions that go with them."""
+    out = [0] * len(extents(value))
+    for group in said.groups:
+        for member in group:
+            if member.operand == operand and member.value is value:
+                for other in group:
+                    out[member.dim] |= mask_of(other.value, other.dim)
+    return tuple(out)
+
+
+def _choose(func: Operation, ctas: int, target: Any) -> Plan:
+    """The plan with the least work a CTA; of equals that with fewer axes, and those that come first. Raises Refusal."""
+    axes = Axes(func)
+    work = [w for op in func.walk() if (w := _work(op, axes))]
+    whole = sum(w.amount for w in work)
+    bits = ctas.bit_length() - 1
+    best, least = None, whole * WORTH
+    free = sorted(axes.free(), key=lambda axis: -sum(w.amount for w in work if axis in w.axes))
+    tried = set(free[:MOST_TRIED])
+    for masks in _ways([axis for axis in axes.free() if axis in tried], axes, bits):
+        cost = sum(w.cost(masks, target) for w in work)
+        if cost < least:
+            best, least = masks, cost
+    if best is None:
+        raise Refusal(_obstacle(axes, work, free, bits))
+    return Plan(axes, best, ctas)
+
+
+def _ways(free: Sequence[Place], axes: Axes, bits: int) -> Iterator[dict[Place, int]]:
+    """All ways to number the parts of one or two axes with so many bits of a rank; the first axis takes the lowest."""
+    for axis in free:
+        if axes.most[axis] >> bits:
+            yield {axis: (1 << bits) - 1}
+    for first, second in combinations(free, 2):
+        for n in range(bits - 1, 0, -1):
+            if axes.most[first] >> n and axes.most[second] >> bits - n:
+                yield {first: (1 << n) - 1, second: (1 << bits) - (1 << n)}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an op costs: `amount`, shared by the parts of `axes`; `rows`: of a product, its rows and their axis."""
+
+    amount: float
+    axes: frozenset[Place]
+    rows: tuple[int, Place] | None = None
+    kind: str = ""
+
+    def cost(self, masks: Mapping[Place, int], target: Any) -> float:
+        """A CTA's part under a plan."""
+        shares = prod(parts(mask) for axis, mask in masks.items() if axis in self.axes)
+        cost = self.amount / shares
+        if self.rows is not None and (target.has_wgmma or target.has_tcgen05) and self.rows[0] >= FEW_ROWS and \
+                self.rows[0] // parts(masks.get(self.rows[1], 0)) < FEW_ROWS:
+            cost *= SLOWER
+        return cost
+
+
+def _work(op: Operation, axes: Axes) -> Work | None:
+    """What an op costs a CTA that does all of it; None where that is nothing, or cheap."""
+    tiles = [v for v in (*op.operands, *op.results) if extents(v) and v not in axes.cheap]
+    if not tiles or mnemonic(op) in ("for", "loop", "if") or getattr(op, "TERMINATOR", False):
+        return None
+    on = frozenset(axes.of(v, d) for v in tiles for d in range(len(extents(v))))
+    elements = max(prod(extents(v)) for v in tiles)
+    trips, outer = 0, op.parent_op()
+    while outer is not None:
+        trips += mnemonic(outer) in ("for", "loop")
+        outer = outer.parent_op()
+    scale = LOOP_TRIPS ** min(trips, MOST_LOOPS)
+    name = mnemonic(op)
+    if name in ("dot", "dot_scaled"):
+        lhs, result = extents(op.operands[0]), extents(op.results[0])
+        rows = (result[-2], axes.of(op.results[0], len(result) - 2))
+        return Work(scale * prod(result) * lhs[-1] / PRODUCT_STEPS, on, rows, name)
+    return Work(scale * elements * (LARGER if name in LOADS or name in ONCE else 1), on, None, name)
+
+
+def _obstacle(axes: Axes, work: list[Work], free: Sequence[Place], bits: int) -> str:
+    """Why no plan is worth it."""
+    def amount(axis: Place) -> float:
+        return sum(w.amount for w in work if axis in w.axes)
+    if not work:
+        return "no tile is computed that could be split"
+    if free and not any(axes.most[axis] >> bits for axis in free):
+        kind: Any = free[0][0].type
+        return f"{tile_text(kind)} doesn't have as many parts"
+    held = max(axes.kept_whole, key=amount, default=None)
+    if held is not None and (not free or amount(held) >= amount(free[0])):
+        return axes.kept_whole[held]
+    return "most of the work isn't along a dimension that can be split"
