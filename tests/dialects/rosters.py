@@ -329,7 +329,7 @@ ROSTERS = (
         ("tileas-lower-tma-load-store-to-async", "pass lower-tma-load-store-to-async"),
         ("tileas-separate-host-tma tileas-attach-tma-descriptor-args", "pass separate-host-tma"),
         ("tileas-legalize-tmem-copy", "no: tensor memory is only read and written by ops that say how"),
-        ("tileas-plan-cta", "no: a tile block is one CTA (docs/deviations.md)"),
+        ("tileas-plan-cta", "pass plan-cta"),
         ("tileas-dynamic-persistent", "pass dynamic-persistent"),
         ("tileas-insert-OCG-knobs", "no: none of ptxas' knobs makes our code faster (docs/knobs.md)"),
         ("tileas-sink-negf-through-shapes", "pass simplify"))),

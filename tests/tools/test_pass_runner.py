@@ -119,3 +119,31 @@ def test_timing_is_a_tree_of_parts(opt: Any) -> None:
     assert sum(part["seconds"] for part in found["parts"]) <= found["seconds"]
     tree = opt("--passes=cse,dce", "--pass-timing=tree")[2].splitlines()
     assert [line.split("%")[1] for line in tree] == ["  total", "    read", "    passes", "      cse", "      dce", "    write"]
+
+
+def test_statistics_say_which_ops_came_and_went(opt: Any) -> None:
+    code, _, said = opt("--passes=cse,dce", "--pass-statistics=list")
+    assert code == 0
+    assert said == ("cse                             5 ops, as many\n"
+                    "dce                             4 ops, 1 fewer\n"
+                    "  -    1  arith.addi\n")
+    assert opt("--passes=cse,dce", "-mlir-pass-statistics")[2] == said
+
+
+def test_statistics_as_json(opt: Any) -> None:
+    found = json.loads(opt("--passes=dce", "--pass-statistics=json")[2])
+    assert found == [{"pass": "dce", "before": 5, "after": 4, "changes": {"arith.addi": -1}}]
+
+
+def test_statistics_come_also_where_a_pass_fails(opt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise CompileError("no")
+    monkeypatch.setattr(dce, "run", fails)
+    code, _, said = opt("--passes=cse,dce", "--pass-statistics=list")
+    assert code == 5 and said.startswith("cse  ") and "no" in said
+
+
+def test_every_level_has_passes_that_the_one_below_lacks(opt: Any) -> None:
+    lists = [set(opt("--list-pipeline", f"-O{level}")[1].splitlines()) for level in range(4)]
+    assert lists[0] < lists[1] <= lists[2] < lists[3]
+    assert [line.split()[0] for line in lists[3] - lists[2]] == ["overlap-iterations"]

@@ -15,6 +15,8 @@ from tileiras.codegen.ptxas import Assembled
 from tileiras.codegen.resources import Entry, with_resources
 from tileiras.machine.targets import Target
 
+FROM_LEVEL = 3
+"""The optimization level that pays for a second run of ptxas."""
 ENOUGH_WARPS = 16
 """Warps an SM from which more gain nothing: four a scheduler."""
 REGISTER_STEP = 8

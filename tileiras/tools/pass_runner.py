@@ -19,6 +19,7 @@ from tileiras.dialects.module_text import module_text
 from tileiras.errors import CompileError, TileirasError, UsageError
 from tileiras.pipeline import verify_after
 from tileiras.tools.pass_pipeline import Item, pipeline_text
+from tileiras.tools.pass_statistics import PassCount, count_ops
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ TIMING_FORMS = ("tree", "json")
 @dataclass
 class Watch:
     """What to show. `before` and `after`: names of passes; `change`: after those that change the module; `failure`: what a
-    failing pass found. `reproducer`: a file for it. `command`: options that a reproducer repeats."""
+    failing pass found. `reproducer`: a file for it. `command`: options that a reproducer repeats. `counts`: gets what each pass did
+    to the number of ops."""
 
     before: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
@@ -86,6 +88,7 @@ class Watch:
     reproducer: str | None = None
     command: str = ""
     say: Callable[[str], object] = sys.stderr.write
+    counts: list[PassCount] | None = None
 
     @property
     def needs_text(self) -> bool:
@@ -110,11 +113,14 @@ def run_steps(module: Any, steps: Sequence[Step], watch: Watch, timing: Timed) -
         text = module_text(module) if watch.needs_text else ""
         if watch.before_all or step.name in watch.before:
             _dump(watch, "before", step.name, text or module_text(module))
+        before = count_ops(module) if watch.counts is not None else None
         try:
             module = _run_one(module, step, watch, timing)
         except (TileirasError, RecursionError, MemoryError):
             _keep(watch, steps[number:], text)
             raise
+        if watch.counts is not None and before is not None:
+            watch.counts.append(PassCount(step.name, before, count_ops(module)))
         if watch.after_all or step.name in watch.after:
             _dump(watch, "after", step.name, module_text(module))
         elif watch.change and (changed := module_text(module)) != text:

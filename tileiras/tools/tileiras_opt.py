@@ -46,6 +46,9 @@ def _arguments() -> argparse.ArgumentParser:
         parser.add_argument(f"--print-ir-{when}", metavar="PASS[,PASS...]", help=f"print the IR {when} these passes")
     parser.add_argument("--crash-reproducer", metavar="FILE", help="where a failing pass leaves what it found, to run again")
     parser.add_argument("--pass-timing", choices=("tree", "json"), help="say how long reading, passes and writing took")
+    parser.add_argument("--pass-statistics", choices=("list", "json"), help="say which ops each pass adds and removes")
+    parser.add_argument("--mlir-pass-statistics", "-mlir-pass-statistics", dest="pass_statistics", action="store_const",
+                        const="list", help="the same as --pass-statistics=list")
     parser.add_argument("--schedule-trace-file", default="", metavar="FILE",
                         help="where the schedules of loops go, in Chrome's trace format")
     for name, text in (("print-ir-before-all", "print the IR before every pass"),
@@ -128,7 +131,13 @@ def run_passes(module: Any, given: argparse.Namespace, timing: Any = None) -> An
     """The module after the passes asked for. Raises ConfigError, UsageError, CompileError."""
     from tileiras.tools.pass_runner import Timed, level_of, run_steps
 
-    return run_steps(module, _steps(given, level_of(module)), _watch(given), timing or Timed("total"))
+    watch = _watch(given)
+    try:
+        return run_steps(module, _steps(given, level_of(module)), watch, timing or Timed("total"))
+    finally:
+        if watch.counts is not None:
+            from tileiras.tools.pass_statistics import report as statistics
+            sys.stderr.write(statistics(watch.counts, given.pass_statistics))
 
 
 def _steps(given: argparse.Namespace, level: str) -> list[Any]:
@@ -221,7 +230,8 @@ def _watch(given: argparse.Namespace) -> Any:
             raise UsageError(f"unknown pass '{unknown[0]}'; known: {', '.join(known_passes())}")
     return Watch(named["print_ir_before"], named["print_ir_after"], given.print_ir_before_all, given.print_ir_after_all,
                  given.print_ir_after_change, given.print_ir_after_failure, given.verify_each, given.crash_reproducer,
-                 f"--gpu-name={given.gpu_name} -O{given.opt_level}", sys.stderr.write)
+                 f"--gpu-name={given.gpu_name} -O{given.opt_level}", sys.stderr.write,
+                 [] if given.pass_statistics else None)
 
 
 def _cuda_tile_pass(name: str) -> Callable[[Any], None]:
