@@ -346,6 +346,7 @@ OURS: dict[str, str] = {
         "shared memory and its order are in the IR, not in the lowering",
     "nv_tileas.tmem nv_tileas.load_tmem nv_tileas.store_tmem nv_tileas.tmem_alloc nv_tileas.tmem_base nv_tileas.tmem_free":
         "tensor memory, which is another tag of the specification's tiles",
+    "nv_tileaa.get_cta_rank nv_tileas.cluster_barrier": "CTAs that share a tile block",
     "nv_tileas.is_valid_program_id": "nv_tileaa's, where the answer is read",
     "nv_tileas.prefetch_tma_desc nv_tileas.begin_flight": "what an engine is told before its first use",
 }

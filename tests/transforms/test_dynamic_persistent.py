@@ -43,9 +43,9 @@ BODY = f"""
 """
 
 
-def program(body: str = BODY, end: str = "") -> bytes:
+def program(body: str = BODY, end: str = "", hints: str = "") -> bytes:
     text = f"""cuda_tile.module @m {{
-  entry @k(%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, %c: tile<ptr<i32>>) {{
+  entry @k(%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, %c: tile<ptr<i32>>) {hints} {{
 {body}{end}
     return
   }}
@@ -80,6 +80,8 @@ def test_others_stay_as_they_are(gpu: str, level: int, asked: bool) -> None:
 @pytest.mark.parametrize("bytecode, gpu, reason", [
     (program(), "sm_90", "sm_90 can't take back blocks that haven't started"),
     (program("    %one = constant <i32: 1> : tile<i32>\n"), "sm_100", "it doesn't ask for its tile block's id"),
+    (program(BODY.split("    %count")[0], hints="optimization_hints=<sm_100 = {num_cta_in_cga = 2}>"), "sm_100",
+     "the CTAs of a cluster share its tile block, and only one would be told of the next"),
     (program(end="    %no = cmpi equal %at, %one, signed : tile<i32> -> tile<i1>\n    if %no {\n      return\n    }\n"
                  "    print_tko \"more\" -> token"), "sm_100", "it returns from the middle")])
 def test_what_can_not_be_persistent_says_so(bytecode: bytes, gpu: str, reason: str) -> None:

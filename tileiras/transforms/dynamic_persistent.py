@@ -65,6 +65,8 @@ def _why_not(func: Operation, target: Any) -> str:
     ops = list(func.walk())
     if any(op.name == VALID for op in ops):
         return "Kernel is already dynamic persistent"
+    if "cluster" in func.properties:
+        return "the CTAs of a cluster share its tile block, and only one would be told of the next"
     if not any(op.name == PROGRAM_ID for op in ops):
         return "it doesn't ask for its tile block's id"
     if any(op.name == RETURN and op.parent_op() is not func for op in ops):
