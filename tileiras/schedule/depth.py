@@ -23,6 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import DOTS
+from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
 from tileiras.machine.machines import machine_of
@@ -37,6 +38,9 @@ BESIDE_CARRIED = 48
 """Registers a thread that a loop needs besides what it carries, and a quarter of that: addresses, fragments."""
 LANES, REGISTER_BYTES = 32, 4
 ASKED = "what was asked for"
+ENOUGH_BESIDE_OTHERS = 3
+"""Stages with which a block whose products the tensor core does by itself rather shares the SM with others than have more: one
+block's last sums then leave while the tensor core multiplies for another."""
 SHARED_KEPT_BACK = 256
 """Bytes of shared memory that barriers and small exchanges may take beside rings and buffers."""
 
@@ -46,7 +50,8 @@ class RingFacts:
     """`stage_bytes`: of all buffers that one stage fills. `work`: cycles that the loop's iteration takes besides loading.
     `has_product`: whether tensor cores work in it. `other_bytes`: of shared memory that is needed while the ring lives.
     `occupancy`: blocks that an SM is to hold, by the hint. `blocks`: that an SM can hold by their registers. `latency`: the
-    hint, the largest of the loads'. `warps`: of the block. `asked`: stages that `generate-schedule`, or an option, decided on."""
+    hint, the largest of the loads'. `warps`: of the block. `asked`: stages that `generate-schedule`, or an option, decided on.
+    `in_tensor_memory`: the products' accumulators are there."""
 
     stage_bytes: int
     work: float
@@ -57,6 +62,7 @@ class RingFacts:
     latency: int | None = None
     warps: int = 4
     asked: int | None = None
+    in_tensor_memory: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,9 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     stages = min(wanted, fit(max(1, facts.occupancy)))
     if stages < wanted:
         bound = "shared memory"
-    beside_others = max(fit(blocks), min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1))
+    beside_others = fit(blocks)
+    if not facts.in_tensor_memory or beside_others < ENOUGH_BESIDE_OTHERS:
+        beside_others = max(beside_others, min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1))
     if bound not in ("hint", ASKED) and beside_others < stages:
         stages, bound = beside_others, "other blocks on the SM"
     return Depth(stages, wanted, bound, round(latency), round(interval))
@@ -121,15 +129,16 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
     warps = num_warps.data if num_warps is not None else 4
     model = model_of(target, warps)
     copied = {r for op in loads for r in op.results}
-    work, has_product = 0.0, False
+    work, has_product, in_tensor_memory = 0.0, False, False
     for op in loop.regions[0].block.ops:
         if op in loads or (op.name == "nv_tileas.store_shared" and op.operands[0] in copied):
             continue
         work += model.footprint(op).cycles
         has_product = has_product or any(inner.name in DOTS for inner in op.walk())
+        in_tensor_memory = in_tensor_memory or umma_of(op) is not None
     return RingFacts(stage_bytes, work, has_product, other_bytes, hint(func, "occupancy") or 1,
                      blocks_by_registers(loop, target, warps) if blocks is None else blocks, latency_hint(loads), warps,
-                     max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None))
+                     max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), in_tensor_memory)
 
 
 def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:

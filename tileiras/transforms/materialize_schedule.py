@@ -79,7 +79,7 @@ def run(module: ModuleOp, context: Any) -> None:
     for func in [op for op in module.body.block.ops if op.name == "nv_tileas.func"]:
         if any(op.name == SWITCH for op in func.walk()):
             continue
-        if context.target.has_wgmma and (streamed := _streamed(func, context.target)) is not None:
+        if (context.target.has_wgmma or context.target.has_tcgen05) and (streamed := _streamed(func, context.target)) is not None:
             module.body.block.insert_op_before(streamed, func)
             func.detach()
             func.erase(safe_erase=False)

@@ -29,7 +29,8 @@ REGISTER_BYTES = 4
 
 def run(module: Operation, context: Any) -> None:
     """Write `num_warps` on the functions, in place."""
-    if not (context.uses("wgmma") and context.target.has_wgmma):
+    target = context.target
+    if not ((context.uses("wgmma") and target.has_wgmma) or (context.uses("tcgen05") and target.has_tcgen05)):
         return
     for func in module.regions[0].block.ops:
         if func.name != "nv_tileas.func" or worker_warps(func) is not None or "num_warps" not in func.properties:

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
 from xdsl.ir import Block, Operation
 
 from tileiras.analysis.ahead import runs_ahead, tokens_before
-from tileiras.analysis.warpgroup_dots import wgmma_of
+from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileaa import MemTokenType
@@ -57,10 +57,10 @@ def has_streams(func: Operation) -> bool:
 
 
 def _streamed(func: Operation) -> Iterator[tuple[Operation, list[Operation]]]:
-    """Loops with products of warpgroups, and their stores of such tiles."""
+    """Loops with products from shared memory, and their stores of such tiles."""
     for loop in [op for op in func.walk() if runs_ahead(op)]:
         body = loop.regions[0].block
-        if any(wgmma_of(op) is not None for op in body.ops):
+        if any(described_of(op) is not None for op in body.ops):
             stores = [op for op in body.ops if is_streamed(loop, op)]
             if stores:
                 yield loop, stores

@@ -29,8 +29,10 @@ LEAST_N = {LANES: 16, HALF_ROWS: 8}
 """Rows of an instruction -> its fewest columns."""
 FEATURE = "has_tcgen05"
 PREFIX = "sm100.mma."
-TRANSPOSABLE = frozenset({"f16", "bf16"})
+TRANSPOSABLE = frozenset({"f16", "bf16", "e4m3", "e5m2", "s8", "u8"})
 """Types whose tiles may have M or N contiguous in shared memory; of others K is."""
+LEAST_TRANSPOSED_BYTES = 16
+"""Of N, where that is contiguous."""
 _FP8 = ("e4m3", "e5m2")
 _KINDS: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {
     ("f16", "f16"): ("f16", ("f32", "f16")), ("bf16", "bf16"): ("f16", ("f32",)), ("tf32", "tf32"): ("tf32", ("f32",)),
@@ -67,7 +69,9 @@ class UmmaAtom:
 
     def contiguous(self, of_a: bool) -> int:
         """How many rows of A, or columns of B, may lie contiguous in shared memory, instead of K; 0: K must."""
-        return (self.m if of_a else self.n) if self.a in TRANSPOSABLE else 0
+        if self.a not in TRANSPOSABLE or self.n * BITS[self.a] // 8 < LEAST_TRANSPOSED_BYTES:
+            return 0
+        return self.m if of_a else self.n
 
     def with_a_in(self, shared: bool) -> UmmaAtom:
         assert shared
