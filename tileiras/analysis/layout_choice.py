@@ -9,12 +9,13 @@ a layout of its own. Candidates:
     a reduced tile          the same with each warp on rows of its own, so that no two warps share a sum
     whatever is linked      what a neighbour's candidate becomes on the way
 
-and the layout that priorities alone give (`priorities`): the answer costs no more than those.
+and the layout that priorities alone give (`priorities`): the answer costs no more than those. What the copy engine may move
+(tma_choice.py) costs what is less, its way or the threads', and is chosen with the layout.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
@@ -42,6 +43,9 @@ from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import turning_layouts
 from tileiras.layout.placement import default_layout
 
+if TYPE_CHECKING:
+    from tileiras.analysis.tma import MapFacts
+
 MAX_PER_THREAD_BYTES = 16
 """How many bytes side by side a thread may hold of the widest type of a class: more would scatter a warp's access."""
 MAX_CANDIDATES = 6
@@ -59,23 +63,30 @@ MATH_SLOTS = 8
 @dataclass
 class Choice:
     """Layouts by class, for the values of `classes`; `stores`: the layout of a tiled store's tile. `cost`, `before`: issue
-    slots a warp of this choice and of what priorities give."""
+    slots a warp of this choice and of what priorities give. `engine`: the loads and stores that are the copy engine's."""
 
     classes: Classes
     stores: dict[Operation, LinearLayout] = field(default_factory=dict)
     cost: float = 0.0
     before: float = 0.0
+    engine: set[Operation] = field(default_factory=set)
+    slots: dict[Operation, tuple[float, float]] = field(default_factory=dict)
+    """Of each access that may be the engine's: issue slots by threads, and by the engine."""
 
 
-def choose(found: Relations, num_warps: int, search: bool) -> Choice:
-    """Layouts for all tensors. `search`: look for a cheaper choice than what priorities give."""
+def choose(found: Relations, num_warps: int, search: bool, movable: dict[Operation, MapFacts] | None = None) -> Choice:
+    """Layouts for all tensors. `search`: look for a cheaper choice than what priorities give. `movable`: what the copy engine may
+    load and store."""
     plain = Classes(found)
     if not plain.of:
         return Choice(plain)
     priorities(found, plain, num_warps)
     if not search:
         return Choice(plain)
-    return _Search(found, plain, num_warps).run() or Choice(plain)
+    searching = _Search(found, plain, num_warps, movable or {})
+    choice = searching.run() or Choice(plain)
+    searching.give_to_engine(choice)
+    return choice
 
 
 # --- priorities --------------------------------------------------------------------------------------------------------
@@ -139,8 +150,8 @@ def _rows_beside(group: list[tuple[Operation, SSAValue]], dim: int) -> int:
 class _Search:
     """Variables are numbered: classes that matter, then tiled stores."""
 
-    def __init__(self, found: Relations, plain: Classes, num_warps: int) -> None:
-        self.found, self.plain, self.num_warps = found, plain, num_warps
+    def __init__(self, found: Relations, plain: Classes, num_warps: int, movable: dict[Operation, MapFacts]) -> None:
+        self.found, self.plain, self.num_warps, self.movable = found, plain, num_warps, movable
         self.classes = Classes(found, cut=True)
         self.weights: dict[Block, float] = {}
         self.numbers: dict[LayoutClass | Operation, int] = {}
@@ -194,6 +205,22 @@ class _Search:
         self.classes.spread(lambda shape: default_layout(shape, self.num_warps))
         return Choice(self.classes, stores, cost, before)
 
+    def give_to_engine(self, choice: Choice) -> None:
+        """Decide which accesses are the copy engine's, in the layouts chosen."""
+        if not self.movable:
+            return
+        from tileiras.analysis.tma_choice import offer, overhead, paying
+        gains: dict[Operation, float] = {}
+        for op, facts in self.movable.items():
+            tile = tile_of(op)
+            layout = choice.classes.layout(tile)
+            if choice.stores.get(op, layout) != layout:
+                continue        # a conversion goes through shared memory already
+            by_threads, by_engine = self.by_threads(op, layout), offer(op, facts, layout).slots
+            choice.slots[op] = by_threads, by_engine + overhead(op)
+            gains[op] = by_threads - by_engine
+        choice.engine = paying(gains)
+
     # --- candidates -------------------------------------------------------------------------------------------------
 
     def anchors(self) -> None:
@@ -210,6 +237,8 @@ class _Search:
             if "runs" in op.properties and is_tensor(tile := tile_of(op)):
                 n = self.numbers[op] if op in self.numbers else self.number(tile)
                 self.offer(n, coalesced(shape_of(tile) or (), [(op, tile)], self.num_warps))
+                if op in self.movable:
+                    self.offer(n, self.in_chunks(op, tile))
         for op in self.found.ops:
             described = described_of(op)
             if described is None:
@@ -225,6 +254,13 @@ class _Search:
                 if n is not None:
                     for layout in self.candidates[n][:2]:
                         self.offer(n, own_rows(layout, dim_of(op)))
+
+    def in_chunks(self, op: Operation, tile: SSAValue) -> LinearLayout:
+        """What threads like of a tile that the copy engine brings to shared memory: whole chunks of its rows."""
+        dim, shape = contiguous_of(op), shape_of(tile) or ()
+        assert dim is not None
+        order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
+        return default_layout(shape, self.num_warps, max(1, MAX_PER_THREAD_BYTES // moved_bytes(tile)), order)
 
     def exchange(self) -> None:
         """What neighbours want: over edges as it is, over links as they carry it."""
@@ -287,10 +323,18 @@ class _Search:
         n = self.numbers[op] if op in self.numbers else self.number(tile)
         if n is None or len(self.candidates[n]) == 1:
             return
-        size, contiguous, writes = moved_bytes(tile), contiguous_of(op), not op.name.endswith("load")
-        weight, checked = self.weight(op), is_checked(op)
-        problem.alone(n, [weight * layout_cost.global_access(layout, access_width(op, layout), contiguous, size, writes, checked)
-                          for layout in self.candidates[n]])
+        weight, facts = self.weight(op), self.movable.get(op)
+        costs = [self.by_threads(op, layout) for layout in self.candidates[n]]
+        if facts is not None:
+            from tileiras.analysis.tma_choice import offer, overhead
+            costs = [min(cost, offer(op, facts, layout).slots + overhead(op)) for cost, layout in zip(costs, self.candidates[n])]
+        problem.alone(n, [weight * cost for cost in costs])
+
+    def by_threads(self, op: Operation, layout: LinearLayout) -> float:
+        """Slots of an access by the threads' own instructions."""
+        writes = not op.name.endswith("load")
+        return layout_cost.global_access(layout, access_width(op, layout), contiguous_of(op), moved_bytes(tile_of(op)), writes,
+                                         is_checked(op))
 
     def collective(self, problem: Problem, op: Operation) -> None:
         if not is_tensor(op.operands[0]):

@@ -7,7 +7,8 @@ tokens. Facts only: whether the engine *is* used is decided where the tile goes 
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -21,22 +22,21 @@ from xdsl.dialects.builtin import (
     FloatTF32Type,
     IntegerType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.access import contiguous_of
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.host_values import host_value
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes, element_name
-from tileiras.dialects.nv_tileaa import DYNAMIC, TiledViewType, int_values
+from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, TiledViewType, int_values
+from tileiras.dialects.nv_tileas import EXITS
 from tileiras.layout.descriptors import boxes
-from tileiras.layout.shared import CHUNK_BYTES, CanonicalTile, canonical
+from tileiras.layout.shared import CHUNK_BYTES, COPY_ALIGNMENT, GROUP_ROWS, SWIZZLES, WHOLE_ROWS, CanonicalTile, canonical
 from tileiras.layout.tensormap import MAX_RANK
 
 ALIGNMENT = 16
 """Bytes that address and strides of a tensor map are multiples of (cuTensorMapEncodeTiled)."""
-SHARED_ALIGNMENT = 128
-"""Bytes that a box's place in shared memory is a multiple of (PTX ISA, cp.async.bulk.tensor)."""
 MOST_COPIES = 32
 """Boxes a tile: one thread issues them one after the other."""
 COORDINATE_BITS = 32
@@ -47,6 +47,10 @@ ELEMENTS: dict[type, str] = {
     Float8E5M2Type: "u8", Float8E8M0FNUType: "u8", Float8E5M3FNUType: "u8"}
 """Element type -> what the map calls it; integers by their width."""
 WHOLE_BITS = (8, 16, 32, 64)
+READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
+"""What makes a token that stands for no write."""
+MAX_TOKENS = 256
+"""Tokens looked at, at most, to find whether one stands for a write."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ FORBIDDEN = "the hint allow_tma = false"
 @dataclass(frozen=True)
 class MapFacts:
     """What the map of a view is made of besides its memref. `element`: a name of layout.tensormap.ELEMENTS; `tile`: how the view's
-    tile lies in shared memory, the widest swizzle that it fills; `nan`: what lies outside reads as NaN, not zero."""
+    tile lies in shared memory, the first of `forms_of`; `nan`: what lies outside reads as NaN, not zero."""
 
     element: str
     tile: CanonicalTile
@@ -95,17 +99,35 @@ def map_facts(op: Operation, axis: AxisAnalysis) -> MapFacts | list[Refusal]:
             out.append(Refusal(f"a row of the tile has {row} bytes, copies have {CHUNK_BYTES} at least; use a wider tile"))
     if out or element is None or major is None:
         return out
-    tile = tile_of(t, major)
-    if not is_copied(tile):
-        return [Refusal(f"boxes begin at multiples of {SHARED_ALIGNMENT} bytes, a tile has {MOST_COPIES} at most; use more rows")]
+    tile = next(forms_of(tile_of(t, major)), None)
+    if tile is None:
+        return [Refusal(f"boxes begin at multiples of {COPY_ALIGNMENT} bytes, a tile has {MOST_COPIES} at most; use more rows")]
     return MapFacts(element, tile, t.padding.data == "nan")
+
+
+def forms_of(tile: CanonicalTile) -> Iterator[CanonicalTile]:
+    """The forms in which copies may put a tile: with every swizzle that it is wide enough for, the widest first, and in whole rows;
+    these first where rows are few and long, since they take fewer boxes."""
+    row = tile.shape[tile.major] * tile.bits // 8
+    swizzles = sorted((s for s in SWIZZLES if s <= row), reverse=True)
+    for swizzle in (WHOLE_ROWS, *swizzles) if tile.rows < GROUP_ROWS else (*swizzles, WHOLE_ROWS):
+        form = canonical(tile.shape, tile.bits, tile.major, swizzle)
+        if is_copied(form):
+            yield form
+
+
+def in_forms(facts: MapFacts) -> Iterator[MapFacts]:
+    """The same facts with each form."""
+    for form in forms_of(facts.tile):
+        yield replace(facts, tile=form)
 
 
 def is_copied(tile: CanonicalTile) -> bool:
     """Whether boxes that lie in shared memory like this, not too many, are the whole tile."""
-    if tile.num_bytes < SHARED_ALIGNMENT or (tile.panels > 1 and tile.panel_bytes % SHARED_ALIGNMENT):
+    if tile.num_bytes < COPY_ALIGNMENT or (tile.panels > 1 and tile.panel_bytes % COPY_ALIGNMENT):
         return False
-    return len(boxes(tile).copies) <= MOST_COPIES
+    plan = boxes(tile)
+    return len(plan.copies) <= MOST_COPIES and all(copy.byte % COPY_ALIGNMENT == 0 for copy in plan.copies)
 
 
 def tile_of(t: TiledViewType, major: int, swizzle: int | None = None) -> CanonicalTile:
@@ -170,3 +192,33 @@ def _memref(op: Any, view: SSAValue, t: TiledViewType, axis: AxisAnalysis) -> li
     return out
 
 
+def is_unwritten(access: Operation) -> bool:
+    """Whether no token says that a write comes before the access."""
+    pending = [v for v in access.operands if isinstance(v.type, MemTokenType)]
+    seen: set[SSAValue] = set(pending)
+    while pending:
+        v = pending.pop()
+        if isinstance(v, BlockArgument):
+            loop: Any = v.owner.parent_op()
+            if loop.name == "scf.for":
+                sources = [loop.operands[2 + v.index], v.owner.last_op.operands[v.index - 1]]  # type: ignore[union-attr]
+                if any(op.name == "nv_tileas.continue" for op in loop.walk()):
+                    return False
+            else:
+                return False
+        else:
+            owner = v.owner
+            assert isinstance(owner, Operation)
+            if owner.name == "scf.for":
+                sources = [owner.operands[3 + v.index], owner.regions[0].block.last_op.operands[v.index]]  # type: ignore[union-attr]
+                if any(op.name in EXITS for op in owner.walk()):
+                    return False
+            elif owner.name in READERS:
+                sources = [x for x in owner.operands if isinstance(x.type, MemTokenType)]
+            else:
+                return False
+        pending += [x for x in sources if x not in seen]
+        seen.update(sources)
+        if len(seen) > MAX_TOKENS:
+            return False
+    return True

@@ -200,7 +200,8 @@ _PLACED_ATTRS: dict[str, str] = {
     "dot": "atom:string? chained:unit? k_slices:power?", "dot_scaled": "atom:string? k_slices:power?",
     "load": f"{_ACCESS} owners:unit?", "store": _ACCESS,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
-    "tiled_load": f"check:flags? {_ACCESS} owners:unit?", "tiled_store": f"check:flags? {_ACCESS}",
+    "tiled_load": f"check:flags? {_ACCESS} owners:unit? engine:unit?",
+    "tiled_store": f"check:flags? {_ACCESS} engine:unit?",
     "tiled_atomic_rmw": f"check:flags? {_ACCESS}",
     "reduce": "parts:unit?", "print": "in_turn:unit?", "alloca": "owners:unit? offset:count?"}
 """What only this level says. num_warps: of a block. shared_bytes, shared_alignment, offset: set by `allocate-buffers`.
@@ -209,7 +210,8 @@ atom: the instruction that computes a dot (none: multiply and add); chained: in 
 dot's operand; k_slices: parts of k that will go through buffers one after another. runs, contiguous, check: what is known of
 an access (analysis/access.py). owners: only the threads that own an element (the lowest of those that hold it; the first
 thread for a scalar) have its value; the result may only go to `store_shared`. parts: what different warps hold of the
-dimension stays apart, as a new leading dimension. in_turn: the tiles fill the one buffer of scratch in turn."""
+dimension stays apart, as a new leading dimension. engine: the copy engine moves the tile, by way of a buffer. in_turn: the
+tiles fill the one buffer of scratch in turn."""
 
 _PLACED_OPERANDS = {"scan": "sources:factor*", "print": "args:printed* token:token?",
                     "dot_scaled": "lhs:factor rhs:factor acc:float_tensor lhs_scale:factor rhs_scale:factor"}

@@ -18,10 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tileiras.layout.shared import CHUNK_BYTES, GROUP_ROWS, CanonicalTile
+from tileiras.layout.shared import CHUNK_BYTES, GROUP_ROWS, MAX_BOX_EXTENT, WHOLE_ROWS, CanonicalTile
 
-MAX_BOX_EXTENT = 256
-"""Elements of a box along one dimension (cuTensorMapEncodeTiled)."""
 _FIELD = 0x3FFF
 """Offsets and addresses of matrix descriptors have 14 bits."""
 _WGMMA_SWIZZLES = {0: 0, 128: 1, 64: 2, 32: 3}
@@ -65,7 +63,7 @@ def boxes(tile: CanonicalTile) -> Boxes:
     num = tile.bits
     for extent in box:
         num *= extent
-    return Boxes(order, box, tile.swizzle, copies, num // 8)
+    return Boxes(order, box, 0 if tile.swizzle == WHOLE_ROWS else tile.swizzle, copies, num // 8)
 
 
 def byte_offset(tile: CanonicalTile, at: tuple[int, ...] | list[int]) -> int:

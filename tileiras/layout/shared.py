@@ -247,6 +247,13 @@ CHUNK_BYTES = 16
 """What every swizzle of the hardware keeps together, and how wide a panel without one is."""
 SWIZZLES = (0, 32, 64, 128)
 """Bytes that a swizzle of tensor copies and matrix descriptors spans (0: none)."""
+WHOLE_ROWS = 1
+"""Of a tile that has no swizzle and no panels of 16 bytes either: rows stay whole, or in pieces of MAX_BOX_EXTENT. Copies know this
+form, matrix descriptors don't."""
+MAX_BOX_EXTENT = 256
+"""Elements of a box along one dimension (cuTensorMapEncodeTiled)."""
+COPY_ALIGNMENT = 128
+"""Bytes that a box's place in shared memory is a multiple of (PTX ISA, cp.async.bulk.tensor)."""
 GROUP_ROWS = 8
 """Rows of a panel that matrix descriptors step over at once."""
 PADDED_RUN = 16
@@ -261,7 +268,7 @@ class CanonicalTile:
 
     It is cut along dimension `major` into panels as wide as the swizzle spans (16 bytes without one), one panel after the
     other; a panel holds the rows of the other dimensions, row by row, and the hardware's swizzle exchanges 16-byte chunks
-    by address bits 7 and up. bits: of an element. swizzle: one of SWIZZLES.
+    by address bits 7 and up. bits: of an element. swizzle: one of SWIZZLES, or WHOLE_ROWS.
 
         (64, 128) of 16 bits, major 1, swizzle 128: two panels of 64 rows of 64 elements, 8192 bytes each;
         byte address p * 8192 + r * 128 + c, bits 7-9 of it XORed into bits 4-6
@@ -278,6 +285,8 @@ class CanonicalTile:
     @property
     def span(self) -> int:
         """Bytes of a panel's row."""
+        if self.swizzle == WHOLE_ROWS:
+            return min(self.shape[self.major], MAX_BOX_EXTENT) * self.bits // 8
         return self.swizzle or CHUNK_BYTES
 
     @property
@@ -314,7 +323,7 @@ class CanonicalTile:
     @property
     def alignment(self) -> int:
         """Bytes after which the swizzle repeats; 128 without one."""
-        return GROUP_ROWS * self.span
+        return COPY_ALIGNMENT if self.swizzle == WHOLE_ROWS else GROUP_ROWS * self.span
 
     @cached_property
     def plain(self) -> SharedLayout:
@@ -337,6 +346,8 @@ class CanonicalTile:
     @cached_property
     def layout(self) -> SharedLayout:
         """Where each element lies, for ordinary accesses: the swizzle as XORs of the offset's bits."""
+        if self.swizzle == WHOLE_ROWS:
+            return self.plain
         keys = log2(self.span // CHUNK_BYTES)
         to = 3 + log2(CHUNK_BYTES) - log2(self.bits)
         mask = (1 << keys) - 1
@@ -352,10 +363,10 @@ def canonical(shape: tuple[int, ...], bits: int, major: int, swizzle: int | None
     row = shape[major] * bits // 8
     if swizzle is None:
         swizzle = max((s for s in SWIZZLES if s <= row), default=0)
-    if swizzle not in SWIZZLES:
+    if swizzle not in (*SWIZZLES, WHOLE_ROWS):
         raise ValueError(f"no swizzle spans {swizzle} bytes")
-    if row < (swizzle or CHUNK_BYTES):
-        raise ValueError(f"{shape[major]} elements of {bits} bits don't fill the {swizzle or CHUNK_BYTES} bytes of a panel's row")
+    if row < max(swizzle, CHUNK_BYTES):
+        raise ValueError(f"{shape[major]} elements of {bits} bits don't fill the {max(swizzle, CHUNK_BYTES)} bytes of a row")
     return CanonicalTile(tuple(shape), bits, major, swizzle, run)
 
 

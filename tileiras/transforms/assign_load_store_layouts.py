@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.layout_choice import LEAVES, Choice, choose
@@ -34,10 +34,20 @@ def _function(func: Operation, context: Any) -> None:
     num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
     clone_leaves(func)
     found = Relations(func)
-    choice = choose(found, num_warps, context.opt_level > 0 and context.search_layouts)
+    search = context.opt_level > 0 and context.search_layouts
+    movable = {}
+    if search and context.target.has_tma and context.uses("tma"):
+        from tileiras.analysis.tma_choice import movable_in
+        movable = movable_in(func)
+    choice = choose(found, num_warps, search, movable)
+    for op in choice.engine:
+        op.properties["engine"] = UnitAttr()
     for v in choice.classes.of:
         v._type = with_layout(v.type, choice.classes.layout(v))  # type: ignore[arg-type]
     _Mending(found, choice).run()
+    if context.remarks is not None and choice.slots:
+        from tileiras.transforms.layout_remarks import report_engine_by_cost
+        report_engine_by_cost(func, choice.slots, choice.engine, context.remarks)
     if context.remarks is not None and choice.cost < choice.before:
         from tileiras.remarks import ANALYSIS, MEMORY, remark
         context.remarks.append(remark(

@@ -84,5 +84,5 @@ def report_tma(func: Operation, asked: list[tuple[Operation, bool]], refused: di
             reason = "the copy engine can't move the tile; RemarkMemoryTma" \
                      f"{'Load' if op.name.endswith('load') else 'Store'}Failed says why"
         else:
-            reason = "the copy engine moves tiles between memory and shared memory as they are; this one goes through registers"
+            reason = "threads move the tile in fewer issue slots; RemarkMemoryEngineByCost says in how many"
         remarks.append(remark(func, op, MISSED, HINTS, IGNORED, f"{text} has no effect", reasons=[reason]))

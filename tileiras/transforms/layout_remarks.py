@@ -49,6 +49,19 @@ def report_accesses(func: Operation, remarks: list[Remark], refused: Sequence[tu
         reporter.refused(op, "load" if op.name.endswith("load") else "store", why)
 
 
+def report_engine_by_cost(func: Operation, slots: dict[Operation, tuple[float, float]], engine: set[Operation],
+                          remarks: list[Remark]) -> None:
+    """Append what threads would take for each access that may be the copy engine's, and what the engine would, in issue slots."""
+    for op, (by_threads, by_engine) in slots.items():
+        verb = "load" if op.name.endswith("load") else "store"
+        tile: Any = (op.results[0] if verb == "load" else op.operands[0]).type
+        who = "the copy engine moves it" if op in engine else "threads move it"
+        remarks.append(remark(func, op, ANALYSIS, MEMORY, "MemoryEngineByCost", f"{verb} of {tile_text(tile)}: {who}",
+                              {"ThreadSlots": round(by_threads), "EngineSlots": round(by_engine)},
+                              ["fewer issue slots of a warp count; the engine needs a pipe's set-up, a wait and a trip through "
+                               "shared memory, threads need addresses, bounds and as many accesses as alignment asks for"]))
+
+
 def report_dot(func: Operation, op: Operation, atom: MmaAtom | WgmmaAtom | UmmaAtom | None, k_slices: int, target: Any,
                remarks: list[Remark]) -> None:
     """Append the remarks on a dot for which this instruction was chosen."""

@@ -18,8 +18,7 @@ and nothing written may be what is read: the engine doesn't see a thread's store
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
@@ -29,17 +28,17 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, operand_fragments
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import changes_operands, described_of
-from tileiras.analysis.tma import MapFacts, Refusal, is_copied, map_facts
+from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
+from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
 from tileiras.layout.operands import is_described, ldmatrix_plan
-from tileiras.layout.shared import SWIZZLES, SharedLayout, bank_conflicts, canonical, vector_width
+from tileiras.layout.shared import SharedLayout, bank_conflicts, vector_width
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.hoist_buffers import only_store
+from tileiras.transforms.stage_tiles import is_staged, staged_ops, unstage
 from tileiras.transforms.tma_common import (
-    LEAVING,
     MOVES,
     Refused,
     after,
@@ -47,7 +46,6 @@ from tileiras.transforms.tma_common import (
     coordinates,
     erase,
     index_bits,
-    is_unwritten,
     wavefronts,
 )
 from tileiras.transforms.tma_stores import lower_stores
@@ -83,7 +81,10 @@ def run(module: Operation, context: Any) -> None:
             accesses = [op for op in func.walk() if op.name in (LOAD, STORE)]
         engine = context.uses("tma") and context.target.has_tma
         if engine:
-            refused = _Function(func, context).run()
+            function = _Function(func, context)
+            refused = function.run()
+            if context.remarks is not None:
+                refused += function.without_map(accesses, {op for op, _ in refused})
         if context.remarks is not None:
             report_accesses(func, context.remarks, refused)
             for op in accesses:         # those that the copy engine makes and no schedule has looked at
@@ -116,10 +117,25 @@ class _Function:
                 together.setdefault((block, first), []).append(site)
             elif site is not None:
                 refused.append(site)
-        for (block, first), sites in together.items():
+        for (block, first), sites in _joined(together).items():
             if not _lower(self.func, block, first, sites, self.target):
                 refused += [(site.load, [Refusal("shared memory has no room for the pipe's barriers")]) for site in sites]
-        return refused + lower_stores(self.func, lambda: self.axis, self.target)
+        refused += lower_stores(self.func, lambda: self.axis, self.target)
+        for op, _ in refused:
+            if is_staged(op) and (staged := staged_ops(op)) is not None:
+                unstage(op, staged)
+        return refused
+
+    def without_map(self, accesses: list[Operation], known: set[Operation]) -> list[Refused]:
+        """Of the accesses that threads make, those whose views allow no map, and why; not those of `known`."""
+        found: list[Refused] = []
+        for op in accesses:
+            tile = None if op.parent is None else op.results[0] if op.name == LOAD else op.operands[0]
+            if tile is not None and op not in known and isinstance(tile.type, TensorType):
+                facts = map_facts(op, self.axis)
+                if not isinstance(facts, MapFacts):
+                    found.append((op, facts))
+        return found
 
     # --- which -----------------------------------------------------------------------------------------------------
 
@@ -148,7 +164,12 @@ class _Function:
         if not is_unwritten(load):
             return load, [Refusal("a store to global memory comes before the load in its token's order")]
         readers = [use.operation for use in alloc.results[0].uses if use.operation is not store]
-        found = next((f for f in _forms(facts) if all(_takes(r, alloc, buffer_layout(f, moves, alloc)) for r in readers)), None)
+        t: Any = alloc.results[0].type
+        if is_staged(load):
+            found = next((f for f in in_forms(facts) if f.tile.layout == t.layout.data), None)
+        else:
+            found = next((f for f in in_forms(facts)
+                          if all(_takes(r, alloc, buffer_layout(f, moves, alloc)) for r in readers)), None)
         if any(changes_operands(r) and r.parent is not load.parent for r in readers):
             return load, [Refusal("a product in a loop may give its elements the signs of their scales, each time anew")]
         if not readers or found is None:
@@ -161,13 +182,19 @@ class _Function:
         return Site(load, moves, store, alloc, found, buffer_layout(found, moves, alloc), readers)
 
 
-def _forms(facts: MapFacts) -> Iterator[MapFacts]:
-    """The same with every swizzle that the tile is wide enough for, the widest first."""
-    tile = facts.tile
-    for swizzle in sorted((s for s in SWIZZLES if s <= tile.swizzle), reverse=True):
-        form = canonical(tile.shape, tile.bits, tile.major, swizzle)
-        if is_copied(form):
-            yield replace(facts, tile=form)
+def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[Block, Operation], list[Site]]:
+    """Tiles for registers that are on their way at the same time come by one pipe, whoever reads them first."""
+    found: dict[tuple[Block, Operation], list[Site]] = {}
+    last: dict[Block, Operation] = {}
+    for (block, first), sites in sorted(together.items(), key=lambda item: item[0][0].get_operation_index(item[0][1])):
+        into = last.get(block)
+        if all(is_staged(site.load) for site in sites):
+            if into is not None and max(block.get_operation_index(site.load) for site in sites) < block.get_operation_index(into):
+                found[block, into] += sites
+                continue
+            last[block] = first
+        found[block, first] = sites
+    return found
 
 
 def _takes(reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
@@ -227,7 +254,7 @@ def _leaves_between(first: Operation, last: Operation) -> bool:
     """Whether control may leave the block between two of its ops (the first before the last)."""
     op: Operation | None = first
     while op is not None:
-        if op.regions and any(inner.name in LEAVING and _in_block_of(inner, op) for inner in op.walk()):
+        if op.regions and any(inner.name in EXITS and _in_block_of(inner, op) for inner in op.walk()):
             return True
         if op is last:
             return False

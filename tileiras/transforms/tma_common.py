@@ -4,27 +4,22 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_rules import permutation_of
 from tileiras.analysis.tma import Refusal
 from tileiras.dialects import arith
-from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
+from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
 from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.operands import stmatrix_plan
 from tileiras.layout.shared import SharedLayout, access
 
 MOVES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
 """The same elements under another shape or in other threads."""
-LEAVING = ("nv_tileas.break", "nv_tileas.continue", "nv_tileas.return")
-READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
-"""What makes a token that stands for no write."""
 Refused: TypeAlias = tuple[Operation, list[Refusal]]
 """An access that isn't the copy engine's, and why."""
 MATRICES = 4
 """That one stmatrix stores."""
-MAX_TOKENS = 256
-"""Tokens looked at, at most, to find whether one stands for a write."""
 
 
 def index_bits(moves: list[Operation], count: int) -> list[int]:
@@ -87,38 +82,6 @@ def coordinates(access: Any, at: Operation) -> list[SSAValue]:
             value = add(arith.Addi.make([value, constant(1)], [i32]))
         out.append(value)
     return out
-
-
-def is_unwritten(access: Operation) -> bool:
-    """Whether no token says that a write comes before the access."""
-    pending = [v for v in access.operands if isinstance(v.type, MemTokenType)]
-    seen: set[SSAValue] = set(pending)
-    while pending:
-        v = pending.pop()
-        if isinstance(v, BlockArgument):
-            loop: Any = v.owner.parent_op()
-            if loop.name == "scf.for":
-                sources = [loop.operands[2 + v.index], v.owner.last_op.operands[v.index - 1]]  # type: ignore[union-attr]
-                if any(op.name == "nv_tileas.continue" for op in loop.walk()):
-                    return False
-            else:
-                return False
-        else:
-            owner = v.owner
-            assert isinstance(owner, Operation)
-            if owner.name == "scf.for":
-                sources = [owner.operands[3 + v.index], owner.regions[0].block.last_op.operands[v.index]]  # type: ignore[union-attr]
-                if any(op.name in LEAVING for op in owner.walk()):
-                    return False
-            elif owner.name in READERS:
-                sources = [x for x in owner.operands if isinstance(x.type, MemTokenType)]
-            else:
-                return False
-        pending += [x for x in sources if x not in seen]
-        seen.update(sources)
-        if len(seen) > MAX_TOKENS:
-            return False
-    return True
 
 
 def wavefronts(layout: LinearLayout, shared: SharedLayout, size: int) -> int:

@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.access import access_width
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.shared_memory import plan_shared_memory
-from tileiras.analysis.tma import MapFacts, Refusal, map_facts
+from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
@@ -31,7 +31,6 @@ from tileiras.transforms.tma_common import (
     coordinates,
     erase,
     index_bits,
-    is_unwritten,
     store_wavefronts,
     wavefronts,
 )
@@ -87,8 +86,9 @@ def store_facts(store: Any, axis: Callable[[], AxisAnalysis]) -> MapFacts | list
     moves, read, write, _ = path
     t: Any = read.operands[0].type
     size = element_bytes(t.element_type)
-    layout = _layout(facts, moves, t.layout.data)
-    here = store_wavefronts(layout_of(write.operands[0]), layout, size)
+    ways = [(store_wavefronts(layout_of(write.operands[0]), _layout(form, moves, t.layout.data), size), form)
+            for form in in_forms(facts)]
+    here, facts = min(ways, key=lambda way: way[0])
     there = sum(wavefronts(layout_of(v), t.layout.data, size) for v in (write.operands[0], read.results[0]))
     there += layout_of(store.source).num_regs // access_width(store, layout_of(store.source))
     return facts if here <= there else [Refusal("the threads would write rows of the tile with bank conflicts")]

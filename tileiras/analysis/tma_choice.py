@@ -1,0 +1,150 @@
+"""Which tiles would the copy engine move for less than threads? What it may move (`movable_in`), and for how many issue slots.
+
+The engine needs a trip through shared memory, a barrier's set-up and a wait; threads need an address, a comparison with bounds and
+an instruction for as many bytes as are known to be aligned, and hold tiles as memory's rows lie. So the engine pays for tiles
+whose rows aren't known to be whole chunks of 16 bytes, for those that are large, and for those that are wanted in other threads
+than rows would put them. Its own pace counts too: between two boxes it takes a while, however small they are.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.layout_cost import FETCH_SLOTS, SECTOR_BYTES, shared_access
+from tileiras.analysis.layout_rules import DOTS
+from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts
+from tileiras.dialects.nv_tileas import LOOPS
+from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS
+from tileiras.layout.descriptors import boxes
+from tileiras.layout.linear import LinearLayout
+from tileiras.layout.operands import stmatrix_plan
+from tileiras.layout.shared import CanonicalTile, access
+
+LOAD, STORE = "nv_tileas.tiled_load", "nv_tileas.tiled_store"
+RENAMES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
+BOX_SLOTS = 200
+"""An SM's slots while the engine takes one box: 50 cycles of four schedulers (machine/latencies.py)."""
+START_SLOTS = BARRIER_SLOTS + 40
+"""A pipe's set-up, the threads' meeting behind it, and the first wait."""
+WAIT_SLOTS = 10
+"""A wait and a release in a loop."""
+STORE_SLOTS = 2 * BARRIER_SLOTS + 64
+"""A fence, a meeting, the boxes' instructions, and a wait until they are read, for which the block stays longer."""
+STORE_FACTOR = 1.5
+"""Threads' stores to memory run beside what follows; the engine's begin when all have written, and the block waits for them."""
+MATRICES = 4
+"""That one stmatrix stores."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The form in which the engine would move a tile, and for how many slots a warp, without what a pipe takes."""
+
+    facts: MapFacts
+    slots: float
+
+
+def movable_in(func: Operation) -> dict[Operation, MapFacts]:
+    """The loads and stores of tiles between registers and views that the engine could make. Operands of products come to shared
+    memory anyway, and what products read stays as it is."""
+    found: dict[Operation, MapFacts] = {}
+    axis: AxisAnalysis | None = None
+    for op in func.walk():
+        if op.name not in (LOAD, STORE):
+            continue
+        tile = op.results[0] if op.name == LOAD else op.operands[0]
+        if not isinstance(tile.type, TensorType) or not _may_move(op, tile):
+            continue
+        axis = axis or AxisAnalysis(func)
+        facts = map_facts(op, axis)
+        if isinstance(facts, MapFacts):
+            found[op] = facts
+    return found
+
+
+def _may_move(op: Operation, tile: SSAValue) -> bool:
+    if op.name == STORE:
+        return not any(r.uses for r in op.results) and is_unwritten(op)
+    return tile.first_use is not None and not _feeds_product(tile) and not _beside_product(op) and is_unwritten(op)
+
+
+def _feeds_product(tile: SSAValue) -> bool:
+    pending = [tile]
+    while pending:
+        for use in pending.pop().uses:
+            if use.operation.name in DOTS:
+                return True
+            if use.operation.name in RENAMES:
+                pending.append(use.operation.results[0])
+    return False
+
+
+def loop_of(op: Operation) -> Operation | None:
+    """The loop that an op stands in."""
+    parent = op.parent_op()
+    while parent is not None and parent.name not in LOOPS:
+        parent = parent.parent_op()
+    return parent
+
+
+def _beside_product(op: Operation) -> bool:
+    """Whether a product stands in the same loop: its schedule knows nothing of more copies."""
+    loop = loop_of(op)
+    return loop is not None and any(inner.name in DOTS for inner in loop.walk())
+
+
+def offer(op: Operation, facts: MapFacts, layout: LinearLayout) -> Offer:
+    """The best form for a tile that threads have in `layout` or want so."""
+    return _offer(op.name == STORE, facts, layout)
+
+
+@lru_cache(maxsize=2048)
+def _offer(stores: bool, facts: MapFacts, layout: LinearLayout) -> Offer:
+    factor = STORE_FACTOR if stores else 1
+    offers = [Offer(form, factor * (_transfer(form.tile, layout) + _by_threads(form.tile, layout, stores)))
+              for form in in_forms(facts)]
+    return min(offers, key=lambda found: found.slots)
+
+
+def _transfer(tile: CanonicalTile, layout: LinearLayout) -> float:
+    """A warp's share of what the engine and memory take, side by side."""
+    plan = boxes(tile)
+    row = min(tile.shape[tile.major] * tile.bits // 8, tile.num_bytes)
+    sectors = tile.num_bytes // row * -(-row // SECTOR_BYTES)
+    return max(FETCH_SLOTS * sectors, BOX_SLOTS * len(plan.copies)) / layout.num_warps
+
+
+def _by_threads(tile: CanonicalTile, layout: LinearLayout, stores: bool) -> float:
+    """What threads' own accesses to the buffer take."""
+    size = tile.bits // 8
+    plan = stmatrix_plan(layout, tile.layout, size) if stores else None
+    if plan is None:
+        return shared_access(access(layout, tile.layout, size), size)
+    matrices = layout.num_regs >> plan.word_bits
+    return matrices * PASS_SLOTS + -(-matrices // MATRICES)
+
+
+def overhead(op: Operation) -> float:
+    """Slots of an access by the engine whatever its tile: those of a load are shared by all that one pipe waits for."""
+    if op.name == STORE:
+        return STORE_SLOTS
+    return START_SLOTS if loop_of(op) is None else WAIT_SLOTS
+
+
+def paying(gains: dict[Operation, float]) -> set[Operation]:
+    """Of accesses that would save these slots (each time; an overhead not counted), those that pay for the overhead: stores one
+    by one, loads of a block together."""
+    found = {op for op, gain in gains.items() if op.name == STORE and gain > overhead(op)}
+    blocks: dict[Any, list[Operation]] = {}
+    for op, gain in gains.items():
+        if op.name == LOAD and gain > 0:
+            blocks.setdefault(op.parent, []).append(op)
+    for loads in blocks.values():
+        if sum(gains[op] for op in loads) > overhead(loads[0]):
+            found.update(loads)
+    return found

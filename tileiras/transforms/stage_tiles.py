@@ -1,0 +1,195 @@
+"""`stage-tiles`: tiles that the copy engine is to move between memory and registers go by way of buffers.
+
+    %x = tiled_load %v[%i] {engine}            %x = tiled_load %v[%i] {engine}
+    %y = tiled_load %w[%i] {engine}            %y = tiled_load %w[%i] {engine}
+    ... %x ...                                 %b = alloc_tensor ; store_shared %x, %b       as boxes lie
+    ... %y ...                          ->     %x2 = load_shared %b
+                                               ... %x2 ...
+    tiled_store %z, %u[%i] {engine}            %c = alloc_tensor ; store_shared %z, %c
+                                               tiled_store (load_shared %c), %u[%i]
+
+`assign-load-store-layouts` has decided which; `lower-tma-load-store-to-async` then takes the threads' part away. A block's loads
+move up to the first of them, where what their addresses are computed from allows it, so that all are on their way together; what
+they bring is read where it is first wanted. A tile for which shared memory has no room stays in registers.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.dialects import nv_tileas
+from tileiras.dialects.base import TileOp
+from tileiras.dialects.nv_tileas import EXITS, BufferType, SharedLayoutAttr, layout_of
+
+LOAD, STORE = "nv_tileas.tiled_load", "nv_tileas.tiled_store"
+ENGINE = "engine"
+TOKENS = ("nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
+MAX_MOVED = 64
+"""Ops that move up with a load, at most."""
+
+
+def run(module: Operation, context: Any) -> None:
+    """Put the tiles into buffers, in place."""
+    for func in module.regions[0].block.ops:
+        if func.name != "nv_tileas.func":
+            continue
+        chosen = [op for op in func.walk() if ENGINE in op.properties]
+        if chosen:
+            _function(func, chosen, context.target)
+
+
+def _function(func: Operation, chosen: list[Operation], target: Any) -> None:
+    from tileiras.analysis.axis import AxisAnalysis
+    from tileiras.analysis.tma import MapFacts, map_facts
+    from tileiras.analysis.tma_choice import offer
+
+    axis = AxisAnalysis(func)
+    last: dict[Block | None, Operation] = {}
+    for op in chosen:
+        facts = map_facts(op, axis)
+        tile = op.results[0] if op.name == LOAD else op.operands[0]
+        if not isinstance(facts, MapFacts) or tile.first_use is None or "owners" in op.properties:
+            del op.properties[ENGINE]
+            continue
+        layout = offer(op, facts, layout_of(tile)).facts.tile.layout
+        t: Any = tile.type
+        buffer = BufferType(t.element_type, SharedLayoutAttr(layout))
+        staged = _stage_load(op, buffer) if op.name == LOAD else _stage_store(op, buffer)
+        if plan_shared_memory(func).size > target.most_static_smem:
+            unstage(op, staged)
+        elif op.name == LOAD:
+            if op.parent in last:
+                _move_up(op, last[op.parent])
+            last[op.parent] = op
+
+
+def _stage_load(load: Operation, buffer: BufferType) -> list[Operation]:
+    block = load.parent
+    assert block is not None
+    tile = load.results[0]
+    users = {_in_block(use.operation, block) for use in tile.uses}
+    alloc = nv_tileas.AllocTensor.make([], [buffer])
+    store = nv_tileas.StoreShared.make([tile, alloc.results[0], None], [])
+    again = nv_tileas.LoadShared.make([alloc.results[0], None, None], [tile.type])
+    first = load.next_op
+    while first not in users:
+        assert first is not None
+        first = first.next_op
+    for use in list(tile.uses):
+        if use.operation is not store:
+            use.operation.operands[use.index] = again.results[0]
+    following = load.next_op
+    assert following is not None and first is not None
+    for op, where in ((alloc, following), (store, following), (again, first)):
+        op.location = load.location
+        block.insert_op_before(op, where)
+    return [alloc, store, again]
+
+
+def _stage_store(access: Operation, buffer: BufferType) -> list[Operation]:
+    block = access.parent
+    assert block is not None
+    tile = access.operands[0]
+    alloc = nv_tileas.AllocTensor.make([], [buffer])
+    store = nv_tileas.StoreShared.make([tile, alloc.results[0], None], [])
+    again = nv_tileas.LoadShared.make([alloc.results[0], None, None], [tile.type])
+    for op in (alloc, store, again):
+        op.location = access.location
+        block.insert_op_before(op, access)
+    access.operands[0] = again.results[0]
+    return [alloc, store, again]
+
+
+def unstage(access: Operation, staged: list[Operation]) -> None:
+    """The tile goes by registers after all. `staged`: the buffer, the store to it, the load from it."""
+    alloc, store, again = staged
+    del access.properties[ENGINE]
+    again.results[0].replace_all_uses_with(store.operands[0])
+    for op in (again, store, alloc):
+        op.detach()
+        op.erase()
+
+
+def staged_ops(access: Operation) -> list[Operation] | None:
+    """What `stage-tiles` put beside an access, None if that isn't there any more as it was."""
+    if access.name == LOAD:
+        stores = [use.operation for use in access.results[0].uses]
+        if len(stores) != 1 or stores[0].name != "nv_tileas.store_shared":
+            return None
+        store = stores[0]
+        reads = [use.operation for use in store.operands[1].uses if use.operation is not store]
+    else:
+        reads = [owner] if isinstance(owner := access.operands[0].owner, Operation) else []
+        store = None
+        if reads and reads[0].name == "nv_tileas.load_shared":
+            store = next((use.operation for use in reads[0].operands[0].uses if use.operation is not reads[0]), None)
+    alloc = store.operands[1].owner if store is not None and store.name == "nv_tileas.store_shared" else None
+    if len(reads) != 1 or reads[0].name != "nv_tileas.load_shared" or not isinstance(alloc, nv_tileas.AllocTensor):
+        return None
+    assert store is not None
+    return [alloc, store, reads[0]]
+
+
+def _in_block(op: Operation, block: Block) -> Operation:
+    """The op of `block` that is or holds `op`."""
+    while op.parent is not block:
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
+
+
+def _move_up(load: Operation, before: Operation) -> None:
+    """Let a load, its store to the buffer, and what its address is computed from stand behind an earlier load of the block."""
+    between: list[Operation] = []
+    op = before.next_op
+    while op is not load:
+        assert op is not None
+        if any(inner.name in EXITS for inner in op.walk()):
+            return
+        between.append(op)
+        op = op.next_op
+    needed = _needed(load, set(between))
+    if needed is None:
+        return
+    store = next(use.operation for use in load.results[0].uses)
+    alloc: Any = store.operands[1].owner
+    where = before.next_op
+    while where is not None and where.name in ("nv_tileas.alloc_tensor", "nv_tileas.store_shared"):
+        where = where.next_op
+    block = load.parent
+    assert block is not None and where is not None
+    for op in (*[op for op in between if op in needed], load, alloc, store):
+        if op is where:
+            where = where.next_op
+            assert where is not None
+            continue
+        op.detach()
+        block.insert_op_before(op, where)
+
+
+def _needed(load: Operation, between: set[Operation]) -> set[Operation] | None:
+    """Of the ops between, those that a load's place follows from; None if they can't all move."""
+    pending: list[SSAValue] = list(load.operands)
+    needed: set[Operation] = set()
+    while pending:
+        owner = pending.pop().owner
+        if not isinstance(owner, Operation) or owner not in between or owner in needed:
+            continue
+        moves = owner.name in TOKENS or (isinstance(owner, TileOp) and owner.PURE and not owner.regions and not any(
+            isinstance(v.type, TensorType) for v in (*owner.operands, *owner.results)))
+        if not moves or len(needed) >= MAX_MOVED:
+            return None
+        needed.add(owner)
+        pending += owner.operands
+    return needed
+
+
+def is_staged(access: Operation) -> bool:
+    """Whether the tile is the copy engine's by `assign-load-store-layouts`."""
+    return ENGINE in access.properties
+
+
