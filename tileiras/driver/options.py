@@ -58,10 +58,11 @@ class CompileOptions:
 
     `print_after` names passes to print the module after (`("*",)`: all) and `print_sink` is what prints. `timing`,
     where there is one, collects (pass or phase, seconds); `remarks`, where there is one, what passes have to tell.
-    `ptxas_flags` are options that ptxas gets besides its own. `search_layouts`: layouts may be chosen by cost; without, and
-    at -O0, priorities decide. `prefetch`: loops may load an iteration ahead into registers; `prefetched`: a pass says that one
-    does. `without`: names of SWITCHES that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the
-    machine whose driver will load the cubin. `schedule`: what is asked of schedules of loops, beyond the program's hints.
+    `ptxas_flags` are options that ptxas gets besides its own. `search_layouts`: layouts may be chosen by cost; without, and at
+    -O0, priorities decide. `prefetch`: loops may load an iteration ahead into registers; `prefetched`: a pass says that one
+    does; `large_parts`, `has_large_parts`: the same for products whose warps have twice the rows. `without`: names of SWITCHES
+    that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the machine whose driver will load the cubin. `schedule`:
+    what is asked of schedules of loops, beyond the program's hints.
     """
 
     target: Target
@@ -79,6 +80,8 @@ class CompileOptions:
     search_layouts: bool = True
     prefetch: bool = True
     prefetched: bool = False
+    large_parts: bool = True
+    has_large_parts: bool = False
     without: frozenset[str] = field(default_factory=_turned_off)
     host_arch: str = DEFAULT_PLATFORM[0]
     host_os: str = DEFAULT_PLATFORM[1]
@@ -118,7 +121,7 @@ class CompileOptions:
 
     def forget(self) -> None:
         """Forget what an attempt to compile told, before the next one."""
-        self.prefetched = False
+        self.prefetched = self.has_large_parts = False
         for told in (self.timing, self.remarks):
             if told is not None:
                 told.clear()

@@ -14,7 +14,7 @@ def run(module: ModuleOp, context: Any) -> ModuleOp:
     out: list[Operation] = []
     for op in module.body.block.ops:
         if op.name == "nv_tileaa.func":
-            func = renamed_function(op, context.target)
+            func = renamed_function(op, context)
             out.append(func)
             if context.remarks is not None:
                 from tileiras.conversion.tileaa_to_tileas.remarks import report

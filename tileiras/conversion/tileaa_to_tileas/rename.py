@@ -15,19 +15,32 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import worker_warps
 from tileiras.conversion.tileaa_to_tileas.facts import access_facts
 from tileiras.dialects import nv_tileas
+from tileiras.dialects.arith import Elementwise
 from tileiras.dialects.element import element_bytes
 
 if TYPE_CHECKING:
     from tileiras.machine.targets import Target
 
+FETCHED_BYTES, FETCHED_PRODUCTS = (64 + 32) * 2 * 8, 8 * 64 * 32
+"""What 8 warps read of shared memory for a step along k, and the products that they make of it: parts of 64 x 32, of 16 bits."""
 
-def choose_num_warps(func: Operation, target: Target) -> int:
+CHAIN_ROWS = 64
+CHAIN_REGISTERS = 160
+"""Of a thread, for the scores, the sums and the queries: what is left suffices for fragments and addresses."""
+
+
+def choose_num_warps(func: Operation, context: Any) -> int:
     """Warps of a block: the entry's hint, else enough that a thread holds a few elements of the largest tile, 4 at most,
     8 and 16 when a thread would otherwise hold 64 registers (an accumulator: more than 128; 128 where a warpgroup multiplies)
-    or more of one tile. Few warps with large parts of an accumulator read less of the operands from shared memory."""
+    or more of one tile. Few warps with large parts of an accumulator read less of the operands from shared memory: where its port
+    is what products wait for, each warp of an attention kernel has 32 rows of the scores, not 16."""
+    target: Target = context.target
     wanted = worker_warps(func)
     if wanted is not None:
         return wanted
+    if context.opt_level and context.large_parts and _is_busy_at_the_port(target) and _has_short_chain(func):
+        context.has_large_parts = True
+        return 2
     largest, cross = 1, False
     for op in func.walk():
         for r in op.results:
@@ -40,7 +53,7 @@ def choose_num_warps(func: Operation, target: Target) -> int:
         cross |= op.name in ("nv_tileaa.dot", "nv_tileaa.dot_scaled")
     if largest >= 32 * 8 * 128:
         return 16
-    if largest >= 32 * 4 * (64 if not cross else 128 if target.has_wgmma else 129):
+    if largest >= 32 * 4 * (64 if not cross else 128 if target.has_wgmma or _has_patient_port(target) else 129):
         return 8
     warps = 1
     while warps < 4 and largest > 32 * warps * 4:
@@ -48,7 +61,50 @@ def choose_num_warps(func: Operation, target: Target) -> int:
     return 4 if cross else warps
 
 
-def renamed_function(func: Operation, target: Target) -> Operation:
+def _is_busy_at_the_port(target: Target) -> bool:
+    """Whether warps multiply by instructions of their own, faster than shared memory feeds them."""
+    return not (target.has_wgmma or target.has_tcgen05 or _has_patient_port(target))
+
+
+def _has_short_chain(func: Operation) -> bool:
+    """Whether a function's products are two of 64 rows, the first one's result on its way to be the second one's left operand, and
+    a thread of two warps has registers for both, and for what the first one multiplies."""
+    dots: list[Any] = [op for op in func.walk() if op.name == "nv_tileaa.dot"]
+    if len(dots) != 2 or not _leads_to(dots[0], dots[1]):
+        return False
+    shapes = [[n for n in v.type.get_shape() if n > 1][-2:] for v in (dots[0].results[0], dots[1].results[0], dots[0].operands[0])]
+    if any(len(shape) < 2 or shape[0] != CHAIN_ROWS for shape in shapes):
+        return False
+    sizes = [element_bytes(v.type.element_type) for v in (dots[0].results[0], dots[1].results[0], dots[0].operands[0])]
+    registers = sum(m * n * size for (m, n), size in zip(shapes, sizes)) // (4 * 2 * 32)
+    return registers <= CHAIN_REGISTERS
+
+
+def _leads_to(first: Operation, second: Operation) -> bool:
+    """Whether elementwise ops lead from a product's result to the left operand of another."""
+    pending, seen = [first.results[0]], set()
+    while pending:
+        for use in pending.pop().uses:
+            user = use.operation
+            if user is second and use.index == 0:
+                return True
+            if isinstance(user, Elementwise) and user not in seen:
+                seen.add(user)
+                pending.append(user.results[0])
+    return False
+
+
+def _has_patient_port(target: Target) -> bool:
+    """Whether shared memory keeps up with the tensor cores by far, even if each warp has half as large a part of a product."""
+    from tileiras.machine.machines import machine_of
+    from tileiras.machine.units import generation
+
+    found = generation(target.cc)
+    rate = found.mma_rate["f16"] / (2 if machine_of(target.cc).tensor_half else 1)
+    return FETCHED_BYTES * rate < found.smem_bytes * FETCHED_PRODUCTS // 2
+
+
+def renamed_function(func: Operation, context: Any) -> Operation:
     """The nv_tileas function."""
     values: dict[SSAValue, SSAValue] = {}
     axis = AxisAnalysis(func)
@@ -58,12 +114,12 @@ def renamed_function(func: Operation, target: Target) -> Operation:
         values.update(zip(old.args, new.args))
         for op in old.ops:
             regions = [Region([block(b) for b in region.blocks]) for region in op.regions]
-            copy = renamed(op, [values[v] for v in op.operands], regions, access_facts(op, axis, target))
+            copy = renamed(op, [values[v] for v in op.operands], regions, access_facts(op, axis, context.target))
             values.update(zip(op.results, copy.results))
             new.add_op(copy)
         return new
     body = Region([block(b) for b in func.regions[0].blocks])
-    return renamed(func, [], [body], {"num_warps": IntAttr(choose_num_warps(func, target))})
+    return renamed(func, [], [body], {"num_warps": IntAttr(choose_num_warps(func, context))})
 
 
 def renamed(op: Operation, operands: list[SSAValue], regions: list[Region],
