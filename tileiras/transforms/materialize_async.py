@@ -15,6 +15,9 @@ All loads of a loop's body that go to a buffer and nowhere else fill one stage t
 addresses are computed from moves there. Behind the loop all threads have read: the ring's place, and in an outer loop the ring
 itself, may be written again. The loop is still serial: `unspecialized-pipeline` lets the copies run ahead. As many
 stages as `generate-schedule` says; a loop stays as it was where that is one, and where it can be left early.
+
+What only products into tensor memory read is copied by other warps (`materialize-schedule`), so that no barrier of theirs stands
+between the products: the pipe counts the copies' arrivals (`cp_async`), and the ring has one stage until then.
 """
 from __future__ import annotations
 
@@ -24,9 +27,11 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.agents import WARP_THREADS
 from tileiras.analysis.ahead import runs_ahead, slice_of, tokens_before
 from tileiras.analysis.async_copies import ThreadCopy, as_source, renames_of, thread_copy, why_not
 from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
+from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects import nv_tileaa, nv_tileas
 from tileiras.dialects.nv_tileas import LOOPS, BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
@@ -80,6 +85,12 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
     moves = [move for move in found if isinstance(move, Move)]
     refused = [move for move in found if isinstance(move, Refusal)]
     stages = 0
+    if moves and context.uses("agents") and all(umma_of(op) is not None for move in moves for op in _readers(move)):
+        if context.remarks is not None:
+            for refusal in refused:
+                _report(func, refusal, context.remarks)
+        _materialize(loop, moves, 1, num_warps.data)
+        return
     if moves:
         from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget  # few kernels need the machine's tables
 
@@ -106,6 +117,11 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
             _report(func, refusal, context.remarks)
     if stages >= LEAST_STAGES:
         _materialize(loop, moves, stages)
+
+
+def _readers(move: Move) -> list[Operation]:
+    """Who reads the buffer that a tile is moved to."""
+    return [use.operation for use in move.alloc.results[0].uses if use.operation is not move.store]
 
 
 def _report(func: Operation, refusal: Refusal, remarks: list[Any]) -> None:
@@ -187,7 +203,8 @@ def is_short_of_overflow(loop: Operation) -> bool:
     return counter.width.data < WIDE if known is None else 0 < known < 1 << WIDE // 2
 
 
-def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
+def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int = 0) -> None:
+    """Make the ring. counted: warps whose copies' arrivals its pipe counts (0: whoever copied waits for groups)."""
     outside, body = loop.parent, loop.regions[0].block
     assert outside is not None and body.first_op is not None and body.last_op is not None
     where = loop.location
@@ -197,7 +214,9 @@ def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
         outside.insert_op_before(op, loop)
         return op.results[0]
     rings = [before_loop(nv_tileas.AllocTensor.make([], [_ring(move, stages)])) for move in moves]
-    pipe = before_loop(nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("group"), IntAttr(stages))]))
+    kind = PipeType(StringAttr("cp_async" if counted else "group"), IntAttr(stages))
+    pipe = before_loop(nv_tileas.CreatePipeline.make([], [kind], {
+        "producers": IntAttr(WARP_THREADS * counted), "consumers": IntAttr(counted)} if counted else {}))
     addresses = slice_of(loop, [v for move in moves for v in (move.load.view, *move.load.coords)]).roots  # type: ignore
     head = next(op for op in body.ops if op not in set(addresses))
     for op in addresses:
@@ -217,11 +236,16 @@ def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
         tokens = tokens_before(loop, load.token) or []
         token = before_loop(nv_tileas.JoinMemToken.make([tokens], [nv_tileaa.MemTokenType()])) if len(tokens) > 1 else \
             next(iter(tokens), None)
-        at_head(nv_tileas.TiledCopy.make([load.view, load.coords, slot, pipe, filled, None, token], [], {
+        copy = at_head(nv_tileas.TiledCopy.make([load.view, load.coords, slot, pipe, filled, None, token], [], {
             **kept, "atom": StringAttr(move.copy.atom), "threads": LayoutAttr.of(move.copy.threads)}), load.location)
+        if counted:
+            copy.attributes.update(load.attributes)     # what the schedule says of the load
     at_head(nv_tileas.ProducerCommit.make([pipe]))
-    read = at_head(nv_tileas.ConsumerWait.make([pipe], [i32], {"pending": IntAttr(0)})).results[0]
-    at_head(nv_tileas.Barrier.make())
+    if counted:
+        head = min((op for move in moves for op in _readers(move)), key=body.get_operation_index)
+    read = at_head(nv_tileas.ConsumerWait.make([pipe, []], [i32], {} if counted else {"pending": IntAttr(0)})).results[0]
+    if not counted:
+        at_head(nv_tileas.Barrier.make())
     slots = [at_head(nv_tileas.ExtractSlice.make([ring, read], [move.alloc.results[0].type])).results[0]
              for move, ring in zip(moves, rings)]
     for move, slot in zip(moves, slots):
@@ -235,7 +259,8 @@ def _materialize(loop: Operation, moves: list[Move], stages: int) -> None:
     release, barrier = nv_tileas.ConsumerRelease.make([pipe]), nv_tileas.Barrier.make()
     release.location = barrier.location = where
     body.insert_op_before(release, body.last_op)
-    outside.insert_op_after(barrier, loop)
+    if not counted:
+        outside.insert_op_after(barrier, loop)
 
 
 def _drop_load(load: Any) -> None:

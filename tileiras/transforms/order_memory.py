@@ -15,7 +15,8 @@ The stages of a ring are ordered by their pipe: accesses to the same ring don't 
 its place. Products into tensor memory are done in order, and every thread waits for them itself: behind the wait nobody else's
 barrier is needed. An agent's barriers are its team's. Where the copy engine or the tensor cores themselves touch bytes that threads
 write, the writers say `fence_async` behind their writes: before the next barrier, before they tell that a stage is full, or at
-the end of their block. A wait for groups of copies counts as a write.
+the end of their block. A wait for groups of copies counts as a write; behind one for copies of other threads the fence stands at
+once, since who waits there may begin a product without meeting anybody.
 """
 from __future__ import annotations
 
@@ -171,6 +172,10 @@ class _Ordering:
         elif op.name == "nv_tileas.consumer_wait":
             pipe: Any = op.operands[0].type
             self.fence_due |= pipe.kind.data == "group" and any(t.ring is not None for t in self.engine)
+            if pipe.kind.data == "cp_async" and any(t.ring is not None for t in self.engine):
+                # who has waited for the threads' copies says so himself
+                self.fence_due = True
+                self.fence(op.next_op)      # type: ignore[arg-type]
             if pipe.kind.data == "umma":
                 self.state = frozenset(t for t in self.state or NOTHING if t.op.name != DOT)
                 self.access(op)

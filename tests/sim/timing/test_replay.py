@@ -66,6 +66,17 @@ def test_waiting_for_an_arrival_that_never_comes_is_reported_not_endless():
         kit.cycles("H100", steps, 1)
 
 
+@pytest.mark.parametrize("threads", [31, 32])
+def test_each_thread_that_has_copied_arrives(threads):
+    steps = [step("SYNCS", MbarrierOp("init", 0, 0, 0, 32)), step("ARRIVES", AsyncGroup("cp.async", "commit", threads, offset=0)),
+             step("SYNCS", MbarrierOp("wait", 0, 0, 1))]
+    if threads == 32:
+        assert kit.cycles("H100", steps, 1) < 1000
+    else:
+        with pytest.raises(ReplayDeadlock, match="mbarrier"):
+            kit.cycles("H100", steps, 1)
+
+
 def test_bytes_that_are_expected_and_never_come_are_a_deadlock():
     steps = [step("SYNCS", MbarrierOp("init", 0, 0, 0, 1)), step("SYNCS", MbarrierOp("expect", 0, 0, 0, 1, 1024)),
              step("UTMALDG.2D", BulkCopy("load", 512, tuple(range(16)), 0, 0, (0,))), step("SYNCS", MbarrierOp("wait", 0, 0, 1))]

@@ -583,10 +583,12 @@ class Replay:
         if payload.kind == "commit":
             if payload.offset is not None:
                 cta = warp.cta
-                end = warp.group("cp.async").open if family == "cp.async" else cta.sm.tcgen05.last - self.latency.mbarrier_wake
+                copies = family == "cp.async"
+                end = warp.group("cp.async").open if copies else cta.sm.tcgen05.last - self.latency.mbarrier_wake
                 for rank in payload.ctas or (cta.streams.rank,):
                     owner = cta.cluster[rank] if rank < len(cta.cluster) else cta
-                    self._free(owner.mbarrier(payload.offset).event(max(at, end), payload.phase, 1, 0))
+                    arrivals = payload.n if copies else 1       # a thread each that has copied
+                    self._free(owner.mbarrier(payload.offset).event(max(at, end), payload.phase, arrivals, 0))
             else:
                 warp.group(family).commit()
                 if family == "bulk":

@@ -166,6 +166,7 @@ def producer_commit(low: Lowering, op: Operation) -> None:
         if pipe.kind == "umma":
             _commit(low, full)
         elif pipe.kind == "cp_async":
+            low.b.nvvm("bar.warp.sync", [low.b.i32(-1)])        # one instruction for all lanes, wherever some have been
             b.nvvm("cp.async.mbarrier.arrive.noinc.shared", [full])
         else:
             _arrive_once_a_warp(low, full)
