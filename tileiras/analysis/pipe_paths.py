@@ -26,6 +26,7 @@ MOST_STEPS = 120_000
 """Ops executed on one way."""
 MOST_TRIPS_KNOWN = 600
 """A loop whose bounds the program fixes runs so often at most."""
+BARRIERS = ("nv_tileas.barrier", "nv_tileas.cluster_barrier")
 COPIES = ("nv_tileas.tiled_copy", "nv_tileas.tma_load", "nv_tileas.cancel_next_program_id")
 ANSWER = "nv_tileas.is_valid_program_id"
 SWITCH = "nv_tileas.agent_switch"
@@ -314,7 +315,7 @@ class _Walk:
         if name in _EVENTS:
             self._pipe(op, _EVENTS[name])
             return None
-        if name == "nv_tileas.barrier":
+        if name in BARRIERS:
             self.agent.events.append(Event("barrier", op))
             return None
         self._data(op)

@@ -105,7 +105,8 @@ def _pieces(func: Operation) -> tuple[list[_Piece], dict[Operation, int]]:
             size = buffer_bytes(t)
             end = max((reach(op, user, last_inside) for user in _last_users(op.results[0])), default=number[op])
             alignment = max(alignment_of(t), *(_alignment_for(user) for user in _users(op.results[0])), 0)
-            pieces.append(_Piece(op, number[op], end, size, alignment=alignment))
+            start = 0 if any(_is_shared_copy(user) for user in _users(op.results[0])) else number[op]
+            pieces.append(_Piece(op, start, end, size, alignment=alignment))
         elif op.name == "nv_tileas.create_pipeline" and buffer_bytes(op.results[0].type):
             # its barriers are set up at the start, and hold until the end
             pieces.append(_Piece(op, 0, last_inside[func], buffer_bytes(op.results[0].type), alignment=LEAST_ALIGNMENT))
@@ -125,6 +126,11 @@ def _beside(op: Operation) -> Operation | None:
     as long as any runs, and only the first uses a place again."""
     found = agent_of(op)
     return found[0] if found is not None and found[1] else None
+
+
+def _is_shared_copy(user: Operation) -> bool:
+    """Whether other CTAs fill what an op fills, maybe before this one comes to it."""
+    return user.name == "nv_tileas.tma_load" and "cta_copies" in user.properties
 
 
 def _alignment_for(user: Operation) -> int:

@@ -257,11 +257,12 @@ class ExtractSlice(TileOp):
 class CreatePipeline(TileOp):
     """A pipe whose stages are all empty. `offset`: of its barriers (none for groups), two of 8 bytes a stage, set by
     `allocate-buffers`. `bytes`: that a stage receives (tma). `producers`, `consumers`: arrivals that make a stage full (1 for
-    tma: who acquires it), and empty."""
+    tma: who acquires it), and empty. `peers`: CTAs of the cluster that fill each other's stages, this one among them, as what
+    their ranks differ in; consumers tell all of them that a stage is empty."""
 
     name = "nv_tileas.create_pipeline"
     RESULTS = "pipe:pipe"
-    ATTRS = "offset:count? bytes:count? producers:positive? consumers:positive?"
+    ATTRS = "offset:count? bytes:count? producers:positive? consumers:positive? peers:numbers?"
 
 
 class ProducerAcquire(TileOp):
@@ -349,10 +350,13 @@ class PrefetchTmaDesc(TileOp):
 class TmaLoad(TileOp):
     """The copy engine brings a tile of a tensor to a buffer, in flight until the stage `index` of the pipe is full. `coords`: the
     tile's first element, in the order of the tile's dimensions. `slot`: the tile lies there as the map says, maybe under another
-    shape of the same elements (dimensions permuted or reshaped)."""
+    shape of the same elements (dimensions permuted or reshaped). `cta_copies`: CTAs that differ in these bits of their ranks only
+    load the same: each a part of the tile for all of them. The map's tiles are such parts, `shared` says how many there are along
+    each dimension (layout/descriptors.py, `part_of`)."""
 
     name = "nv_tileas.tma_load"
     OPERANDS = "map:tensormap coords:i32* slot:buffer pipe:pipe index:i32"
+    ATTRS = "cta_copies:positive? shared:numbers?"
 
 
 class CancelNextProgramId(TileOp):

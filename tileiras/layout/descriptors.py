@@ -66,6 +66,23 @@ def boxes(tile: CanonicalTile) -> Boxes:
     return Boxes(order, box, 0 if tile.swizzle == WHOLE_ROWS else tile.swizzle, copies, num // 8)
 
 
+def part_of(tile: CanonicalTile, count: int) -> tuple[tuple[int, ...], CanonicalTile] | None:
+    """A tile cut into so many parts of equal size that lie one behind the other: into how many along each dimension, and one of
+    them. Parts are numbered along the contiguous dimension first, by panels, then by rows. None where it can't be cut: rows go by
+    groups of a swizzle."""
+    panels = min(tile.panels, count)
+    cuts = [panels if d == tile.major else 1 for d in range(len(tile.shape))]
+    rows = count // panels
+    if rows > 1:
+        outer = next((d for d, extent in enumerate(tile.shape) if d != tile.major and extent > 1), None)
+        if outer is None or panels < tile.panels or tile.shape[outer] % rows or tile.panel_bytes // rows % tile.alignment:
+            return None
+        cuts[outer] = rows
+    if tile.run or panels * rows != count or tile.panels % panels:
+        return None
+    return tuple(cuts), CanonicalTile(tuple(n // c for n, c in zip(tile.shape, cuts)), tile.bits, tile.major, tile.swizzle)
+
+
 def byte_offset(tile: CanonicalTile, at: tuple[int, ...] | list[int]) -> int:
     """Bytes from the tile's start to the element at these coordinates, before the swizzle."""
     flat = 0

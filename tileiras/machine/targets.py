@@ -84,6 +84,7 @@ class Target:
     has_mbarrier: bool = False
     has_clusters: bool = False
     has_tma: bool = False
+    has_multicast: bool = False            # one copy of the engine's to several CTAs of a cluster, at speed
     has_elect: bool = False
     has_setmaxnreg: bool = False
     has_griddepcontrol: bool = False
@@ -163,7 +164,7 @@ _BLACKWELL: dict[str, Any] = {
     "has_launch_control": True, "has_wide_global_access": True, "has_f32x2_arith": True, "has_minmax3": True,
     "has_cvt_fp4_fp6": True,
 }
-_TENSOR_MEMORY: dict[str, Any] = {**_BLACKWELL, "has_tcgen05": True}
+_TENSOR_MEMORY: dict[str, Any] = {**_BLACKWELL, "has_tcgen05": True, "has_multicast": True}
 _GEFORCE: dict[str, Any] = {**_BLACKWELL, "has_block_scaled_mma": True}
 
 _KIB = 1024
@@ -182,7 +183,8 @@ TARGETS: tuple[Target, ...] = (
     Target("sm_87", 87, "sm_87", _STATIC_SMEM_LEGACY, 164 * _KIB, 1536, _EXTENDED_SMEM_AMPERE, **_AMPERE),
     Target("sm_88", 88, "sm_88", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_AMPERE),
     Target("sm_89", 89, "sm_89", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_ADA),
-    Target("sm_90", 90, "sm_90a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_HOPPER, has_wgmma=True),
+    Target("sm_90", 90, "sm_90a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_HOPPER, has_wgmma=True,
+           has_multicast=True),
     Target("sm_100", 100, "sm_100a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True,
            has_tcgen05_i8=True),
     Target("sm_103", 103, "sm_103a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True),

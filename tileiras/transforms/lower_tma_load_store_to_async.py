@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, TensorType, UnitAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
@@ -31,10 +31,11 @@ from tileiras.analysis.tensor_dots import changes_operands, described_of
 from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.dialects.nv_tileaa import MemTokenType, TiledViewType
 from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
+from tileiras.layout.descriptors import part_of
 from tileiras.layout.operands import is_described, ldmatrix_plan
-from tileiras.layout.shared import SharedLayout, bank_conflicts, vector_width
+from tileiras.layout.shared import CanonicalTile, SharedLayout, bank_conflicts, vector_width
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.hoist_buffers import only_store
 from tileiras.transforms.stage_tiles import is_staged, staged_ops, unstage
@@ -81,7 +82,8 @@ def run(module: Operation, context: Any) -> None:
             accesses = [op for op in func.walk() if op.name in (LOAD, STORE)]
         engine = context.uses("tma") and context.target.has_tma
         if engine:
-            function = _Function(func, context)
+            shares = context.target.has_multicast and not (context.target.has_tcgen05 and context.uses("tcgen05"))
+            function = _Function(func, context, shares)
             refused = function.run()
             if context.remarks is not None:
                 refused += function.without_map(accesses, {op for op, _ in refused})
@@ -94,8 +96,8 @@ def run(module: Operation, context: Any) -> None:
 
 
 class _Function:
-    def __init__(self, func: Operation, context: Any) -> None:
-        self.func, self.target = func, context.target
+    def __init__(self, func: Operation, context: Any, shares: bool) -> None:
+        self.func, self.target, self.shares = func, context.target, shares
         self._axis: AxisAnalysis | None = None
 
     @property
@@ -118,7 +120,7 @@ class _Function:
             elif site is not None:
                 refused.append(site)
         for (block, first), sites in _joined(together).items():
-            if not _lower(self.func, block, first, sites, self.target):
+            if not _lower(self.func, block, first, sites, self.target, self.shares):
                 refused += [(site.load, [Refusal("shared memory has no room for the pipe's barriers")]) for site in sites]
         refused += lower_stores(self.func, lambda: self.axis, self.target)
         for op, _ in refused:
@@ -287,8 +289,9 @@ def buffer_layout(facts: MapFacts, moves: list[Operation], alloc: Operation) -> 
 # --- what becomes of them --------------------------------------------------------------------------------------------
 
 
-def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], target: Any) -> bool:
-    """Replace what `first` reads by a pipe of one stage. False, and nothing is done, if the rings don't fit."""
+def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], target: Any, shares: bool) -> bool:
+    """Replace what `first` reads by a pipe of one stage. False, and nothing is done, if the rings don't fit. `shares`: CTAs that
+    load the same load parts of it for each other."""
     start = max((site.load for site in sites), key=block.get_operation_index)
     outer = _in_block(start, func.regions[0].block)
     nbytes = sum(site.facts.tile.num_bytes for site in sites)
@@ -305,22 +308,53 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
         erase(full, pipe.owner)  # type: ignore[arg-type]
         return False
     index = before(start, nv_tileas.ProducerAcquire.make([pipe], [i32]), start).results[0]
+    peers = {0}
     for site, ring in zip(sites, rings):
         buffer, view = ring.type.buffer, site.load.view  # type: ignore[attr-defined]
         slot = before(start, nv_tileas.ExtractSlice.make([ring, index], [buffer]), site.load)
-        made = nv_tileas.MakeTiledTmaDesc.make([view], [TensorMapType.of(site.facts.element, site.facts.tile)],
+        part = shared_part(site.load, site.facts.tile) if shares else None
+        if part is not None:
+            view = before(start, _view_of_parts(view, part[1]), site.load).results[0]
+        made = nv_tileas.MakeTiledTmaDesc.make([view], [TensorMapType.of(site.facts.element, part[1] if part else site.facts.tile)],
                                                {"nan": UnitAttr() if site.facts.nan else None})
         before(start, made, site.load)
         coords = coordinates(site.load, start)
         copy = nv_tileas.TmaLoad.make([made.results[0], coords, slot.results[0], pipe, index], [])
+        if part is not None:
+            copies: Any = site.load.properties["cta_copies"]
+            copy.properties.update({"cta_copies": copies, "shared": ArrayAttr([IntAttr(n) for n in part[0]])})
+            peers.update(subsets(copies.data))
         copy.attributes.update(site.load.attributes)        # what the schedule says of the load
         before(start, copy, site.load)
+    if len(peers) > 1:
+        pipe.owner.properties["peers"] = ArrayAttr([IntAttr(n) for n in sorted(peers)])    # type: ignore[union-attr]
     before(start, nv_tileas.ProducerCommit.make([pipe], []), start)
     last = max((_in_block(r, block) for site in sites for r in site.readers), key=block.get_operation_index)
     before(after(last), nv_tileas.ConsumerRelease.make([pipe], []), last)
     for site in sites:
         _remove(site)
     return True
+
+
+def shared_part(load: Operation, tile: CanonicalTile) -> tuple[tuple[int, ...], CanonicalTile] | None:
+    """What a CTA loads of a tile that others load too: how the tile is cut, and a part. None: all of it."""
+    copies: Any = load.properties.get("cta_copies")
+    if copies is None or copies.data & copies.data + (copies.data & -copies.data):
+        return None         # bits of a rank that aren't neighbours don't number parts
+    return part_of(tile, 1 << copies.data.bit_count())
+
+
+def _view_of_parts(view: SSAValue, part: CanonicalTile) -> Operation:
+    """The array of a view, in tiles as large as a part."""
+    t: Any = view.type
+    shape = ArrayAttr([IntAttr(n) for n in part.shape])
+    kind = TiledViewType(t.memref, StringAttr("strided"), shape, t.dim_map, t.steps, t.padding, t.sparse_dim)
+    return nv_tileas.BlockTile.make([view.owner.operands[0]], [kind])       # type: ignore[attr-defined,union-attr]
+
+
+def subsets(mask: int) -> list[int]:
+    """All numbers whose bits are among a mask's."""
+    return [n for n in range(mask + 1) if not n & ~mask]
 
 
 def _use_ring(site: Site, outer: Operation, full: Operation) -> SSAValue:

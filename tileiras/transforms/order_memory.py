@@ -26,7 +26,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.analysis.agents import SWITCH
+from tileiras.analysis.agents import SWITCH, switch_of
 from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects import nv_tileas
@@ -94,6 +94,19 @@ def run(module: ModuleOp, context: Any = None) -> None:
             effects = {op: found for op in func.walk() if (found := effects_of(op)) != Effects()}
             if effects:
                 _Ordering(effects, "cluster" in func.properties).block(func.regions[0].block)
+            _stay(func)
+
+
+def _stay(func: Operation) -> None:
+    """Where CTAs fill each other's stages, none leaves while another may still tell it that one is empty, or begins before all
+    others' barriers are set up."""
+    if not any("peers" in op.properties for op in func.walk() if op.name == "nv_tileas.create_pipeline"):
+        return
+    switch = switch_of(func)
+    for op in list((func if switch is None else switch).walk()):
+        if op.name == "nv_tileas.return":
+            assert op.parent is not None
+            op.parent.insert_op_before(nv_tileas.ClusterBarrier.create(location=op.location), op)
 
 
 def touches(op: Operation, effects: Effects) -> list[Touch]:
@@ -143,6 +156,7 @@ class _Ordering:
         self.engine = [t for op, found in effects.items() if found.engine for t in touches(op, found)
                        if t.start < TENSOR_MEMORY]
         self.fence_due = False
+        self.joined = False         # whether barriers that other CTAs arrive at are being set up
 
     def pending(self, v: SSAValue) -> Pending:
         return self.tokens.get(v, Pending())
@@ -243,12 +257,15 @@ class _Ordering:
         self.met(cluster)
 
     def barrier_behind(self, op: Operation) -> None:
-        """One behind a run of such ops."""
+        """One behind a run of such ops; of the cluster, where one of them is."""
+        self.joined |= "peers" in op.properties
         following = op.next_op
         if following is None or not self.effects.get(following, Effects()).behind:
             assert op.parent is not None
-            op.parent.insert_op_after(nv_tileas.Barrier.create(location=op.location), op)
-            self.met()
+            kind = nv_tileas.ClusterBarrier if self.joined else nv_tileas.Barrier
+            op.parent.insert_op_after(kind.create(location=op.location), op)
+            self.met(self.joined)
+            self.joined = False
 
     def met(self, cluster: bool = False) -> None:
         self.now += 1

@@ -3,11 +3,12 @@
 // RUN: tileiras-opt %s --to=nv_tileaa --gpu-name=sm_80 | filecheck %s --check-prefix=WHOLE
 // RUN: tileiras-opt %s --to=nv_tileaa --gpu-name=sm_90 -O0 | filecheck %s --check-prefix=WHOLE
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 --verify-each | filecheck %s --check-prefix=ORDER
+// RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 --verify-each | filecheck %s --check-prefix=SHARE
 // WHOLE-NOT: get_cta_rank
 // WHOLE-NOT: cluster = #
 
 cuda_tile.module @m {
-  // Rows over two CTAs: half of A's and the result's rows each, all of B twice.
+  // Rows over two CTAs: half of A's and the result's rows each, all of B twice; of B each loads a half for both.
   // CHECK: sym_name = "product", {{.*}}cluster = #builtin.int<2>
   // CHECK: [[RANK:%[0-9]+]] = "nv_tileaa.get_cta_rank"
   // CHECK: "arith.addi"({{.*}}, [[RANK]])
@@ -16,13 +17,25 @@ cuda_tile.module @m {
   // CHECK: "nv_tileaa.tiled_load"({{.*}}cta_copies = #builtin.int<1>{{.*}} -> (tensor<64x128xf16>
   // CHECK: "nv_tileaa.dot"({{.*}}) -> tensor<64x128xf32>
   // CHECK: "nv_tileaa.tiled_store"({{.*}} : (tensor<64x128xf32>
+  // SHARE: sym_name = "product"
+  // SHARE: "nv_tileas.create_pipeline"{{.*}}peers = [#builtin.int<0>, #builtin.int<1>]
+  // SHARE: "nv_tileas.cluster_barrier"
+  // SHARE: "nv_tileas.agent_switch"
+  // SHARE: "nv_tileas.cluster_barrier"
+  // SHARE-NEXT: "nv_tileas.return"
+  // SHARE: "nv_tileas.tma_load"({{.*}}) {nv_tile
+  // SHARE: "nv_tileas.tma_load"{{.*}}cta_copies = #builtin.int<1>, shared = [#builtin.int<1>, #builtin.int<2>]
+  // SHARE: "nv_tileas.cluster_barrier"
+  // SHARE-NEXT: "nv_tileas.return"
   entry @product(%pa: tile<ptr<f16>>, %pb: tile<ptr<f16>>, %po: tile<ptr<f32>>, %n: tile<i32>) optimization_hints=<default = {num_cta_in_cga = 2}> {
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>
     %t = make_token : token
     %start = constant <f32: 0.0> : tile<128x128xf32>
-    %ta = make_tensor_view %pa, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf16, strides=[4096,1]>
-    %tb = make_tensor_view %pb, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf16, strides=[4096,1]>
+    %qa = assume div_by<16>, %pa : tile<ptr<f16>>
+    %qb = assume div_by<16>, %pb : tile<ptr<f16>>
+    %ta = make_tensor_view %qa, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf16, strides=[4096,1]>
+    %tb = make_tensor_view %qb, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf16, strides=[4096,1]>
     %to = make_tensor_view %po, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf32, strides=[4096,1]>
     %va = make_partition_view %ta : partition_view<tile=(128x64), tensor_view<4096x4096xf16, strides=[4096,1]>>
     %vb = make_partition_view %tb : partition_view<tile=(64x128), tensor_view<4096x4096xf16, strides=[4096,1]>>

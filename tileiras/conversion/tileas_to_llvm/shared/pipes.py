@@ -3,7 +3,7 @@
     %i = producer_acquire %pipe      ->      i = index; wait on empty[i] in phase; (tma: arrive on full[i], expecting bytes)
     producer_commit %pipe            ->      group: commit_group; cp_async, mbarrier: arrive on full[i]; index, phase move on
     %i = consumer_wait %pipe         ->      group: wait_group; else i = index; wait on full[i] in phase; index, phase move on
-    consumer_release %pipe           ->      one lane a warp arrives on empty[index]; index moves on
+    consumer_release %pipe           ->      one lane a warp arrives on empty[index] (that of peers, too); index moves on
 
 Where products are told of (`umma`, `by_dots`) the tensor core arrives, by tcgen05.commit, and the thread that begins the products
 waits and commits alone.
@@ -37,7 +37,8 @@ class Cursor:
 
 @dataclass
 class Pipe:
-    """What a pipe is in this function: where its barriers are (None for groups), its cursors."""
+    """What a pipe is in this function: where its barriers are (None for groups), its cursors; `peers`: whose stages what one CTA
+    loads goes to, as what their ranks differ in."""
 
     kind: str
     stages: int
@@ -47,6 +48,7 @@ class Pipe:
     produce: Cursor
     wait: Cursor
     release: Cursor
+    peers: tuple[int, ...] = (0,)
 
 
 def pipe_of(low: Lowering, v: SSAValue) -> Pipe:
@@ -77,17 +79,18 @@ def create_pipeline(low: Lowering, op: Operation) -> None:
     properties: dict[str, Any] = op.properties
     kind, stages = t.kind.data, t.stages.data
     full = empty = None
+    peers = tuple(p.data for p in properties["peers"].data) if "peers" in properties else (0,)
     if kind != "group":
         full = low.shared_ptr(op)
         empty = b.gep(full, stages * MBARRIER_BYTES)
         producers = properties["producers"].data if "producers" in properties else 1
         consumers = properties["consumers"].data if "consumers" in properties else 1
-        _initialize(low, full, empty, stages, producers, consumers)
+        _initialize(low, full, empty, stages, producers, consumers * len(peers))
 
     def cursor(phase: int) -> Cursor:
         return Cursor(b.variable(I32, b.i32(0)), b.variable(I32, b.i32(phase)))
     received = properties["bytes"].data if "bytes" in properties else 0
-    low.views[op.results[0]] = Pipe(kind, stages, received, full, empty, cursor(1), cursor(0), cursor(0))
+    low.views[op.results[0]] = Pipe(kind, stages, received, full, empty, cursor(1), cursor(0), cursor(0), peers)
 
 
 def _initialize(low: Lowering, full: SSAValue, empty: SSAValue, stages: int, producers: int, consumers: int) -> None:
@@ -200,7 +203,7 @@ def consumer_release(low: Lowering, op: Operation) -> None:
         if "by_dots" in op.properties:
             _commit(low, empty)
         else:
-            _arrive_once_a_warp(low, empty)
+            _arrive_once_a_warp(low, empty, pipe.peers)
         _advance(low, pipe.release, pipe.stages)
 
 
@@ -209,11 +212,19 @@ def _commit(low: Lowering, barrier: SSAValue) -> None:
     only_if(low, low.first_thread(), lambda: low.b.nvvm("tcgen05.commit.shared.cg1", [barrier]))
 
 
-def _arrive_once_a_warp(low: Lowering, barrier: SSAValue) -> None:
-    """What the warp's lanes did before is done: one lane tells so for all."""
+def _arrive_once_a_warp(low: Lowering, barrier: SSAValue, peers: tuple[int, ...] = (0,)) -> None:
+    """What the warp's lanes did before is done: one lane tells so for all, to this CTA and its peers."""
     b = low.b
     b.nvvm("bar.warp.sync", [b.i32(-1)])
-    only_if(low, b.icmp("eq", low.lane, b.i32(0)), lambda: b.nvvm("mbarrier.arrive.shared", [barrier]))
+
+    def arrive() -> None:
+        b.nvvm("mbarrier.arrive.shared", [barrier])
+        rank = b.nvvm("read.ptx.sreg.cluster.ctarank")[0] if len(peers) > 1 else None
+        for peer in peers:
+            if peer and rank is not None:
+                there = b.nvvm("mapa.shared.cluster", [barrier, b.xor(rank, b.i32(peer))])[0]
+                b.nvvm("mbarrier.arrive.scope.cluster.space.cluster", [there, b.i32(1)])
+    only_if(low, b.icmp("eq", low.lane, b.i32(0)), arrive)
 
 
 @lowers("nv_tileas.fence_async")

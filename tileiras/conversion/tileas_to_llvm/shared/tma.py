@@ -2,6 +2,7 @@
 
     tma_load %map[%r, %c] -> %slot, %pipe[%i]
 ->  the first thread: for each box of the tile, cp.async.bulk.tensor [slot + byte], [map, {c + ..., r + ...}], [full[i]]
+    with `cta_copies`: for each box of this CTA's part of it, to all CTAs that load the same (.multicast::cluster)
 
     tma_store %slot, %map[%r, %c]
 ->  the first thread: the same boxes the other way, as one group, and a wait until they are read
@@ -15,9 +16,11 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.conversion.tileas_to_llvm.builder import I64
+from tileiras.conversion.tileas_to_llvm.builder import I16, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.conversion.tileas_to_llvm.shared.pipes import barrier_at, only_if, pipe_of
+from tileiras.dialects import llvm
+from tileiras.dialects.llvm import ptr
 from tileiras.layout.descriptors import BoxCopy, Boxes, boxes
 
 
@@ -35,6 +38,9 @@ def tma_load(low: Lowering, op: Any) -> None:
     full = pipe_of(low, op.pipe).full
     assert full is not None
     barrier = barrier_at(low, full, low.scalar(op.index))
+    if op.cta_copies is not None:
+        only_if(low, low.first_thread(), lambda: _load_for_all(low, op, plan, tensor_map, slot, barrier, coords))
+        return
     name = f"cp.async.bulk.tensor.g2s.cta.tile.{len(plan.order)}d"
 
     def issue() -> None:
@@ -42,6 +48,29 @@ def tma_load(low: Lowering, op: Any) -> None:
             b.nvvm(name, [b.gep(slot, copy.byte), barrier, tensor_map, *_coordinates(low, coords, plan, copy), b.bits(0, I64),
                           b.false()])
     only_if(low, low.first_thread(), issue)
+
+
+def _load_for_all(low: Lowering, op: Any, plan: Boxes, tensor_map: SSAValue, slot: SSAValue, barrier: SSAValue,
+                  coords: list[SSAValue]) -> None:
+    """This CTA's part of a tile goes to the same place, and is told to the same barrier, in all CTAs that want it."""
+    b = low.b
+    copies = op.cta_copies.data
+    tile = op.map.type.tile
+    rank = b.nvvm("read.ptx.sreg.cluster.ctarank")[0]
+    part = b.lshr(b.and_(rank, b.i32(copies)), (copies & -copies).bit_length() - 1)
+    at, rest = list(coords), part
+    for d in reversed(plan.order):      # rows are numbered fastest
+        cuts = op.shared.data[d].data
+        if cuts > 1:
+            at[d] = b.add(at[d], b.mul(b.and_(rest, b.i32(cuts - 1)), b.i32(tile.shape[d])))
+            rest = b.lshr(rest, cuts.bit_length() - 1)
+    place = b.cast("addrspacecast", b.gep(slot, b.mul(part, b.i32(tile.num_bytes))), ptr(llvm.CLUSTER))
+    wanting = sum(1 << n for n in range(copies + 1) if not n & ~copies)     # of the CTA in whose rank these bits are 0
+    receivers = b.cast("trunc", b.shl(b.i32(wanting), b.and_(rank, b.i32(~copies))), I16)
+    for copy in plan.copies:
+        b.nvvm(f"cp.async.bulk.tensor.g2s.tile.{len(plan.order)}d",
+               [b.gep(place, copy.byte), barrier, tensor_map, *_coordinates(low, at, plan, copy), receivers, b.bits(0, I64),
+                b.true(), b.false(), b.i32(0)])
 
 
 @lowers("nv_tileas.tma_store")
