@@ -15,6 +15,7 @@ from typing import Protocol
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.conversion.tileas_to_llvm.builder import F16, F32, F64, I32, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
@@ -22,7 +23,9 @@ from tileiras.conversion.tileas_to_llvm.matrix.fma import multiply_add
 from tileiras.conversion.tileas_to_llvm.registers import gather, plain_type
 from tileiras.conversion.tileas_to_llvm.shared.accesses import Addresses, load_group
 from tileiras.dialects.llvm import vec
+from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileas import BufferType, layout_of
+from tileiras.errors import CompileError
 from tileiras.layout.atoms import MmaAtom, dot_layouts
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.f2 import apply
@@ -167,6 +170,8 @@ def dot(low: Lowering, op: Operation) -> None:
         from tileiras.conversion.tileas_to_llvm.matrix import wgmma as warpgroups
         warpgroups.dot(low, op, wgmma)
         return
+    if umma_of(op) is not None:
+        raise CompileError("a product has no accumulator in tensor memory: place-accumulators hasn't run", location_text(op))
     atom = _atom(op)
     if atom is None:
         multiply_add(low, op)
