@@ -182,3 +182,28 @@ def test_every_instruction_that_is_chosen_has_a_row_in_the_table() -> None:
 def test_what_doesnt_fit_tensor_memory_isnt_multiplied_there() -> None:
     at = {n: umma.choose(find_target("sm_100"), "f16", "f16", "f32", 256, n, 64, 8, 2) for n in (128, 256)}
     assert at[128] is not None and at[256] is None
+
+
+@pytest.mark.parametrize("kind, acc", [("e4m3", "f32"), ("s8", "s32")])
+def test_bytes_needn_t_be_turned(kind: str, acc: str) -> None:
+    """M or N may lie contiguous: the copy engine brings both operands as they are in memory."""
+    ptx = multiplies(Product(kind, acc, (128, 64, 64), a_order="km", b_order="kn", steps=3))
+    assert "ld.global" not in ptx and len(re.findall(r"cp\.async\.bulk\.tensor\.2d\.shared::cta", ptx)) == 2
+    multiplies(Product(kind, acc, (64, 8, 32), a_order="km", b_order="kn"))     # too narrow for that
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tiles_that_go_through_registers_have_a_load_agent(seed: int) -> None:
+    p = Product("f16", "f32", (128, 128, 64), steps=5, aligned=False)
+    ptx = compiled(p)
+    assert ".reqntid 256" in ptx and ptx.count("tcgen05.commit") == 2
+    np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
+
+
+@pytest.mark.parametrize("tile, blocks", [((128, 128, 64), 2), ((128, 64, 64), 3), ((128, 256, 64), 1)])
+def test_rings_leave_room_for_other_blocks(tile: tuple[int, int, int], blocks: int) -> None:
+    """As far as registers and tensor memory let them share the SM."""
+    ptx = compiled(Product("f16", "f16", tile, b_order="nk", steps=16))
+    shared = re.search(r"global_smem_product\[(\d+)\]", ptx)
+    assert shared is not None
+    assert blocks * (int(shared[1]) + 1024) <= 228 * 1024 < (2 * blocks + 1) * int(shared[1])

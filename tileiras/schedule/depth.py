@@ -26,6 +26,7 @@ from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
+from tileiras.layout.atoms.umma import COLUMNS, columns_of
 from tileiras.machine.machines import machine_of
 from tileiras.schedule.names import DEPTH, told
 from tileiras.schedule.resources import HANDOVER, model_of
@@ -142,10 +143,13 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
 
 
 def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:
-    """How many blocks of so many warps an SM can hold, as far as the values that a loop carries say."""
+    """How many blocks of so many warps an SM can hold, as far as the values that a loop carries say, and the columns of tensor
+    memory that its products want."""
     carried = sum(registers_of(v) for v in loop.results)
     each = min(target.max_registers_per_thread, BESIDE_CARRIED + carried + carried // 4)
-    return max(1, min(MOST_BLOCKS, target.registers_per_sm // (each * warps * LANES)))
+    columns = sum(columns_of(op.results[0].type.get_shape(), atom.m)        # type: ignore[attr-defined]
+                  for op in loop.walk() if (atom := umma_of(op)) is not None and op.results)
+    return max(1, min(MOST_BLOCKS, target.registers_per_sm // (each * warps * LANES), COLUMNS // max(1, columns)))
 
 
 def registers_of(value: SSAValue) -> int:
