@@ -54,7 +54,8 @@ def run(command: list[str]) -> Run:
         said = pathlib.Path(folder) / "stderr"
         start = time.perf_counter()
         with said.open("wb") as stderr:
-            code = subprocess.run([*command, "-o", str(out)], stdout=subprocess.DEVNULL, stderr=stderr).returncode
+            code = subprocess.run([*command, "-o", str(out)], stdout=subprocess.DEVNULL, stderr=stderr,
+                                  env={**os.environ, "TILEIRAS_LINGER": "0"}).returncode
         seconds = time.perf_counter() - start
         ok = code == 0 and out.exists()
         return Run(seconds, out.read_bytes() if ok else None, said.read_text(errors="replace").strip())

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 os.environ["TILEIRAS_STRICT"] = "1"     # a failure of asynchronous code is one of the test, here and in what tests start
+os.environ["TILEIRAS_LINGER"] = "0"     # commands that tests start do their work themselves
 
 
 @pytest.fixture(scope="session")

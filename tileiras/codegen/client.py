@@ -1,8 +1,8 @@
 """Who owns the code-generation process: starts it, keeps it, restarts it, and reads its death as a diagnostic.
 
 One worker a process is enough: what runs beside it is Python. It is started by `start()` (the command line
-does so before it imports anything else) or by the first request, survives until exit, and is never shared
-across a fork.
+does so before it imports anything else) or by the first request, and survives until exit. A fork has none but inside
+`shared()`: there it is lent, for as long as the fork lives and its owner keeps away from it (`driver/server.py`).
 """
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tileiras.codegen import toolchain
@@ -102,6 +104,8 @@ class _Worker:
 
     def _death(self) -> str:
         """Why the process ended, in LLVM's words where it left any."""
+        if self is _lent:
+            os._exit(1)  # only its parent can tell: who asked for the work does it again itself
         try:
             status = os.waitpid(self.pid, 0)[1]
         except OSError:
@@ -153,6 +157,9 @@ def _spawn(argv: list[str], stdin: int, stdout: int, stderr: int) -> int:
 
 _lock = threading.Lock()
 _worker: _Worker | None = None
+_lent: _Worker | None = None            # in a fork: the worker that is another process's
+_sharing = False
+_last: tuple[str, str, int] | None = None
 
 
 def _current() -> _Worker:
@@ -164,6 +171,8 @@ def _current() -> _Worker:
 
 def start(cpu: str, features: str, opt_level: int) -> None:
     """Start the worker if there is none and let it warm up for a target, without waiting for it."""
+    global _last
+    _last = cpu, features, opt_level
     with _lock:
         if _worker is not None:
             return
@@ -272,11 +281,61 @@ def stop(reap: bool = True) -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _worker, _lock
+    global _worker, _lock, _lent
     _lock = threading.Lock()
+    if _sharing:
+        _lent = _worker
+        return
     worker, _worker = _worker, None
     if worker is not None:
         worker.forget()
+
+
+@contextmanager
+def shared() -> Iterator[None]:
+    """Forks made meanwhile may use this process's worker, one after the other; this process doesn't."""
+    global _sharing
+    _sharing = True
+    try:
+        yield
+    finally:
+        _sharing = False
+
+
+def take_over() -> None:
+    """Make the lent worker this process's own: its owner has left. One that still owes a reply is replaced."""
+    global _lent
+    _lent = None
+    if _worker is not None and _worker.owed is not None:
+        restart()
+
+
+def leave_to_others() -> None:
+    """Let the worker live on in a fork that has it."""
+    global _worker
+    worker, _worker = _worker, None
+    if worker is not None:
+        worker.forget()
+
+
+def descriptors() -> tuple[int, ...]:
+    """What the worker is talked to by."""
+    return (_worker.to_child, _worker.from_child, _worker.log) if _worker is not None else ()
+
+
+def is_in_order() -> bool:
+    """Whether the worker that was lent can go on to the next."""
+    return _worker is not None and _worker is _lent and _worker.owed is None
+
+
+def restart() -> None:
+    """Another worker in place of one that may be in the middle of something."""
+    stop(reap=False)
+    if _last is not None:
+        try:
+            start(*_last)
+        except CompileError:
+            pass  # said again where it matters
 
 
 atexit.register(stop)

@@ -66,6 +66,11 @@ def _find_tool(name: str, path: str, _variables: tuple[str, ...]) -> str | None:
     return None
 
 
+def forget() -> None:
+    """Look for tools anew the next time."""
+    _find_tool.cache_clear()
+
+
 def where_tools_are_looked_for() -> str:
     """What to do where a tool isn't found, and which of the variables is set in vain."""
     named = [f"{v}={root}" for v in _CUDA_VARIABLES if (root := os.environ.get(v))]

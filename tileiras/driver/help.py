@@ -22,13 +22,17 @@ _COLUMN = 35
 _SECTION_NOTES = {REMARKS: ("Filter remarks by category.",)}
 _TITLE = ("OVERVIEW: tileiras: open CUDA Tile IR optimizing assembler", "",
           "USAGE: tileiras [options] <tile bytecode file>", "", "OPTIONS:")
+_ENVIRONMENT = ("", "ENVIRONMENT:", "",
+                "  TILEIRAS_LINGER=<seconds>        - How long the second command within a minute stays behind, idle, to answer",
+                "                                     the next ones (default 20; 0: never; always: the first stays, too; never",
+                "                                     where CI is set)")
 _WITH_VALUE = (VALUE, INTEGER, UINT, ULONG, CHOICE, FEATURES)
 
 
 def help_text(action: str) -> str:
     """The text of `--help`, `--help-hidden` (all options), `--help-list` (without sections), `--help-list-hidden`."""
     shown = [o for o in OPTIONS if not o.hidden or action in (HELP_HIDDEN, HELP_LIST_HIDDEN)]
-    out = list(_TITLE)
+    out: list[str] = list(_TITLE)
     if action in (HELP_LIST, HELP_LIST_HIDDEN):
         for option in sorted(shown, key=lambda o: o.name):
             out += _lines(option)
@@ -38,6 +42,7 @@ def help_text(action: str) -> str:
                 out += ["", f"{section}:", *_SECTION_NOTES.get(section, ()), ""]
                 for option in options:
                     out += _lines(option)
+        out += _ENVIRONMENT
     return "\n".join(out) + "\n"
 
 

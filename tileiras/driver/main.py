@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from tileiras.errors import BytecodeError, CompileError, ConfigError, InputError, TileirasError, UsageError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tileiras.codegen.resources import Entry
     from tileiras.driver.command_line import CommandLine
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tileiras.driver.output import Reservation
 
 PROGRAM = "tileiras"
-INTERRUPTED = 130
 BROKEN_PIPE = 141
 """What a shell shows for a program whose reader went away."""
 DEFAULT_OUTPUT = "elf.o"
@@ -55,13 +54,23 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def command() -> None:
-    """Entry of the console script: start fast, run, leave without tearing the interpreter down."""
+    """Entry of the console script: let a command that stayed behind answer, or start fast, run, and leave without tearing the
+    interpreter down."""
+    from tileiras.driver import linger
+
+    try:
+        answer = linger.ask(sys.argv)
+    except KeyboardInterrupt:
+        answer = linger.INTERRUPTED
+    if answer is not None:
+        os._exit(answer)
+
     import gc
 
     from tileiras.driver import shutdown, startup
 
     gc.disable()  # a short-lived process; its modules are small
-    code = INTERRUPTED
+    code = linger.INTERRUPTED
     ended_by = 0
     try:
         shutdown.hold_standard_files()
@@ -69,12 +78,26 @@ def command() -> None:
         startup.prepare()
         code = main()
         startup.remember()
+        _stay_behind()
     except KeyboardInterrupt:
         pass
     except shutdown.Killed as killed:
         ended_by = killed.signal
     finally:
         shutdown.leave(code, ended_by)
+
+
+def _stay_behind() -> None:
+    """Leave a server for the next commands, if there are many and LLVM's process is there to be kept."""
+    client = sys.modules.get("tileiras.codegen.client")
+    if client is None or client.worker_pid() is None:
+        return
+    from tileiras.driver import linger
+
+    if linger.stays():
+        from tileiras.driver import server, shutdown
+        shutdown.flush()
+        server.stay_behind(main)
 
 
 def _run(line: CommandLine) -> int:

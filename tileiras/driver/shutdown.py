@@ -41,14 +41,19 @@ def hold_standard_files() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: `fd`
 
 
-def leave(code: int, ended_by: int = 0) -> None:
-    """Flush, end the worker, and exit with `code` without running destructors; or end by the signal `ended_by`."""
+def flush() -> None:
+    """Write what the standard streams still hold, if somebody takes it."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
                 stream.flush()
         except (OSError, ValueError):
             pass
+
+
+def leave(code: int, ended_by: int = 0) -> None:
+    """Flush, end the worker, and exit with `code` without running destructors; or end by the signal `ended_by`."""
+    flush()
     client = sys.modules.get("tileiras.codegen.client")
     if client is not None:
         client.stop(reap=False)
