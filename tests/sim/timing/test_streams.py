@@ -6,8 +6,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tests.kernels import runner
+from tests.kernels.cluster_cases import compile_on
 from tests.sim import reference
 from tests.sim.timing.kernels import LOOP, assembled, needs_disassembler, suite_streams
+from tileiras.sim.timing import predict
 from tileiras.sim.timing.stream import BarrierOp, BulkCopy, GlobalAccess, KernelStreams, MbarrierOp, SharedAccess, Skipped
 from tileiras.sim.timing.streams import sampled, streams_of
 
@@ -121,3 +124,21 @@ def test_the_original_s_warps_hand_tiles_over_mbarriers():
     assert {k: n for k, n in expected.items() if n} == dict(brought)
     waited = [p for p in payloads if isinstance(p, MbarrierOp) and p.kind == "wait"]
     assert any(p.phase > 0 for p in waited)
+
+
+def test_a_grid_of_clusters_is_replayed_cta_by_cta():
+    """Two CTAs share a tile block, and load an operand for each other."""
+    name = "matmul_float16_float32"
+    made = compile_on(name, 2, lineinfo=True)
+    x, y, z = (*runner.case_of(name).grid, 1, 1)[:3]
+    found = streams_of(made.ptx, made.cubin, name, (x, y, z), runner.launch_of(name).flat)
+    assert found.is_joined and found.grid == (2 * x, y, z) and found.cluster == (2, 1, 1)
+    assert len(found.ctas) == 2 * x * y * z
+    assert all(cta.peers[cta.rank] is cta and len(cta.peers) == 2 for cta in found.ctas)
+    for cta in found.ctas:
+        copies = [s.payload for w in cta.warps for s in w.steps if isinstance(s.payload, BulkCopy)]
+        assert {p.ctas for p in copies} == {(cta.rank,), (0, 1)}
+        own, both = (sum(p.bytes for p in copies if len(p.ctas) == n) for n in (1, 2))
+        assert own == both          # of A's 128 x 64 its own half, of B's 64 x 128 a half for both
+    forecast = predict(made.ptx, made.cubin, name, (x, y, z), runner.launch_of(name).flat, "H100")
+    assert not forecast.is_estimate and forecast.cycles > 0

@@ -99,8 +99,8 @@ class Launch:
         self.module, self.entry = module, entry
         self.names = names
         self.grid = _dimensions(grid, "grid")
-        if "blocksareclusters" in entry.directives:
-            self.grid = _in_ctas(entry, self.grid)
+        x, y, z = (n * c for n, c in zip(self.grid, counted(entry)))
+        self.grid = x, y, z
         self.cluster, self.explicit_cluster = _cluster(entry, self.grid, cluster)
         self.cluster_size = self.cluster[0] * self.cluster[1] * self.cluster[2]
         self.block = _dimensions(block, "block")
@@ -324,13 +324,14 @@ def _bytes_at(address: int, size: int) -> np.ndarray:
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
-def _in_ctas(entry: ptx.Function, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The CTAs of a grid that counts clusters; raises LaunchError."""
+def counted(entry: ptx.Function) -> tuple[int, int, int]:
+    """How many CTAs in x, y, z a launch's grid counts as one: those of a cluster under `.blocksareclusters`. Raises LaunchError."""
+    if "blocksareclusters" not in entry.directives:
+        return 1, 1, 1
     required = entry.directives.get("reqnctapercluster")
     if not required:
         raise LaunchError(f"kernel {entry.name} is .blocksareclusters without .reqnctapercluster")
-    x, y, z = (n * c for n, c in zip(grid, _dimensions(required[:3], "cluster")))
-    return x, y, z
+    return _dimensions(required[:3], "cluster")
 
 
 def _cluster(entry: ptx.Function, grid: tuple[int, int, int], given) -> tuple[tuple[int, int, int], bool]:

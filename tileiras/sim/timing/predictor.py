@@ -13,7 +13,7 @@ from tileiras.machine import units
 from tileiras.machine.latencies import LAUNCH_SECONDS
 from tileiras.machine.machines import Machine, machine_of
 from tileiras.sim.core.statistics import estimate
-from tileiras.sim.run.launch import simulate
+from tileiras.sim.run.launch import choose_entry, counted, parse_cached, simulate
 from tileiras.sim.timing import streams
 from tileiras.sim.timing.decoded import REASON_NAMES
 from tileiras.sim.timing.errors import NotTimed
@@ -190,7 +190,8 @@ def _estimate(ptx: str, found: KernelStreams, machine: Machine, args: Sequence, 
     total = x * y * z
     width = max(found.cluster[0] * found.cluster[1] * found.cluster[2], 1)
     chosen = sorted(streams.sampled((x, y, z), width, ESTIMATE_SAMPLE))
-    report = simulate(ptx, found.kernel, found.grid, args, cluster=cluster, dynamic_shared=dynamic_shared, races=False, only=chosen)
+    asked = tuple(n // c for n, c in zip(found.grid, counted(choose_entry(parse_cached(ptx), found.kernel))))
+    report = simulate(ptx, found.kernel, asked, args, cluster=cluster, dynamic_shared=dynamic_shared, races=False, only=chosen)
     scale = total / max(len(chosen) * width, 1)
     # At the clock that a replay's cycles are of, so that the two compare.
     least = estimate(machine, {k: round(n * scale) for k, n in report.kinds.items()},

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from tileiras.sim.errors import SimulationError
-from tileiras.sim.run.launch import simulate
+from tileiras.sim.run.launch import choose_entry, counted, parse_cached, simulate
 from tileiras.sim.timing import anchors, path, payloads, sass
 from tileiras.sim.timing.cubin import Cubin
 from tileiras.sim.timing.errors import NotTimed
@@ -66,10 +66,12 @@ def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: 
     code = code_of(cubin, kernel)
     file = Cubin(cubin)
     _check_pair(ptx, file)
-    x, y, z = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
+    asked = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
+    shape = counted(choose_entry(parse_cached(ptx), kernel))
+    x, y, z = (n * c for n, c in zip(asked, shape))
     whole = x * y * z
-    counts = sampled((x, y, z)) if ctas is None else dict.fromkeys(ctas, whole / max(len(ctas), 1))
-    recorder = _run(ptx, kernel, (x, y, z), args, sorted(counts), cluster, dynamic_shared, block)
+    counts = sampled((x, y, z), shape[0] * shape[1] * shape[2]) if ctas is None else dict.fromkeys(ctas, whole / max(len(ctas), 1))
+    recorder = _run(ptx, kernel, asked, args, sorted(counts), cluster, dynamic_shared, block, whole)
     launch = recorder.launch
     assert launch is not None and recorder.code is not None
     size = launch.cluster_size
@@ -103,8 +105,8 @@ def _check_pair(ptx: str, cubin: Cubin) -> None:
 
 
 def _run(ptx: str, kernel: str, grid: tuple[int, int, int], args: Sequence, wanted: list[int], cluster,
-         dynamic_shared: int, block) -> Recorder:
-    """Run the wanted CTAs alone; where they need the others, the whole grid."""
+         dynamic_shared: int, block, whole: int) -> Recorder:
+    """Run the wanted CTAs alone; where they need the others, the whole grid, of `whole` CTAs."""
     def watch(recorder: Recorder, only) -> Recorder:
         simulate(ptx, kernel, grid, args, block, cluster=cluster, dynamic_shared=dynamic_shared, races=False,
                  observer=recorder, only=only)
@@ -112,9 +114,9 @@ def _run(ptx: str, kernel: str, grid: tuple[int, int, int], args: Sequence, want
     try:
         return watch(Recorder(), wanted)
     except SimulationError:
-        if len(wanted) == grid[0] * grid[1] * grid[2] or grid[0] * grid[1] * grid[2] > WHOLE:
+        if len(wanted) == whole or whole > WHOLE:
             raise
-        return watch(Recorder(set(wanted)), list(range(grid[0] * grid[1] * grid[2])))
+        return watch(Recorder(set(wanted)), list(range(whole)))
 
 
 class _Template:
