@@ -65,6 +65,20 @@ def test_a_callback_writes_half_a_map_and_nothing_else() -> None:
     assert code.fill("plain", bytes(before)) == before
 
 
+@pytest.mark.parametrize("element, code_in_map, row, stride", [
+    ("b4x16", 11, 64, 2048), ("b4x16_p64", 12, 128, 2048), ("b6x16_p32", 13, 128, 3072)])
+def test_narrow_elements_packed_and_padded(element: str, code_in_map: int, row: int, stride: int) -> None:
+    """Rows of 4096 elements of 4 or 6 bits; sizes count elements, strides bytes of global memory, where nothing is padded. The
+    codes are those that tensormap.replace writes."""
+    made_of = f"{element} p0 [u32(p1), 1000] [{stride}] box [{row}, 64] swizzle 128"
+    code = HostCode(made(HostKernel("k", (0, 8, 16), (read_map(made_of),))))
+    filled = code.fill("k", struct.pack("<QI4x", 0x7F1000000000, 4096) + bytes(128))
+    wanted = (0, 0x7F10, 0x246012 | code_in_map << 7, stride >> 4, 0, 0, 0, 0, 4095, 999, 0, 0, 0, row - 1 << 24, 63, 0)
+    assert struct.unpack("<16I", filled[16:80]) == wanted
+    assert read_map(made_of).encode((0x7F1000000000, 4096)) == struct.pack("<16I", *wanted) + bytes(64)
+    assert str(read_map(made_of)) == made_of
+
+
 def _value(rng: random.Random) -> int:
     return rng.choice((0, 1, 2, 63, 64, 65, 1 << 31, (1 << 32) - 1, 1 << 63, (1 << 64) - 1,
                        rng.getrandbits(64), rng.getrandbits(8)))
