@@ -28,7 +28,9 @@ from xdsl.ir import Block, Region
 from tileiras.conversion.cudatile_to_tileaa.converter import LOWERINGS
 from tileiras.conversion.cudatile_to_tileaa.entry import run as convert
 from tileiras.dialects.cuda_tile import attrs, ops, types
+from tileiras.driver.options import CompileOptions
 from tileiras.errors import CompileError
+from tileiras.machine.targets import find_target
 
 I1 = IntegerType(1)
 SIGNED, UNSIGNED = attrs.SignednessAttr("signed"), attrs.SignednessAttr("unsigned")
@@ -459,5 +461,5 @@ def test_real_kernels_convert_whole(kernel_bytecode):
                    for op in module.walk()), name
         for entry in PIPELINE:
             if entry.level == "nv_tileaa" and not entry.name.startswith("convert-"):
-                entry.apply(module, None)
+                entry.apply(module, CompileOptions(find_target("sm_90")))
         module.verify()

@@ -1,20 +1,66 @@
-"""Masks that are constant; branches on constants; facts about constants; tokens joined twice."""
+"""Masks that are constant; atomics that change nothing; facts about constants and splats; tokens joined twice."""
 from __future__ import annotations
+
+from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.base import OPERAND_SEGMENTS
-from tileiras.transforms.rules import constant_attr, int_constant, rule
+from tileiras.transforms.rules import build, constant_attr, int_constant, rule
+
+UNORDERED = ("weak", "relaxed")
+"""Accesses that order nothing but themselves."""
+UNCHANGED = {"add": 0, "or": 0, "xor": 0, "umax": 0, "and": -1, "umin": -1}
+"""Mode of an atomic on integers -> the operand that leaves what is there."""
 
 
 @rule("nv_tileaa.load", "nv_tileaa.store", "nv_tileaa.atomic_rmw", "nv_tileaa.atomic_cas")
-def drop_full_mask(op: Operation) -> SSAValue | None:
-    """A mask of ones, and the value that a load gives elsewhere, go."""
+def fold_mask(op: Operation) -> SSAValue | None:
+    """Behind an empty mask nothing is accessed; a full one says nothing; an atomic that changes nothing and whose result nobody
+    reads isn't needed."""
     mask = op.mask  # type: ignore[attr-defined]
-    if mask is None or int_constant(mask) != 1:
+    full = int_constant(mask) if mask is not None else None
+    if full == 0 and op.name != "nv_tileaa.atomic_rmw" and op.name != "nv_tileaa.atomic_cas":
+        return _without_access(op)
+    if op.name == "nv_tileaa.atomic_rmw" and _changes_nothing(op):
+        op.results[1].replace_all_uses_with(_token_before(op))
+        return op.source  # type: ignore[attr-defined]
+    return _drop_full_mask(op) if full == 1 else None
+
+
+def _semantic(op: Operation) -> str:
+    return op.properties["mem_semantic"].data  # type: ignore[attr-defined]
+
+
+def _token_before(op: Operation) -> SSAValue:
+    """What an access waits for."""
+    token: SSAValue | None = op.token  # type: ignore[attr-defined]
+    return token if token is not None else build(op, aa.CreateMemToken, (), op.results[-1].type)
+
+
+def _without_access(op: Operation) -> SSAValue | None:
+    """For a load what it gives where the mask doesn't hold, for a store what it waits for."""
+    if _semantic(op) not in UNORDERED:
         return None
+    if op.name == "nv_tileaa.store":
+        return _token_before(op)
+    other: SSAValue | None = op.other  # type: ignore[attr-defined]
+    if other is not None:
+        op.results[1].replace_all_uses_with(_token_before(op))
+    return other
+
+
+def _changes_nothing(op: Operation) -> bool:
+    mode = op.properties["rmw_mode"].data  # type: ignore[attr-defined]
+    left = UNCHANGED.get(mode)
+    return left is not None and op.results[0].first_use is None and _semantic(op) in UNORDERED and \
+        int_constant(op.source) == left  # type: ignore[attr-defined]
+
+
+def _drop_full_mask(op: Operation) -> None:
+    """A mask of ones, and the value that a load gives elsewhere, go."""
     names = [f.name for f in type(op).operand_fields]  # type: ignore[attr-defined]
     sizes = list(op.properties[OPERAND_SEGMENTS].get_values())  # type: ignore[attr-defined]
     operands: list[SSAValue] = []
@@ -27,7 +73,13 @@ def drop_full_mask(op: Operation) -> SSAValue | None:
             operands += values
     op.operands = operands
     op.properties[OPERAND_SEGMENTS] = DenseArrayBase.from_list(i32, sizes)
-    return None
+
+
+@rule("nv_tileaa.dot")
+def fold_dot(op: Operation) -> SSAValue | None:
+    """Integers times zeros add nothing. (Floats may: infinities and NaN.)"""
+    lhs, rhs, acc = op.operands
+    return acc if 0 in (int_constant(lhs), int_constant(rhs)) else None
 
 
 @rule("nv_tileaa.assume")
@@ -41,7 +93,16 @@ def drop_idle_assume(op: Operation) -> SSAValue | None:
         if inner.properties["fact"] == op.properties["fact"]:
             return source
         inner = inner.operands[0].owner
+    owner = source.owner
+    if isinstance(owner, aa.Splat) and _is_of_each(op.properties["fact"]):
+        known = build(op, aa.Assume, owner.operands, owner.operands[0].type, op.properties)
+        return build(op, aa.Splat, (known,), op.results[0].type)
     return None
+
+
+def _is_of_each(fact: Any) -> bool:
+    """Whether a fact is about every element by itself."""
+    return fact.kind.data == "bounded" or (fact.kind.data == "div_by" and fact.values.data[1].data < 0)
 
 
 @rule("nv_tileaa.join_mem_token")

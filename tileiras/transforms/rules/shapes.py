@@ -1,6 +1,8 @@
 """What splats, views, broadcasts and permutations say twice; element-wise ops on splats; pointer identities."""
 from __future__ import annotations
 
+from typing import Any
+
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
@@ -13,7 +15,10 @@ from tileiras.transforms.rules import (
     constant_attr,
     element_type,
     int_constant,
+    int_splat,
+    int_width,
     rule,
+    wrap,
 )
 
 MOVERS = (aa.View, aa.Broadcast, aa.Permute, aa.Extract)
@@ -41,7 +46,27 @@ def fold_mover(op: Operation) -> SSAValue | None:
         return build(op, type(op), inner.operands, t)
     if isinstance(op, aa.Permute):
         return _fold_permute(op)
+    if isinstance(op, aa.Extract) and isinstance(inner, arith.Elementwise) and source.has_one_use():
+        return _extract_first(op, inner)
     return None
+
+
+def _extract_first(op: Operation, inner: Operation) -> SSAValue | None:
+    """extract(f(x)) -> f(extract(x)), where the other operands are the same everywhere: only what is kept is computed."""
+    spread = [v for v in inner.operands if isinstance(v.type, TensorType) and scalar_of(op, v) is None]
+    t: Any = op.results[0].type
+    if len(spread) != 1 or not isinstance(t, TensorType):
+        return None
+
+    def like(v: SSAValue) -> TensorType:
+        return TensorType(element_type(v.type), t.get_shape())  # type: ignore[arg-type]
+
+    def part(v: SSAValue) -> SSAValue:
+        if v is spread[0]:
+            return build(op, aa.Extract, (v, *op.operands[1:]), like(v), op.properties)
+        scalar = scalar_of(op, v) if isinstance(v.type, TensorType) else None
+        return v if scalar is None else build(op, aa.Splat, (scalar,), like(v))
+    return build(op, type(inner), [part(v) for v in inner.operands], t, inner.properties)  # type: ignore[arg-type]
 
 
 def _order(op: Operation) -> tuple[int, ...]:
@@ -63,8 +88,18 @@ def _fold_permute(op: Operation) -> SSAValue | None:
 
 @rule("nv_tileaa.addptr")
 def fold_addptr(op: Operation) -> SSAValue | None:
+    """No way is nowhere; two known ways are one."""
     ptr, offset = op.operands
-    return ptr if int_constant(offset) == 0 else None
+    way, inner = int_constant(offset), ptr.owner
+    if way == 0:
+        return ptr
+    first = int_constant(inner.operands[1]) if isinstance(inner, aa.Addptr) else None
+    if way is None or first is None or inner.operands[1].type != offset.type:  # type: ignore[union-attr]
+        return None
+    if wrap(way + first, int_width(offset.type)) != way + first:
+        return None
+    both = int_splat(op, offset.type, way + first)
+    return build(op, aa.Addptr, (inner.operands[0], both), op.results[0].type)  # type: ignore[union-attr]
 
 
 @rule("nv_tileaa.ptr_to_ptr", "nv_tileaa.int_to_ptr", "nv_tileaa.ptr_to_int")
@@ -98,11 +133,29 @@ def scalar_of(op: Operation, value: SSAValue) -> SSAValue | None:
     return None if attr is None else attr_splat(op, element_type(value.type), attr)
 
 
+FEWER_FIRST = ("arith.negf", "math.")
+"""Ops of one operand that are done before a broadcast. (Conversions aren't: wider elements would be moved.)"""
+
+
+def before_broadcast(op: Operation) -> SSAValue | None:
+    """f(broadcast(x)) -> broadcast(f(x)): once for what is the same."""
+    t, inner = op.results[0].type, op.operands[0].owner
+    if len(op.operands) != 1 or not isinstance(inner, aa.Broadcast) or not op.name.startswith(FEWER_FIRST) or \
+            not isinstance(t, TensorType):
+        return None
+    source: Any = inner.operands[0]
+    fewer = build(op, type(op), (source,), TensorType(t.element_type, source.type.get_shape()),  # type: ignore[arg-type]
+                  op.properties)
+    return build(op, aa.Broadcast, (fewer,), t, inner.properties)
+
+
 def hoist_splat(op: Operation) -> SSAValue | None:
     """f(splat(x), splat(y)) -> splat(f(x, y)): once instead of once an element."""
     t = op.results[0].type
     if not isinstance(t, TensorType):
         return None
+    if (found := before_broadcast(op)) is not None:
+        return found
     for v in op.operands:
         if isinstance(v.type, TensorType) and not (isinstance(v.owner, aa.Splat) or constant_attr(v) is not None):
             return None
