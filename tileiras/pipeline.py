@@ -51,6 +51,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("refine-integers", "nv_tileaa", 1),
     _transform("hoist-invariants", "nv_tileaa", 1),
     _transform("simplify", "nv_tileaa", 1),
+    _transform("remove-dead-args", "nv_tileaa", 1, of="scf.for"),
     _transform("dce", "nv_tileaa", 0),
     _transform("plan-cta", "nv_tileaa", 0),
     _transform("decompose-dot-scaled", "nv_tileaa", 0, of="dot_scaled"),

@@ -323,7 +323,7 @@ ROSTERS = (
         ("tileas-optimize-execution-unit-mapping tileas-resolve-agent-boundary", "pass plan-agents, materialize-schedule"),
         ("tileas-remove-buffer-alias", "no: no pass makes a second name for a buffer: stages of rings are `extract_slice`, and "
                                        "loops carry no buffers"),
-        ("tileas-remove-dead-args", "pass dce"),
+        ("tileas-remove-dead-args", "pass remove-dead-args"),
         ("tileas-slicing", "pass materialize-convert-layout, stage-slices"),
         ("tileas-unroll-register-loops", "no: a tile's registers are one vector, which no loop runs over"),
         ("tileas-lower-tma-load-store-to-async", "pass lower-tma-load-store-to-async"),
