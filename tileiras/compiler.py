@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 STAGES = (*DIALECT_STAGES, "llvm", "llvm-optimized", "ptx")
 """What `CompiledModule.ir` prints, from the input down."""
+CACHE = "TILEIRAS_CACHE_DIR"
+"""A folder for compiled modules (`cache.py`)."""
+_KEPT = ("cubin", "ptx", "llvm", "entries", "gpu_name", "warnings")
 STRICT = "TILEIRAS_STRICT"
 """Set to 1, a failure of asynchronous code is one of the compilation."""
 
@@ -49,7 +52,8 @@ class CompiledModule:
             raise ConfigError(f"unknown stage '{stage}'; known: {', '.join(STAGES)}")
         assert self._options is not None
         options = CompileOptions(self._options.target, self._options.opt_level, self._options.lineinfo,
-                                 self._options.device_debug, self._options.sanitize, without=self._options.without)
+                                 self._options.device_debug, self._options.sanitize, without=self._options.without,
+                                 hints=self._options.hints)
         if stage in DIALECT_STAGES:
             return stage_text(self._bytecode, options, stage)
         llvm = self.llvm or lower(self._bytecode, options)
@@ -71,7 +75,11 @@ def _read_module(bytecode: bytes, options: CompileOptions) -> Any:
     from tileiras.bytecode import read
 
     start = time.perf_counter()
+    options.running = "read-bytecode"
     module = read(bytecode)
+    if options.hints:
+        from tileiras.dialects.cuda_tile.given_hints import give
+        give(module, options.hints, options.target.name)
     options.record("read-bytecode", time.perf_counter() - start)
     if module.body.block.ops:
         from tileiras.dialects.cuda_tile.verify import verify_program
@@ -152,6 +160,24 @@ def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:
     options.validate()
     if options.emit in DIALECT_STAGES:
         raise ConfigError(f"'{options.emit}' is no compiled module; `CompiledModule.ir` and `--emit` print it")
+    if not os.environ.get(CACHE):
+        return _compile(bytecode, options)
+    from tileiras import cache
+
+    place = cache.place_of(bytecode, options)
+    known = cache.load(place) if place is not None else None
+    if known is not None:
+        return CompiledModule(**known, _bytecode=bytecode, _options=options)
+    if options.emit != "llvm":
+        from tileiras.codegen import client
+        client.start(options.target.llvm_cpu, options.target.llvm_features, options.opt_level)
+    module = _compile(bytecode, options)
+    if place is not None:
+        cache.save(place, {name: getattr(module, name) for name in _KEPT})
+    return module
+
+
+def _compile(bytecode: bytes, options: CompileOptions) -> CompiledModule:
     try:
         return _attempt(bytecode, options)
     except BytecodeError:

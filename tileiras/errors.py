@@ -1,7 +1,7 @@
 """The exceptions of the compiler, one a stage, each with the exit code that the command line documents.
 
 0 success; 1 no input or a malformed command line; 2 configuration; 3 not Tile IR bytecode, or malformed;
-4 a file that can't be read or written; 5 compilation.
+4 a file that can't be read or written, a program handle that isn't what is asked of it; 5 compilation.
 """
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ class BytecodeError(TileirasError):
 
 class InputError(TileirasError):
     """A file that can't be read or written."""
+
+    exit_code = 4
+
+
+class ProgramError(TileirasError):
+    """A program handle that was released, or that has no output yet."""
 
     exit_code = 4
 

@@ -112,6 +112,7 @@ def run(module: Any, context: Any, stop_at: str | None = None, after: Callable[[
         if entry.of and not tells:
             names = names or op_names(ir)
         if tells or not entry.of or not entry.of.isdisjoint(names):
+            context.running = entry.name
             ir = entry.apply(ir, context)
             names = frozenset()
         context.record(entry.name, time.perf_counter() - start)

@@ -1,6 +1,7 @@
 """Who owns the code-generation process: starts it, keeps it, restarts it, and reads its death as a diagnostic.
 
-One worker a process is enough: what runs beside it is Python. It is started by `start()` (the command line
+One worker does for one thread: what runs beside it is Python. Threads that compile at the same time get a worker each, as many
+as there are processors. The first is started by `start()` (the command line
 does so before it imports anything else) or by the first request, and survives until exit. A fork has none but inside
 `shared()`: there it is lent, for as long as the fork lives and its owner keeps away from it (`driver/server.py`).
 """
@@ -205,18 +206,49 @@ def emit_ptx(llvm_ir: str, *, cpu: str, features: str, opt_level: int, cc: int, 
     Raises CompileError with LLVM's text when it can't compile the module.
     """
     global _worker
-    with _lock:
+    message = "ptx", llvm_ir, cpu, features, opt_level, cc, verify, keep_llvm
+    if not _lock.acquire(blocking=False):
+        reply = _ask_another(message, timeout)
+    else:
         try:
-            reply = _current().ask(("ptx", llvm_ir, cpu, features, opt_level, cc, verify, keep_llvm), timeout)
+            reply = _current().ask(message, timeout)
+            _retire(cpu, features, opt_level)
         except BaseException:  # dead, or in the middle of a reply
             worker, _worker = _worker, None
             if worker is not None:
                 worker.close(kill=True)
             raise
-        _retire(cpu, features, opt_level)
+        finally:
+            _lock.release()
     if reply[0] != "ok":
         raise CompileError(f"LLVM: {reply[1]}")
     return reply[1], reply[2], reply[3]
+
+
+_others: list[_Worker] = []
+"""Idle workers beside the first."""
+_others_lock = threading.Lock()
+_others_room = threading.BoundedSemaphore(max(1, (os.cpu_count() or 1) - 1))
+
+
+def _ask_another(message: tuple[Any, ...], timeout: float) -> tuple[Any, ...]:
+    """A request to a worker of this thread's own, while another thread has the first. Raises CompileError."""
+    with _others_room:
+        with _others_lock:
+            worker = _others.pop() if _others else None
+        worker = worker or _Worker()
+        try:
+            reply = worker.ask(message, timeout)
+        except BaseException:
+            worker.close(kill=True)
+            raise
+        worker.served += 1
+        if worker.served >= MAX_REQUESTS:
+            worker.close(kill=True)
+        else:
+            with _others_lock:
+                _others.append(worker)
+        return reply
 
 
 _objects: dict[tuple[str, str, str], _Object] = {}
@@ -249,21 +281,29 @@ def host_object(llvm_ir: str, triple: str, code_model: str, timeout: float = DEF
     """The object file of a module of a host's code. Raises CompileError."""
     global _worker
     key = llvm_ir, triple, code_model
-    with _lock:
-        made = _objects.get(key) or _keep(key)
+    if not _lock.acquire(blocking=False):
+        made = _objects.get(key)
+        reply = made.reply if made is not None else None
+        reply = reply or _ask_another(("host", *key), timeout)
+    else:
         try:
+            made = _objects.get(key) or _keep(key)
             if made.reply is None and _worker is not None:
                 _worker.collect(timeout)
             if made.reply is None:
                 made.reply = _current().ask(("host", *key), timeout)
+            reply = made.reply
         except BaseException:
             worker, _worker = _worker, None
             if worker is not None:
                 worker.close(kill=True)
             raise
-    if made.reply[0] != "ok":
-        raise CompileError(f"LLVM, of the host's code: {made.reply[1]}")
-    return made.reply[1]
+        finally:
+            _lock.release()
+    assert reply is not None
+    if reply[0] != "ok":
+        raise CompileError(f"LLVM, of the host's code: {reply[1]}")
+    return reply[1]
 
 
 def worker_pid() -> int | None:
@@ -276,13 +316,20 @@ def stop(reap: bool = True) -> None:
     global _worker
     with _lock:
         worker, _worker = _worker, None
-    if worker is not None:
-        worker.close(kill=True, reap=reap)
+    with _others_lock:
+        ended = [*([worker] if worker is not None else []), *_others]
+        _others.clear()
+    for each in ended:
+        each.close(kill=True, reap=reap)
 
 
 def _after_fork_in_child() -> None:
-    global _worker, _lock, _lent
-    _lock = threading.Lock()
+    global _worker, _lock, _lent, _others_lock, _others_room
+    _lock, _others_lock = threading.Lock(), threading.Lock()
+    _others_room = threading.BoundedSemaphore(max(1, (os.cpu_count() or 1) - 1))
+    for other in _others:
+        other.forget()
+    _others.clear()
     if _sharing:
         _lent = _worker
         return

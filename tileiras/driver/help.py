@@ -25,7 +25,8 @@ _TITLE = ("OVERVIEW: tileiras: open CUDA Tile IR optimizing assembler", "",
 _ENVIRONMENT = ("", "ENVIRONMENT:", "",
                 "  TILEIRAS_LINGER=<seconds>        - How long the second command within a minute stays behind, idle, to answer",
                 "                                     the next ones (default 20; 0: never; always: the first stays, too; never",
-                "                                     where CI is set)")
+                "                                     where CI is set)",
+                "  TILEIRAS_CACHE_DIR=<folder>      - Keep what is compiled there, and take it from there (default: keep nothing)")
 _WITH_VALUE = (VALUE, INTEGER, UINT, ULONG, CHOICE, FEATURES)
 
 

@@ -193,7 +193,7 @@ def _start_worker(emit: str, gpu_name: str, opt_level: int) -> None:
     from tileiras.machine.targets import TARGETS
 
     target = next((t for t in TARGETS if t.name == gpu_name), None)
-    if emit in ("cubin", "ptx") and target is not None and opt_level in (0, 1, 2, 3):
+    if emit in ("cubin", "ptx") and target is not None and opt_level in (0, 1, 2, 3) and not os.environ.get("TILEIRAS_CACHE_DIR"):
         from tileiras.codegen import client
         try:
             client.start(target.llvm_cpu, target.llvm_features, opt_level)

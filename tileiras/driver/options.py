@@ -6,7 +6,7 @@ The pipeline is handed a `CompileOptions`; it reads the target and the level, ap
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,8 @@ class CompileOptions:
     -O0, priorities decide. `prefetch`: loops may load an iteration ahead into registers; `prefetched`: a pass says that one
     does; `large_parts`, `has_large_parts`: the same for products whose warps have twice the rows. `without`: names of SWITCHES
     that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the machine whose driver will load the cubin. `schedule`:
-    what is asked of schedules of loops, beyond the program's hints.
+    what is asked of schedules of loops, beyond the program's hints. `hints`: hints for every kernel, over its own. `running`: the
+    pass at work.
     """
 
     target: Target
@@ -86,6 +87,8 @@ class CompileOptions:
     host_arch: str = DEFAULT_PLATFORM[0]
     host_os: str = DEFAULT_PLATFORM[1]
     schedule: ScheduleOptions | None = None
+    hints: Mapping[str, int] = field(default_factory=dict)
+    running: str = ""
 
     def validate(self) -> None:
         """Raise ConfigError for a combination that doesn't exist, in the documented order."""
@@ -107,6 +110,9 @@ class CompileOptions:
             _check_passes(self.print_after)
         if self.emit not in EMIT_KINDS:
             raise ConfigError(f"unknown output kind '{self.emit}'; known: {', '.join(EMIT_KINDS)}")
+        if self.hints:
+            from tileiras.dialects.cuda_tile.given_hints import check
+            check(self.hints, self.target.name)
 
     def uses(self, switch: str) -> bool:
         """Whether passes may make what one of SWITCHES names: never at -O0."""

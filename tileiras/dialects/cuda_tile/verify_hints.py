@@ -52,7 +52,7 @@ _RULES: dict[str, Callable[[int, str], str]] = {
 }
 
 
-def _problem(name: str, value: Attribute, key: str) -> str:
+def problem_of(name: str, value: Attribute, key: str) -> str:
     """What is wrong with one hint's value, without its name."""
     if name == "allow_tma":
         return "" if _is_flag(value) else "boolean value expected for"
@@ -74,5 +74,5 @@ def hint_problems(op: Operation) -> Iterator[str]:
         for name, value in sorted(entry.data.items()) if isinstance(entry, DictionaryAttr) else ():
             if name not in allowed:
                 yield f"{name} is not known hint for current Operation"
-            elif problem := _problem(name, value, key):
+            elif problem := problem_of(name, value, key):
                 yield f"{problem} {key}.{name}"
