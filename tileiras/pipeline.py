@@ -71,7 +71,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("share-buffers", "nv_tileas", 1, of="alloc_tensor"),
     _transform("hoist-buffers", "nv_tileas", 1, of="scf.for loop"),
     _transform("hold-fragments", "nv_tileas", 1, of="scf.for loop"),
-    _transform("stage-tiles", "nv_tileas", 1, of="tiled_load tiled_store"),
+    _transform("stage-tiles", "nv_tileas", 1, of="tiled_load tiled_store tiled_atomic_rmw"),
     _transform("dynamic-persistent", "nv_tileas", 1, of="is_valid_program_id"),     # those that ask for it run every pass
     _transform("generate-schedule", "nv_tileas", 1, of="scf.for"),
     _transform("lower-tma-load-store-to-async", "nv_tileas", 1),

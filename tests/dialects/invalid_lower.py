@@ -367,6 +367,7 @@ PLACED: list[Row] = [
     ("nv_tileas.load_shared", "%n", segments(1, 0, 0), "tensor<8x16xf32>", "operand #0 ('buffer') must be a buffer"),
     ("nv_tileas.load_shared", "%half, %f", segments(1, 0, 1), "tensor<8x8xf32>", "must go into a tile like its result"),
     ("nv_tileas.load_shared", "%half", "", "tensor<8x8xf32>", "'operandSegmentSizes' does not match its operands"),
+    ("nv_tileas.fill_outside", "%f, %v, %n, %n", "", "tensor<8x8xf32>", "must have the same type"),
     ("nv_tileas.dealloc", "%n", "", "", "operand #0 ('pointers') must be a pointer"),
     ("nv_tileas.print", "%n, %x", f'{segments(2, 0)}, format = "%d", in_turn', "",
      "tiles printed in turn need a buffer as the last argument"),

@@ -348,6 +348,7 @@ OURS: dict[str, str] = {
         "tensor memory, which is another tag of the specification's tiles",
     "nv_tileaa.get_cta_rank nv_tileas.cluster_barrier": "CTAs that share a tile block",
     "nv_tileas.is_valid_program_id": "nv_tileaa's, where the answer is read",
+    "nv_tileas.fill_outside": "padding of tiles that came by copies, which fill with zeros",
     "nv_tileas.prefetch_tma_desc nv_tileas.begin_flight": "what an engine is told before its first use",
 }
 """Ops and types of ours, with why the specification has none."""

@@ -127,3 +127,23 @@ def test_what_a_loop_stores_and_loads_stays_in_order() -> None:
 def test_no_pipelines_no_rings() -> None:
     options = CompileOptions(target=find_target("sm_90"), opt_level=3, without=frozenset({"pipelines"}))
     assert "cp.async" not in compile_module(write(parse_module(SUM), "13.3"), options).ptx
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("padding, identity", [("neg_inf", -np.inf), ("nan", np.nan)])
+def test_padding_that_is_not_zero(gpu: str, padding: str, identity: float) -> None:
+    """The largest elements of tiles, the last of which reaches beyond the array; sums, where that makes them no numbers."""
+    text = SUM.replace("padding_value = zero", f"padding_value = {padding}")
+    if padding == "neg_inf":
+        text = text.replace("%xy = mulf %x, %y", "%xy = maxf %x, %y").replace("%more = addf", "%more = maxf").replace(
+            "%start = constant <f32: 0.0>", "%start = constant <f32: 0xFF800000>")
+    ptx = compiled(text, gpu).ptx
+    assert "cp.async" in ptx
+    for seed, (first, last, step) in enumerate(TRIPS):
+        x, y = np.random.default_rng(seed).integers(-8, 0, (2, LENGTH)).astype(np.float32)
+        out = np.full(LENGTH, 7, np.float32)
+        report = simulate(ptx, args=[x, y, out, np.int32(first), np.int32(last), np.int32(step)], seed=seed)
+        assert not report.findings
+        a, b = (np.pad(v, (0, -LENGTH % TILE), constant_values=identity).reshape(-1, TILE)[first:last:step] for v in (x, y))
+        want = np.maximum(a, b).max(0, initial=-np.inf) if padding == "neg_inf" else (a * b).sum(0)
+        np.testing.assert_array_equal(out[:TILE], want.astype(np.float32))

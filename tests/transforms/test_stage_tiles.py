@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tileiras
+from tileiras.analysis import tma_choice
 from tileiras.bytecode import write
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.sim import simulate
@@ -187,3 +188,70 @@ def test_sums_over_tiles_of_a_loop(gpu: str, rows: int) -> None:
         p, q, o = run(ptx, (rows, 125), seed, (1, 2, 1))
         tiles = np.pad(p + q, ((0, -rows % 64), (0, 0))).reshape(-1, 64, 125)
         assert o[:64].tolist() == tiles.sum(0)[:min(rows, 64)].tolist()
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_padding_that_only_threads_can_fill(gpu: str) -> None:
+    """The largest element of each row of a tile, all of which are negative."""
+    kind = ZEROS.replace("zero", "neg_inf")
+    text = program(load("a", "%vp", "%x, %y", kind=kind)
+                   + "    %r = reduce %a dim=1 identities=[0xFC00 : f16] : tile<64x64xf16> -> tile<64xf16>\n"
+                   "    (%l: tile<f16>, %k: tile<f16>) {\n      %g = maxf %l, %k : tile<f16>\n      yield %g : tile<f16>\n    }\n"
+                   "    %c = reshape %r : tile<64xf16> -> tile<64x1xf16>\n"
+                   "    %d = broadcast %c : tile<64x1xf16> -> tile<64x64xf16>\n"
+                   + store("%d", "%vo", "%x, %y", "e"), kind)
+    ptx = compiled(text, gpu)
+    assert LOADS in ptx
+    for seed in SEEDS:
+        p = array((100, 125), seed) - np.float16(9)
+        o = np.zeros((100, PITCH), np.float16)
+        rows = np.zeros((100, PITCH), np.float16)
+        rows[:, :125] = p
+        args = [rows[:, :125], rows, o[:, :125], np.int32(100), np.int32(125), np.int32(PITCH)]
+        report = simulate(ptx, args=args, grid=(2, 2, 1), seed=seed)
+        assert not report.findings
+        assert o[:, :64].tolist() == np.repeat(p[:, :64].max(1, keepdims=True), 64, 1).tolist()
+        assert o[:, 64:125].tolist() == np.repeat(p[:, 64:].max(1, keepdims=True), 61, 1).tolist()
+
+
+REDUCED = "tensor_view<?x?xi32, strides=[?,1]>"
+MODES = {"add": np.add, "and": np.bitwise_and, "xor": np.bitwise_xor, "max": np.maximum, "umin": np.minimum}
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("mode", MODES)
+def test_reductions_into_an_array(gpu: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two blocks reduce a tile each into one place, wider than the array. The engine does it as if that cost nothing."""
+    monkeypatch.setattr(tma_choice, "STORE_FACTOR", 0)
+    tma_choice._offer.cache_clear()
+    view = f"partition_view<tile=(64x128), {REDUCED}>"
+    text = f"""cuda_tile.module @m {{
+  entry @kernel(%p: tile<ptr<i32>>, %o: tile<ptr<i32>>, %m: tile<i32>, %n: tile<i32>, %s: tile<i32>) {{
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %t = make_token : token
+    %sa = assume div_by<4>, %s : tile<i32>
+    %pa = assume div_by<16>, %p : tile<ptr<i32>>
+    %oa = assume div_by<16>, %o : tile<ptr<i32>>
+    %wp = make_tensor_view %pa, shape = [%m, %n], strides = [%sa, 1] : tile<i32> -> {REDUCED}
+    %vp = make_partition_view %wp : {view}
+    %wo = make_tensor_view %oa, shape = [%m, %n], strides = [%sa, 1] : tile<i32> -> {REDUCED}
+    %vo = make_partition_view %wo : {view}
+    %a, %ta = load_view_tko weak %vp[%x, %zero] token = %t : {view}, tile<i32>, tile<i32> -> tile<64x128xi32>, token
+    %e = atomic_red_view_tko relaxed device %vo[%zero, %zero], {mode}, %a token = %t : tile<64x128xi32>, {view}, tile<i32>, tile<i32> -> token
+    return
+  }}
+}}
+"""     # noqa: E501
+    ptx = compiled(text, gpu)
+    tma_choice._offer.cache_clear()
+    assert f"cp.reduce.async.bulk.tensor.2d.global.shared::cta.{mode.removeprefix('u')}" in ptx
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        p, o = rng.integers(0, 1 << 31, (2, 128, PITCH)).astype(np.int32)
+        before = o.copy()
+        args = [p[:, :125], o[:, :125], np.int32(128), np.int32(125), np.int32(PITCH)]
+        report = simulate(ptx, args=args, grid=(2, 1, 1), seed=seed)
+        assert not report.findings
+        want = MODES[mode](MODES[mode](before[:64, :125], p[:64, :125]), p[64:, :125])
+        assert o[:64, :125].tolist() == want.tolist() and (o[64:] == before[64:]).all() and (o[:, 125:] == before[:, 125:]).all()

@@ -85,14 +85,15 @@ def as_source(shared: SharedLayout, renames: list[Operation]) -> SharedLayout:
     return shared
 
 
-def thread_copy(load: Operation, buffer: Any, num_warps: int) -> ThreadCopy | None:
-    """How threads copy what a view's load gives to a buffer of this type; None where cp.async can't."""
+def thread_copy(load: Operation, buffer: Any, num_warps: int, filled: bool = False) -> ThreadCopy | None:
+    """How threads copy what a view's load gives to a buffer of this type; None where cp.async can't. `filled`: whoever reads the
+    buffer sees to what lies outside of the array."""
     view, tile = load.view.type, load.results[0].type       # type: ignore[attr-defined]
     if not isinstance(view, TiledViewType) or not isinstance(tile, TensorType):
         return None
     dim = contiguous_of(load)
     size = element_bytes(tile.element_type)
-    if dim is None or not has_plain_bytes(tile.element_type) or not fills_with_zeros(load):
+    if dim is None or not has_plain_bytes(tile.element_type) or not (filled or fills_with_zeros(load)):
         return None
     shape, shared = tile.get_shape(), buffer.layout.data
     run = runs_of(load)[dim] * size
@@ -123,7 +124,7 @@ def why_not(load: Operation) -> str:
 
 
 def fills_with_zeros(load: Operation) -> bool:
-    """Whether what lies out of bounds is zero, or nothing does."""
+    """Whether what lies out of bounds is zero or may be anything, or nothing does."""
     check: Any = load.properties.get("check")
     padding: str = load.view.type.padding.data      # type: ignore[attr-defined]
-    return padding in ("", "zero") or (check is not None and not any(int_values(check)))
+    return padding in ("", "zero") or "filled" in load.properties or (check is not None and not any(int_values(check)))

@@ -254,6 +254,8 @@ class _Search:
                 if n is not None:
                     for layout in self.candidates[n][:2]:
                         self.offer(n, own_rows(layout, dim_of(op)))
+                    if self.movable:
+                        self.offer(n, self.in_rows(op))
 
     def in_chunks(self, op: Operation, tile: SSAValue) -> LinearLayout:
         """What threads like of a tile that the copy engine brings to shared memory: whole chunks of its rows."""
@@ -261,6 +263,12 @@ class _Search:
         assert dim is not None
         order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
         return default_layout(shape, self.num_warps, max(1, MAX_PER_THREAD_BYTES // moved_bytes(tile)), order)
+
+    def in_rows(self, op: Operation) -> LinearLayout:
+        """What a reduction or scan likes of a tile that no access to memory prescribes: long pieces of rows a thread."""
+        dim, shape = dim_of(op), shape_of(op.operands[0]) or ()
+        order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
+        return default_layout(shape, self.num_warps, shape[dim], order)
 
     def exchange(self) -> None:
         """What neighbours want: over edges as it is, over links as they carry it."""

@@ -47,6 +47,13 @@ ELEMENTS: dict[type, str] = {
     Float8E5M2Type: "u8", Float8E8M0FNUType: "u8", Float8E5M3FNUType: "u8"}
 """Element type -> what the map calls it; integers by their width."""
 WHOLE_BITS = (8, 16, 32, 64)
+REDUCTIONS: dict[str, tuple[str, dict[str, str]]] = {
+    "add": ("add", {"u32": "u32", "u64": "u64"}), "addf": ("add", {"f16": "f16", "bf16": "bf16"}),
+    "max": ("max", {"u32": "s32", "u64": "s64"}), "min": ("min", {"u32": "s32", "u64": "s64"}),
+    "umax": ("max", {"u32": "u32", "u64": "u64"}), "umin": ("min", {"u32": "u32", "u64": "u64"}),
+    **{mode: (mode, {"u32": "u32", "u64": "u64"}) for mode in ("and", "or", "xor")}}
+"""Mode of an atomic on a view -> what the copy engine calls it, and of the maps' elements those that it reduces, under the name
+that says how. It adds f32 only with subnormal numbers flushed (PTX ISA, cp.reduce.async.bulk), which atomics don't do."""
 READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
 """What makes a token that stands for no write."""
 MAX_TOKENS = 256
@@ -84,12 +91,13 @@ def map_element(t: Attribute) -> str | None:
     return ELEMENTS.get(type(t))
 
 
-def map_facts(op: Operation, axis: AxisAnalysis) -> MapFacts | list[Refusal]:
-    """The facts of an access through a view (tiled_load, tiled_store, tiled_atomic_rmw), or all that stands against a map."""
+def map_facts(op: Operation, axis: AxisAnalysis, filled: bool = False) -> MapFacts | list[Refusal]:
+    """The facts of an access through a view (tiled_load, tiled_store, tiled_atomic_rmw), or all that stands against a map.
+    `filled`: whoever reads the tile sees to what lies outside of the array."""
     view: SSAValue = op.view  # type: ignore[attr-defined]
     t = view.type
     assert isinstance(t, TiledViewType)
-    out = [*_access(op, t), *_memref(op, view, t, axis)]
+    out = [*_access(op, t, filled), *_memref(op, view, t, axis)]
     element, major = map_element(t.memref.element_type), contiguous_of(op)
     if element is None:
         out.append(Refusal(f"the copy engine has no elements of type {element_name(t.memref.element_type)}"))
@@ -99,10 +107,16 @@ def map_facts(op: Operation, axis: AxisAnalysis) -> MapFacts | list[Refusal]:
             out.append(Refusal(f"a row of the tile has {row} bytes, copies have {CHUNK_BYTES} at least; use a wider tile"))
     if out or element is None or major is None:
         return out
+    if op.name.endswith("tiled_atomic_rmw"):
+        mode: str = op.properties["rmw_mode"].data  # type: ignore[attr-defined]
+        reduced = REDUCTIONS.get(mode, ("", {}))[1].get(element)
+        if reduced is None:
+            return [Refusal(f"the copy engine has no '{mode}' of {element_name(t.memref.element_type)}")]
+        element = reduced
     tile = next(forms_of(tile_of(t, major)), None)
     if tile is None:
         return [Refusal(f"boxes begin at multiples of {COPY_ALIGNMENT} bytes, a tile has {MOST_COPIES} at most; use more rows")]
-    return MapFacts(element, tile, t.padding.data == "nan")
+    return MapFacts(element, tile, t.padding.data == "nan" and is_filled(t))
 
 
 def forms_of(tile: CanonicalTile) -> Iterator[CanonicalTile]:
@@ -135,12 +149,31 @@ def tile_of(t: TiledViewType, major: int, swizzle: int | None = None) -> Canonic
     return canonical(int_values(t.tile_shape), 8 * element_bytes(t.memref.element_type), major, swizzle)
 
 
-def _access(op: Operation, t: TiledViewType) -> list[Refusal]:
+def is_filled(t: TiledViewType) -> bool:
+    """Whether the engine itself fills what lies outside of the array as the view says: with zeros, or with NaN."""
+    floating = not isinstance(t.memref.element_type, IntegerType)
+    return t.padding.data in ("", "zero") or (
+        t.padding.data == "nan" and floating and element_bytes(t.memref.element_type) > 1)
+
+
+def needs_fill(load: Operation, by_engine: bool = True) -> bool:
+    """Whether a tile that the engine (or `cp.async`) brings lacks its padding: both fill with zeros, the engine also with NaN."""
+    check: Any = load.properties.get("check")
+    t: TiledViewType = load.view.type  # type: ignore[attr-defined]
+    brought = is_filled(t) if by_engine else t.padding.data in ("", "zero")
+    return not brought and (check is None or any(int_values(check)))
+
+
+def _access(op: Operation, t: TiledViewType, filled: bool) -> list[Refusal]:
     """What the access itself says against it."""
     out = []
     semantic: Any = op.properties.get("mem_semantic")
     if op.name.endswith(("tiled_load", "tiled_store")) and semantic is not None and semantic.data != "weak":
         out.append(Refusal(f"the copy engine knows no {semantic.data} accesses"))
+    scope: Any = op.properties.get("mem_scope")
+    if op.name.endswith("tiled_atomic_rmw") and (semantic is None or semantic.data != "relaxed" or
+                                                 (scope is not None and scope.data == "sys")):
+        out.append(Refusal("the copy engine's reductions are relaxed, and for one device"))
     allow: Any = op.properties.get("allow_tma")
     if allow is not None and not allow.value.data:
         out.append(Refusal(FORBIDDEN))
@@ -149,11 +182,8 @@ def _access(op: Operation, t: TiledViewType) -> list[Refusal]:
     rank = len(t.memref.shape.data)
     if not 1 <= rank <= MAX_RANK or len(t.tile_shape.data) != rank:
         out.append(Refusal(f"tensor maps have 1 to {MAX_RANK} dimensions"))
-    if op.name.endswith("tiled_load"):
-        padding, floating = t.padding.data, not isinstance(t.memref.element_type, IntegerType)
-        filled = padding == "nan" and floating and element_bytes(t.memref.element_type) > 1
-        if padding not in ("", "zero") and not filled:
-            out.append(Refusal(f"the copy engine pads with zero, not with {padding}; select behind the load"))
+    if op.name.endswith("tiled_load") and not (is_filled(t) or filled or "filled" in op.properties):
+        out.append(Refusal(f"the copy engine pads with zero, not with {t.padding.data}; select behind the load"))
     return out
 
 

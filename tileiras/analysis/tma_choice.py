@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_cost import FETCH_SLOTS, SECTOR_BYTES, shared_access
 from tileiras.analysis.layout_rules import DOTS
-from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts
+from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts, needs_fill
 from tileiras.dialects.nv_tileas import LOOPS
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS
 from tileiras.layout.descriptors import boxes
@@ -25,7 +25,8 @@ from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import stmatrix_plan
 from tileiras.layout.shared import CanonicalTile, access
 
-LOAD, STORE = "nv_tileas.tiled_load", "nv_tileas.tiled_store"
+LOAD = "nv_tileas.tiled_load"
+STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
 RENAMES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
 BOX_SLOTS = 200
 """An SM's slots while the engine takes one box: 50 cycles of four schedulers (machine/latencies.py)."""
@@ -35,6 +36,8 @@ WAIT_SLOTS = 10
 """A wait and a release in a loop."""
 STORE_SLOTS = 2 * BARRIER_SLOTS + 64
 """A fence, a meeting, the boxes' instructions, and a wait until they are read, for which the block stays longer."""
+FILL_SLOTS = 2
+"""A comparison with bounds and a select, of each register, where the view's padding isn't the engine's."""
 STORE_FACTOR = 1.5
 """Threads' stores to memory run beside what follows; the engine's begin when all have written, and the block waits for them."""
 MATRICES = 4
@@ -55,20 +58,20 @@ def movable_in(func: Operation) -> dict[Operation, MapFacts]:
     found: dict[Operation, MapFacts] = {}
     axis: AxisAnalysis | None = None
     for op in func.walk():
-        if op.name not in (LOAD, STORE):
+        if op.name != LOAD and op.name not in STORES:
             continue
         tile = op.results[0] if op.name == LOAD else op.operands[0]
         if not isinstance(tile.type, TensorType) or not _may_move(op, tile):
             continue
         axis = axis or AxisAnalysis(func)
-        facts = map_facts(op, axis)
+        facts = map_facts(op, axis, filled=True)
         if isinstance(facts, MapFacts):
             found[op] = facts
     return found
 
 
 def _may_move(op: Operation, tile: SSAValue) -> bool:
-    if op.name == STORE:
+    if op.name in STORES:
         return not any(r.uses for r in op.results) and is_unwritten(op)
     return tile.first_use is not None and not _feeds_product(tile) and not _beside_product(op) and is_unwritten(op)
 
@@ -100,7 +103,10 @@ def _beside_product(op: Operation) -> bool:
 
 def offer(op: Operation, facts: MapFacts, layout: LinearLayout) -> Offer:
     """The best form for a tile that threads have in `layout` or want so."""
-    return _offer(op.name == STORE, facts, layout)
+    found = _offer(op.name in STORES, facts, layout)
+    if op.name == LOAD and needs_fill(op):
+        return Offer(found.facts, found.slots + FILL_SLOTS * layout.num_regs)
+    return found
 
 
 @lru_cache(maxsize=2048)
@@ -131,7 +137,7 @@ def _by_threads(tile: CanonicalTile, layout: LinearLayout, stores: bool) -> floa
 
 def overhead(op: Operation) -> float:
     """Slots of an access by the engine whatever its tile: those of a load are shared by all that one pipe waits for."""
-    if op.name == STORE:
+    if op.name in STORES:
         return STORE_SLOTS
     return START_SLOTS if loop_of(op) is None else WAIT_SLOTS
 
@@ -139,7 +145,7 @@ def overhead(op: Operation) -> float:
 def paying(gains: dict[Operation, float]) -> set[Operation]:
     """Of accesses that would save these slots (each time; an overhead not counted), those that pay for the overhead: stores one
     by one, loads of a block together."""
-    found = {op for op, gain in gains.items() if op.name == STORE and gain > overhead(op)}
+    found = {op for op, gain in gains.items() if op.name in STORES and gain > overhead(op)}
     blocks: dict[Any, list[Operation]] = {}
     for op, gain in gains.items():
         if op.name == LOAD and gain > 0:

@@ -200,9 +200,9 @@ _PLACED_ATTRS: dict[str, str] = {
     "dot": "atom:string? chained:unit? k_slices:power?", "dot_scaled": "atom:string? k_slices:power?",
     "load": f"{_ACCESS} owners:unit?", "store": _ACCESS,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
-    "tiled_load": f"check:flags? {_ACCESS} owners:unit? engine:unit?",
+    "tiled_load": f"check:flags? {_ACCESS} owners:unit? engine:unit? filled:unit?",
     "tiled_store": f"check:flags? {_ACCESS} engine:unit?",
-    "tiled_atomic_rmw": f"check:flags? {_ACCESS}",
+    "tiled_atomic_rmw": f"check:flags? {_ACCESS} engine:unit?",
     "reduce": "parts:unit?", "print": "in_turn:unit?", "alloca": "owners:unit? offset:count?"}
 """What only this level says. num_warps: of a block. shared_bytes, shared_alignment, offset: set by `allocate-buffers`.
 tensor_maps: how a launch makes the maps that are the last parameters (texts of host/recipe.py).
@@ -210,8 +210,8 @@ atom: the instruction that computes a dot (none: multiply and add); chained: in 
 dot's operand; k_slices: parts of k that will go through buffers one after another. runs, contiguous, check: what is known of
 an access (analysis/access.py). owners: only the threads that own an element (the lowest of those that hold it; the first
 thread for a scalar) have its value; the result may only go to `store_shared`. parts: what different warps hold of the
-dimension stays apart, as a new leading dimension. engine: the copy engine moves the tile, by way of a buffer. in_turn: the
-tiles fill the one buffer of scratch in turn."""
+dimension stays apart, as a new leading dimension. engine: the copy engine moves the tile, by way of a buffer. filled: what
+lies outside of the array may be anything, a `fill_outside` follows. in_turn: the tiles fill the one buffer of scratch in turn."""
 
 _PLACED_OPERANDS = {"scan": "sources:factor*", "print": "args:printed* token:token?",
                     "dot_scaled": "lhs:factor rhs:factor acc:float_tensor lhs_scale:factor rhs_scale:factor"}
@@ -326,7 +326,8 @@ class TiledCopy(TileOp):
 
     name = "nv_tileas.tiled_copy"
     OPERANDS = "view:view coords:ints* buffer:buffer pipe:pipe index:i32 guard:bool? token:token?"
-    ATTRS = f"atom:name threads:layout? spread:unit? inbounds:inbounds? latency:index? allow_tma:flag? check:flags? {_ACCESS}"
+    ATTRS = f"atom:name threads:layout? spread:unit? inbounds:inbounds? latency:index? allow_tma:flag? check:flags? filled:unit? " \
+            f"{_ACCESS}"
 
 
 class MakeTiledTmaDesc(TileOp):
@@ -455,11 +456,11 @@ class TmemFree(TileOp):
 class TmaStore(TileOp):
     """The copy engine puts a tile of a tensor where it lies in a buffer, as far as it lies inside the tensor. `coords`: as of
     `tma_load`, `cta_copies` of `tiled_store`. Behind the next barrier the buffer may be written again; what is stored is there
-    when the kernel is over."""
+    when the kernel is over. `rmw_mode`: the tile is added to what lies there, or whatever it says, element by element."""
 
     name = "nv_tileas.tma_store"
     OPERANDS = "map:tensormap coords:i32* slot:buffer"
-    ATTRS = "cta_copies:positive?"
+    ATTRS = "cta_copies:positive? rmw_mode:rmw_mode?"
 
 
 class StoreShared(TileOp):
@@ -483,6 +484,18 @@ class LoadShared(TileOp):
     OPERANDS = "buffer:buffer number:i32? into:tile?"
     RESULTS = "result:tile"
     ATTRS = "rounds:numbers? round:count?"
+
+
+class FillOutside(TileOp):
+    """A view's tile with its padding in the elements that lie outside of the array, whatever they were: of a tile that came by way
+    of copies, which fill with zeros. `check`, `outside`: as of `tiled_load`."""
+
+    name = "nv_tileas.fill_outside"
+    OPERANDS = "source:number_tensor view:view coords:int*"
+    RESULTS = "result:number_tensor"
+    ATTRS = "check:flags? outside:flags?"
+    PURE = True
+    SAME = "source result"
 
 
 class Dealloc(TileOp):

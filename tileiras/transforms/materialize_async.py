@@ -231,7 +231,7 @@ def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int =
     for move, ring in zip(moves, rings):
         load: Any = move.load
         slot = at_head(nv_tileas.ExtractSlice.make([ring, filled], [move.buffer])).results[0]
-        kept = {name: value for name in ("inbounds", "latency", "check", "runs", "contiguous")
+        kept = {name: value for name in ("inbounds", "latency", "check", "runs", "contiguous", "filled")
                 if (value := load.properties.get(name)) is not None}
         tokens = tokens_before(loop, load.token) or []
         token = before_loop(nv_tileas.JoinMemToken.make([tokens], [nv_tileaa.MemTokenType()])) if len(tokens) > 1 else \

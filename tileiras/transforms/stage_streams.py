@@ -8,7 +8,8 @@
 
 Left in registers, a tile is asked for when it is needed: an iteration takes a whole latency of memory, which only other blocks
 of the SM fill, and a grid of persistent blocks or of few columns has few of them. `materialize-async` turns buffers into rings
-whose copies run ahead; the trip through shared memory costs less of the port than the bytes cost of memory. What stays:
+whose copies run ahead; the trip through shared memory costs less of the port than the bytes cost of memory. Where padding isn't
+zero, what lies outside is filled in behind the load from the buffer (`fill_outside`). What stays:
 
     an iteration whose tiles are as many bytes as keep an SM's share of memory busy for a latency: one block streams as it is
     a tile that another place reads too, from the L1 cache, which copies pass by
@@ -30,6 +31,7 @@ from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import BufferType, RingType, SharedLayoutAttr
 from tileiras.layout.shared import SharedLayout
 from tileiras.transforms.materialize_async import obstacle
+from tileiras.transforms.stage_tiles import fill
 
 LOADS = frozenset({"nv_tileas.tiled_load", "nv_tileas.load"})
 LEAST_CHUNK = 8
@@ -97,7 +99,7 @@ def _is_stream(loop: Operation, load: Any, num_warps: int) -> bool:
     if load.parent is not loop.regions[0].block or not isinstance(load, nv_tileas.TiledLoad) or \
             load.results[0].first_use is None or obstacle(loop, load):
         return False
-    copy = thread_copy(load, _buffer(load), num_warps)
+    copy = thread_copy(load, _buffer(load), num_warps, filled=True)
     return copy is not None and copy.chunk >= LEAST_CHUNK
 
 
@@ -120,3 +122,4 @@ def _stage(load: Operation) -> None:
         after = op
     for use in users:
         use.operation.operands[use.index] = again.results[0]
+    fill(load, again, by_engine=False)

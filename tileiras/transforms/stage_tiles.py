@@ -8,6 +8,7 @@
     tiled_store %z, %u[%i] {engine}            %c = alloc_tensor ; store_shared %z, %c
                                                tiled_store (load_shared %c), %u[%i]
 
+Padding that the engine doesn't bring is put in behind the load from the buffer (`fill_outside`).
 `assign-load-store-layouts` has decided which; `lower-tma-load-store-to-async` then takes the threads' part away. A block's loads
 move up to the first of them, where what their addresses are computed from allows it, so that all are on their way together; what
 they bring is read where it is first wanted. A tile for which shared memory has no room stays in registers.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.shared_memory import plan_shared_memory
@@ -24,7 +25,7 @@ from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileas import EXITS, BufferType, SharedLayoutAttr, layout_of
 
-LOAD, STORE = "nv_tileas.tiled_load", "nv_tileas.tiled_store"
+LOAD = "nv_tileas.tiled_load"
 ENGINE = "engine"
 TOKENS = ("nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
 MAX_MOVED = 64
@@ -49,7 +50,7 @@ def _function(func: Operation, chosen: list[Operation], target: Any) -> None:
     axis = AxisAnalysis(func)
     last: dict[Block | None, Operation] = {}
     for op in chosen:
-        facts = map_facts(op, axis)
+        facts = map_facts(op, axis, filled=True)
         tile = op.results[0] if op.name == LOAD else op.operands[0]
         if not isinstance(facts, MapFacts) or tile.first_use is None or "owners" in op.properties:
             del op.properties[ENGINE]
@@ -86,7 +87,25 @@ def _stage_load(load: Operation, buffer: BufferType) -> list[Operation]:
     for op, where in ((alloc, following), (store, following), (again, first)):
         op.location = load.location
         block.insert_op_before(op, where)
+    fill(load, again, by_engine=True)
     return [alloc, store, again]
+
+
+def fill(load: Any, again: Operation, by_engine: bool) -> None:
+    """Where copies don't bring a load's padding, it is put into what is read from the buffer."""
+    from tileiras.analysis.tma import needs_fill
+    if not needs_fill(load, by_engine):
+        return
+    load.properties["filled"] = UnitAttr()
+    tile = again.results[0]
+    users = list(tile.uses)
+    filled = nv_tileas.FillOutside.make([tile, load.view, load.coords], [tile.type], {
+        name: load.properties.get(name) for name in ("check", "outside")})
+    filled.location = load.location
+    assert again.parent is not None
+    again.parent.insert_op_after(filled, again)
+    for use in users:
+        use.operation.operands[use.index] = filled.results[0]
 
 
 def _stage_store(access: Operation, buffer: BufferType) -> list[Operation]:
@@ -107,6 +126,12 @@ def unstage(access: Operation, staged: list[Operation]) -> None:
     """The tile goes by registers after all. `staged`: the buffer, the store to it, the load from it."""
     alloc, store, again = staged
     del access.properties[ENGINE]
+    if "filled" in access.properties:
+        del access.properties["filled"]
+        filled = next(use.operation for use in again.results[0].uses)
+        filled.results[0].replace_all_uses_with(again.results[0])
+        filled.detach()
+        filled.erase()
     again.results[0].replace_all_uses_with(store.operands[0])
     for op in (again, store, alloc):
         op.detach()

@@ -35,13 +35,14 @@ from tileiras.transforms.tma_common import (
     wavefronts,
 )
 
-STORE, STORE_SHARED, LOAD_SHARED = "nv_tileas.tiled_store", "nv_tileas.store_shared", "nv_tileas.load_shared"
+STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
+STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
 
 
 def lower_stores(func: Operation, axis: Callable[[], AxisAnalysis], target: Any) -> list[Refused]:
     """Replace the stores of a function that can be, in place; those that go through shared memory and can't, and why."""
     refused: list[Refused] = []
-    for op in [op for op in func.walk() if op.name == STORE]:
+    for op in [op for op in func.walk() if op.name in STORES]:
         facts = store_facts(op, axis)
         if isinstance(facts, MapFacts):
             if not _lower(func, op, facts, target):
@@ -117,7 +118,7 @@ def _lower(func: Operation, store: Any, facts: MapFacts, target: Any) -> bool:
         return False
     tensor_map = before(store, nv_tileas.MakeTiledTmaDesc.make([store.view], [TensorMapType.of(facts.element, facts.tile)]), store)
     made = nv_tileas.TmaStore.make([tensor_map.results[0], coordinates(store, store), buffer], [],
-                                   {"cta_copies": store.properties.get("cta_copies")})
+                                   {name: store.properties.get(name) for name in ("cta_copies", "rmw_mode")})
     before(store, made, store)
     for result in store.results:
         if isinstance(result.type, MemTokenType):

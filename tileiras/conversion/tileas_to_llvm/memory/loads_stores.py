@@ -183,6 +183,21 @@ def tiled_load(low: Lowering, op: Operation) -> None:
     low.set(result, _spread(layout, values))
 
 
+@lowers("nv_tileas.fill_outside")
+def fill_outside(low: Lowering, op: Operation) -> None:
+    result = op.results[0]
+    layout = low.layout(result)
+    address = view_address(low, op, layout)
+    element = low.element(result)
+    t = storage_type(element)
+    padding = low.b.bits(access.padding_bits(low.views[op.view].padding, t, element), t)  # type: ignore[attr-defined]
+    filled = []
+    for reg, value in enumerate(low.regs(op.operands[0])):
+        inside = address.predicate(reg)
+        filled.append(value if inside is None else low.b.select(inside, value, padding))
+    low.set(result, filled)
+
+
 @lowers("nv_tileas.tiled_store")
 def tiled_store(low: Lowering, op: Operation) -> None:
     source = op.source  # type: ignore[attr-defined]

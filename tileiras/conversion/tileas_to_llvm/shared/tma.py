@@ -5,7 +5,7 @@
     with `cta_copies`: for each box of this CTA's part of it, to all CTAs that load the same (.multicast::cluster)
 
     tma_store %slot, %map[%r, %c]
-->  the first thread: the same boxes the other way, as one group, and a wait until they are read
+->  the first thread: the same boxes the other way, as one group, and a wait until they are read; with a mode, reductions
 
 Which boxes, and where in the buffer each starts, follows from the map's tile (layout/descriptors.py). The stage's bytes were
 announced at its `producer_acquire`.
@@ -16,6 +16,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.tma import REDUCTIONS
 from tileiras.conversion.tileas_to_llvm.builder import I16, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.conversion.tileas_to_llvm.shared.pipes import barrier_at, only_if, pipe_of
@@ -80,7 +81,9 @@ def tma_store(low: Lowering, op: Any) -> None:
     plan = boxes(op.map.type.tile)
     tensor_map, slot = low.scalar(op.map), low.scalar(op.slot)
     coords = [low.scalar(v) for v in op.coords]
-    name = f"cp.async.bulk.tensor.s2g.tile.{len(plan.order)}d"
+    mode = op.properties.get("rmw_mode")
+    way = "s2g" if mode is None else f"reduce.{REDUCTIONS[mode.data][0]}"
+    name = f"cp.async.bulk.tensor.{way}.tile.{len(plan.order)}d"
 
     def issue() -> None:
         for copy in plan.copies:
