@@ -2,8 +2,8 @@
 
     %b = alloc_tensor       ->      %b = alloc_tensor {offset = 4096}
 
-Accumulators get columns of tensor memory. The block's first team asks for as many as they need where the function begins, behind
-its pipes, and gives them back at every way out.
+Accumulators get columns of tensor memory. Their agent (the first) asks for as many as they need where it begins, without agents
+the block behind its pipes, and gives them back at every way out.
 
     create_pipeline ...             create_pipeline ... ; tmem_alloc {columns = 128, offset = 32} ; tmem_base {offset = 32}
     %d = alloc_tensor : tmem        %d = alloc_tensor {offset = 0} : tmem
@@ -16,7 +16,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Operation
 
-from tileiras.analysis.agents import switch_of
+from tileiras.analysis.agents import agent_of, switch_of
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_memory import plan_tensor_memory
 from tileiras.dialects import nv_tileas
@@ -64,6 +64,8 @@ def _tensor_memory(func: Operation) -> None:
     ends = [op for op in (func if switch is None else switch.regions[0]).walk() if op.name == RETURN]
     for end in ends:
         _insert(nv_tileas.TmemFree.make([], [], {"columns": columns}), end)
+    if switch is not None and all(agent_of(op) == (switch, 0) for op in plan.offsets):
+        block = switch.regions[0].block     # the other agents don't wait for it
     pipe = next((op for op in block.ops if op.name == "nv_tileas.create_pipeline"), None)
     before = block.first_op if pipe is None else pipe
     while before is not None and before.name == "nv_tileas.create_pipeline":

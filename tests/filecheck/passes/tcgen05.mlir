@@ -4,10 +4,10 @@
 // RUN: env TILEIRAS_WITHOUT=tcgen05 tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=WITHOUT
 
 // CHECK: [[DONE:%[0-9]+]] = "nv_tileas.create_pipeline"() {{.*}} -> !nv_tileas.pipe<"umma", #builtin.int<1>>
-// CHECK: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<128>
-// CHECK: "nv_tileas.barrier"
-// CHECK-NEXT: "nv_tileas.tmem_base"
 // CHECK: "nv_tileas.agent_switch"
+// CHECK-NEXT: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<128>
+// CHECK-NEXT: "nv_tileas.barrier"
+// CHECK-NEXT: "nv_tileas.tmem_base"
 // CHECK: [[D:%[0-9]+]] = "nv_tileas.alloc_tensor"() <{offset = #builtin.int<0>}> : () -> !nv_tileas.tmem<f32
 // CHECK: "scf.for"(
 // CHECK-NEXT: ^bb0([[I:%[0-9]+]]: i32):
