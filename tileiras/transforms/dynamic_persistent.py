@@ -62,8 +62,6 @@ def _why_not(func: Operation, target: Any) -> str:
     """Why a kernel stays as it is, or ""."""
     if not target.has_launch_control:
         return f"{target.name} can't take back blocks that haven't started"
-    if "cluster" in func.properties:
-        return "a cluster shares a tile block"
     ops = list(func.walk())
     if any(op.name == VALID for op in ops):
         return "Kernel is already dynamic persistent"
