@@ -35,8 +35,10 @@ from tileiras.analysis.effects import BY_TOKENS
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around, target_of
 from tileiras.analysis.shared_memory import plan_shared_memory, stage_bytes
 from tileiras.dialects import nv_tileas
+from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import EXITS, PipeType, RingType
+from tileiras.dialects.nv_tileas import EXITS, LayoutAttr, PipeType, RingType
+from tileiras.layout.linear import LinearLayout
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
 from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
@@ -57,6 +59,10 @@ ENOUGH_REGISTERS = 168
 """Of a thread that computes: half for accumulators. What a block of 16 warps has for each of its threads is less."""
 LOAD_REGISTERS = 88
 """Of a thread that loads by way of registers, where the others need more."""
+COPY = "nv_tileas.tiled_copy"
+MOST_CHUNKS = 16
+"""Copies that a thread of the load agent makes for a stage: then one warp keeps up with the tensor cores, and leaves registers for
+another block on the SM."""
 MOST_ELEMENTS = 1024
 """Of a tile that the load agent may compute for an address."""
 
@@ -185,9 +191,10 @@ def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
     compute = Slice(func, computes, above=shared, keep_tokens=True)
     properties: dict[str, Any] = func.properties
     warps = properties["num_warps"].data
-    load_warps = warps if any(_is_placed(op, loader) for op in loader.ops) else 1
+    load_warps = _load_warps(loader, warps)
     _hoist(func, shared)
     regions = [compute.copy(), loader.copy()]
+    _narrow(regions[1], load_warps)
     _replace(func, regions, [warps, load_warps], target)
     for pipe in pipes:
         _count(pipe, load_warps, warps)
@@ -223,15 +230,46 @@ def _is_weak(op: Operation) -> bool:
     return properties["mem_semantic"].data == "weak"
 
 
+def _load_warps(loader: Slice, warps: int) -> int:
+    """How many warps the load agent has: as many as the compute agents where it repeats what is spread over their threads; else as
+    copies by threads need, or one."""
+    chunks: dict[SSAValue, int] = {}
+    for op in loader.ops:
+        if _is_placed(op, loader):
+            return warps
+        if op.name == COPY and (pipe := _pipe_of(op)) is not None and _kind(pipe) != "tma":
+            chunks[pipe] = chunks.get(pipe, 0) + _chunks(op)
+    count = 1
+    while count < warps and max(chunks.values(), default=0) > count * WARP_THREADS * MOST_CHUNKS:
+        count *= 2
+    return count
+
+
 def _is_placed(op: Operation, part: Slice) -> bool:
     """Whether an op's values are spread over the threads of the compute agents: who repeats it must be as many. What lies in
-    shared memory, or is copied from there by one thread, isn't."""
-    return any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results) if v in part.values) or _copies_by_threads(op)
+    shared memory, or is copied there by one thread or by whichever, isn't."""
+    return any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results) if v in part.values) or _stored_by_threads(op)
 
 
-def _copies_by_threads(op: Operation) -> bool:
+def _stored_by_threads(op: Operation) -> bool:
     pipe = _pipe_of(op)
-    return pipe is not None and op.name not in PLACES and _kind(pipe) != "tma"
+    return pipe is not None and op.name not in PLACES and _kind(pipe) not in ("tma", "cp_async")
+
+
+def _chunks(copy: Any) -> int:
+    """Instructions of a copy by threads, over all of them."""
+    t, atom = copy.buffer.type, copy.properties["atom"].data
+    return prod(t.layout.data.shape) * element_bytes(t.element_type) // int(atom.rpartition(".")[2])
+
+
+def _narrow(agent: Region, warps: int) -> None:
+    """Copies by threads are those of so many warps, each thread with what others would have had."""
+    for op in agent.walk():
+        threads: Any = op.properties.get("threads") if op.name == COPY else None
+        if threads is not None and threads.data.num_warps > warps:
+            have, keep = threads.data, warps.bit_length() - 1
+            layout = LinearLayout(have.shape, (*have.reg, *have.warp[keep:]), have.lane, have.warp[:keep])
+            op.properties["threads"] = LayoutAttr.of(layout.compact_regs())
 
 
 # --- what may stand in two agents ---------------------------------------------------------------------------------------
