@@ -132,3 +132,13 @@ def test_the_remark_names_the_instruction() -> None:
     assert [dict(r.notes) for r in said] == [{
         "Instruction": "Tensor-core SM100", "Shape": "[64, 64, 64]",
         "Atom": "sm100.mma_bs.mxf4nvf4.m128n64k64.f32.e2m1.e2m1.4x.ue4m3.cg1.ss.r64"}]
+
+
+@pytest.mark.parametrize("k, warps", [(128, 1), (256, 2)])
+def test_few_warps_load_what_goes_by_copies(k: int, warps: int) -> None:
+    """Scale factors of whole pieces go by cp.async to stages that the tensor core gives back: 16 copies a thread, at most."""
+    p = replace(NVFP4, tile=(128, 128, k), steps=5)
+    ptx = multiplies(p)
+    assert f".reqntid {128 + 32 * warps}" in ptx and "cp.async.mbarrier.arrive.noinc" in ptx
+    for seed in (1, 2, 3, 4):
+        np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
