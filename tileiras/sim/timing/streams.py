@@ -66,7 +66,8 @@ def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: 
     code = code_of(cubin, kernel)
     file = Cubin(cubin)
     _check_pair(ptx, file)
-    asked = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
+    ax, ay, az = (*((grid,) if isinstance(grid, int) else tuple(grid)), 1, 1)[:3]
+    asked = (ax, ay, az)
     shape = counted(choose_entry(parse_cached(ptx), kernel))
     x, y, z = (n * c for n, c in zip(asked, shape))
     whole = x * y * z
