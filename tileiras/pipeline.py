@@ -66,7 +66,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("split-reductions", "nv_tileas", 0, of="reduce"),
     _transform("share-results", "nv_tileas", 0),
     _transform("stage-slices", "nv_tileas", 0, of="extract insert"),
-    _transform("provide-scratch", "nv_tileas", 0, of="scan print"),
+    _transform("provide-scratch", "nv_tileas", 0, of="scan print cta_exchange"),
     _transform("materialize-convert-layout", "nv_tileas", 0, of="convert_layout"),
     _transform("share-buffers", "nv_tileas", 1, of="alloc_tensor"),
     _transform("hoist-buffers", "nv_tileas", 1, of="scf.for loop"),

@@ -13,7 +13,7 @@ from tileiras.compiler import CompiledModule, compile_module
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.driver.options import CompileOptions
 from tileiras.machine.targets import find_target
-from tileiras.sim import simulate
+from tileiras.sim import SimulationError, simulate
 
 POINTERS = """
     %i = iota : tile<256xi32>
@@ -153,3 +153,65 @@ def test_more_ctas_than_parts() -> None:
     %q = offset %b, %i : tile<8xptr<i32>>, tile<8xi32> -> tile<8xptr<i32>>
     %o = store_ptr_tko weak %q, %i token = %t : tile<8xptr<i32>>, tile<8xi32> -> token""", 16)
     assert refusal(made) == "tile<8xi32> doesn't have as many parts"
+
+
+def reduction(count: int, body: str) -> str:
+    """From each of `count` numbers their reduction is taken away; it goes to another array, too."""
+    return f"""
+    %i = iota : tile<{count}xi32>
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %size = constant <i32: {count}> : tile<i32>
+    %first = muli %x, %size : tile<i32>
+    %mine = offset %p, %first : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %s = reshape %mine : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %b = broadcast %s : tile<1xptr<i32>> -> tile<{count}xptr<i32>>
+    %q = offset %b, %i : tile<{count}xptr<i32>>, tile<{count}xi32> -> tile<{count}xptr<i32>>
+    %t = make_token : token
+    %v, %l = load_ptr_tko weak %q token = %t : tile<{count}xptr<i32>> -> tile<{count}xi32>, token
+    %r = reduce %v dim=0 identities=[0 : i32] : tile<{count}xi32> -> tile<i32>
+    (%m: tile<i32>, %k: tile<i32>) {{
+      %a = {body} : tile<i32>
+      yield %a : tile<i32>
+    }}
+    %rs = reshape %r : tile<i32> -> tile<1xi32>
+    %rb = broadcast %rs : tile<1xi32> -> tile<{count}xi32>
+    %n = subi %v, %rb : tile<{count}xi32>
+    %o = store_ptr_tko weak %q, %n token = %l : tile<{count}xptr<i32>>, tile<{count}xi32> -> token
+    %cc = offset %c, %x : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %w = store_ptr_tko weak %cc, %r token = %t : tile<ptr<i32>>, tile<i32> -> token"""
+
+
+LARGE = 16384
+
+
+@pytest.mark.parametrize("body, function", [("addi %m, %k", np.sum), ("maxi %m, %k signed", np.max)])
+@pytest.mark.parametrize("ctas", [2, 8])
+def test_reductions_over_all_ctas(ctas: int, body: str, function: Any) -> None:
+    made = compiled(reduction(LARGE, body), ctas)
+    assert of_cluster(made.ptx) == ctas and "shared::cluster" in made.ptx
+    p, c = np.random.default_rng(ctas).integers(0, 1000, 2 * LARGE).astype(np.int32), np.zeros(2, np.int32)
+    rows = p.reshape(2, LARGE).copy()
+    run(made, 2, p, c)
+    found = function(rows, axis=1, keepdims=True)
+    np.testing.assert_array_equal(c, found[:, 0])
+    np.testing.assert_array_equal(p, (rows - found).ravel())
+
+
+def test_an_exchange_that_costs_more_than_it_saves() -> None:
+    made = compiled(reduction(256, "addi %m, %k"), 2)
+    assert refusal(made) == "what reductions would have to exchange between CTAs costs more than the split saves"
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_both_barriers_of_an_exchange_are_needed(kept: int) -> None:
+    """Without the first a CTA reads what isn't there; without the last, what is there no longer, or of a CTA that has left."""
+    text = compiled(reduction(LARGE, "addi %m, %k"), 2).ptx
+    parts = re.split(r"barrier\.cluster\.arrive[.\w]*;\s*barrier\.cluster\.wait[.\w]*;", text)
+    assert len(parts) == 3
+    broken = parts[0] + "bar.sync 0;" + parts[1] + "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" + parts[2] \
+        if kept == 2 else parts[0] + "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" + parts[1] + parts[2]
+    p, c = np.arange(2 * LARGE, dtype=np.int32), np.zeros(2, np.int32)
+    try:
+        assert simulate(broken, grid=2, args=[p, c]).findings
+    except SimulationError:
+        pass

@@ -7,6 +7,7 @@ import pytest
 
 from tests.kernels import runner
 from tests.kernels.cluster_cases import compile_on, ctas
+from tileiras.analysis import cta_plan
 from tileiras.sim import SimulationError, simulate
 
 QUICK = (("matmul_float16_float32", 2), ("gemm_bf16_f32_256x128x64", 4), ("softmax_16x256_f16", 4),
@@ -85,3 +86,11 @@ def test_a_cta_that_goes_its_own_way_is_caught(broken: str) -> None:
         other = re.sub(r".*mbarrier\.arrive\.release\.cluster\.shared::cluster.*\n", "", text)
     assert other != text
     assert all(fails(name, other, seed) for seed in range(3))
+
+
+@pytest.mark.parametrize("name", ["reduce_argminmax_float32", "reduce_minmax_bfloat16", "reduce_tuple_payload", "reduce_sum_3d",
+                                  "layer_norm_f16_ragged", "control_while_tile_condition"])
+def test_reductions_across_ctas(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if an exchange were free: small tiles are split along what they reduce, too."""
+    monkeypatch.setattr(cta_plan, "EXCHANGE", 0)
+    agrees(name, 4)

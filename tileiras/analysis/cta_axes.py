@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.dialects import arith
 from tileiras.dialects.nv_tileaa import DenseTileAttr, int_values
 from tileiras.remarks import tile_text
 
@@ -33,10 +34,12 @@ class Member(NamedTuple):
 
 @dataclass
 class Relation:
-    """What an op says of dimensions: `groups` are split together; `whole` isn't split, and why."""
+    """What an op says of dimensions: `groups` are split together; `whole` isn't split, and why; `summed`, a group too, may be split
+    where CTAs exchange what they have got."""
 
     groups: list[list[Member]] = field(default_factory=list)
     whole: list[tuple[Member, str]] = field(default_factory=list)
+    summed: list[Member] = field(default_factory=list)
 
 
 def extents(value: SSAValue) -> tuple[int, ...]:
@@ -161,10 +164,14 @@ def _reduce(op: Any) -> Relation:
     for v, i in _members(op):
         for d in range(len(extents(v))):
             if i != RESULT and d == dim:
-                out.whole.append((Member(v, d, i), "a reduction runs along it"))
+                out.summed.append(Member(v, d, i))
             else:
                 groups.setdefault(d - (i != RESULT and d > dim), []).append(Member(v, d, i))
     out.groups = list(groups.values())
+    if all(isinstance(inner, arith.Elementwise | arith.Constant) for inner in list(op.regions[0].block.ops)[:-1]):
+        out.groups.append(out.summed)
+    else:
+        out.whole = [(member, "a reduction runs along it") for member in out.summed]
     return out
 
 
@@ -294,11 +301,13 @@ class Axes:
         self.cheap = cheap_values(func)
         self._parent: dict[Place, Place] = {}
         self._reasons: list[tuple[Place, str]] = []
+        multiplies = any(mnemonic(op) in ("dot", "dot_scaled") for op in func.walk())    # its agents never meet
         for op in func.walk():
             said = relation(op)
             for group in said.groups:
                 self._join((m.value, m.dim) for m in group if m.value not in self.cheap)
-            self._reasons += [((m.value, m.dim), reason) for m, reason in said.whole if m.value not in self.cheap]
+            whole = [*said.whole, *((m, "a reduction runs along it") for m in said.summed if multiplies)]
+            self._reasons += [((m.value, m.dim), reason) for m, reason in whole if m.value not in self.cheap]
         self.most: dict[Place, int] = {}
         self.kept_whole: dict[Place, str] = {}
         seen: set[tuple[SSAValue, Place]] = set()

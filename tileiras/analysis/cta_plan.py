@@ -13,8 +13,10 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.cta_axes import Axes, Place, Relation, extents, mnemonic
+from tileiras.analysis.cta_axes import Axes, Place, Relation, extents, mnemonic, relation
 from tileiras.analysis.entry_hints import MOST_CTAS
+from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileaa import PtrType
 from tileiras.remarks import tile_text
 
 WORTH = 0.75
@@ -24,7 +26,7 @@ LOOP_TRIPS = 8
 MOST_LOOPS = 4
 MOST_TRIED = 8
 """Axes with the most work that plans are made of."""
-PRODUCT_STEPS = 64
+PRODUCT_STEPS = 16
 """Steps of a product's k that cost what one element-wise op does."""
 FEW_ROWS = 64
 """A warpgroup's products have as many rows at least; with fewer they go by slower instructions."""
@@ -32,8 +34,10 @@ SLOWER = 4
 LOADS = ("tiled_load", "load")
 ONCE = ("tiled_store", "store", "tiled_atomic_rmw", "atomic_rmw", "atomic_cas")
 """What several CTAs must not do to the same place."""
-LARGER = 2
-"""What an access costs, against an element-wise op."""
+ACCESS = 8
+"""What a byte of an access costs, against an element of an element-wise op: an SM gets some 15 bytes a cycle, and has 128 lanes."""
+EXCHANGE = 90_000
+"""What it costs that two CTAs tell each other: two barriers of the cluster, of some 360 cycles."""
 
 Masks = tuple[int, ...]
 """For each dimension of a tile, the bits of a CTA's rank that number its parts."""
@@ -169,12 +173,13 @@ def _ways(free: Sequence[Place], axes: Axes, bits: int) -> Iterator[dict[Place, 
 
 @dataclass(frozen=True)
 class Work:
-    """What an op costs: `amount`, shared by the parts of `axes`; `rows`: of a product, its rows and their axis."""
+    """What an op costs: `amount`, shared by the parts of `axes`; `rows`: of a product, its rows and their axis; `summed`: what an
+    exchange costs where the axis of a reduction is split."""
 
     amount: float
     axes: frozenset[Place]
     rows: tuple[int, Place] | None = None
-    kind: str = ""
+    summed: tuple[float, Place] | None = None
 
     def cost(self, masks: Mapping[Place, int], target: Any) -> float:
         """A CTA's part under a plan."""
@@ -183,6 +188,8 @@ class Work:
         if self.rows is not None and (target.has_wgmma or target.has_tcgen05) and self.rows[0] >= FEW_ROWS and \
                 self.rows[0] // parts(masks.get(self.rows[1], 0)) < FEW_ROWS:
             cost *= SLOWER
+        if self.summed is not None:
+            cost += self.summed[0] * masks.get(self.summed[1], 0).bit_count()
         return cost
 
 
@@ -202,8 +209,15 @@ def _work(op: Operation, axes: Axes) -> Work | None:
     if name in ("dot", "dot_scaled"):
         lhs, result = extents(op.operands[0]), extents(op.results[0])
         rows = (result[-2], axes.of(op.results[0], len(result) - 2))
-        return Work(scale * prod(result) * lhs[-1] / PRODUCT_STEPS, on, rows, name)
-    return Work(scale * elements * (LARGER if name in LOADS or name in ONCE else 1), on, None, name)
+        return Work(scale * prod(result) * lhs[-1] / PRODUCT_STEPS, on, rows)
+    if name in LOADS or name in ONCE:
+        size = max(element_bytes(v.type.element_type) for v in tiles if not isinstance(v.type.element_type, PtrType))  # type: ignore[attr-defined]
+        return Work(scale * elements * size * ACCESS, on)
+    if name == "reduce":
+        said = relation(op).summed
+        if said and said[0].value not in axes.cheap:
+            return Work(scale * elements, on, None, (scale * EXCHANGE * len(op.results), axes.of(said[0].value, said[0].dim)))
+    return Work(scale * elements, on)
 
 
 def _obstacle(axes: Axes, work: list[Work], free: Sequence[Place], bits: int) -> str:
@@ -218,4 +232,6 @@ def _obstacle(axes: Axes, work: list[Work], free: Sequence[Place], bits: int) ->
     held = max(axes.kept_whole, key=amount, default=None)
     if held is not None and (not free or amount(held) >= amount(free[0])):
         return axes.kept_whole[held]
+    if any(w.summed is not None and w.summed[1] in free for w in work):
+        return "what reductions would have to exchange between CTAs costs more than the split saves"
     return "most of the work isn't along a dimension that can be split"

@@ -478,12 +478,13 @@ class StoreShared(TileOp):
 
 class LoadShared(TileOp):
     """Read a tensor (the result's layout) or a scalar from a buffer: shapes, `rounds`, `round` and `number` as in
-    `store_shared`. Elements that aren't read are those of `into`."""
+    `store_shared`. Elements that aren't read are those of `into`. `peer`: from the buffer of the CTA whose rank differs in these
+    bits."""
 
     name = "nv_tileas.load_shared"
     OPERANDS = "buffer:buffer number:i32? into:tile?"
     RESULTS = "result:tile"
-    ATTRS = "rounds:numbers? round:count?"
+    ATTRS = "rounds:numbers? round:count? peer:positive?"
 
 
 class FillOutside(TileOp):

@@ -29,7 +29,8 @@ from tileiras.schedule.resources import Model
 ACCUMULATOR = 2
 """Which operand of a dot is added to."""
 PIPE_OPS = ("nv_tileas.producer_acquire", "nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_tileas.consumer_release")
-IN_ORDER = ("nv_tileas.print", "nv_tileas.assert", "nv_tileas.barrier", "nv_tileas.dealloc", "nv_tileas.alloca")
+IN_ORDER = ("nv_tileas.print", "nv_tileas.assert", "nv_tileas.barrier", "nv_tileas.cluster_barrier",
+            "nv_tileas.dealloc", "nv_tileas.alloca")
 """Ops that keep the program's order among themselves, whatever tokens say."""
 
 

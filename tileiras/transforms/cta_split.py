@@ -33,6 +33,7 @@ class Split:
         self.made: dict[tuple[SSAValue, Masks], SSAValue] = {}
         self.views: dict[tuple[SSAValue, Masks], SSAValue] = {}
         self.indices: dict[tuple[SSAValue, int, int, int], SSAValue] = {}
+        self.uppers: dict[int, SSAValue] = {}
         self.numbers: dict[tuple[int, int, Any], SSAValue] = {}
         assert self.block.first_op is not None
         self.start = self.block.first_op
@@ -55,6 +56,9 @@ class Split:
         for v, split in masks.items():
             if any(split):
                 v._type = _part_type(v.type, split)     # type: ignore[misc]
+        for op in ops:
+            if mnemonic(op) == "reduce" and (summed := next((m for m in said[op].summed if m.value in masks), None)) is not None:
+                self._exchanged(op, masks[summed.value][summed.dim])
         for op in ops:
             if mnemonic(op) in SAID:
                 self._said_once(op)
@@ -185,6 +189,67 @@ class Split:
             made = TiledViewType(t.memref, kind, _numbers(shape), t.dim_map, _numbers(steps), t.padding, t.sparse_dim)
             found = self.views[view, split] = self._behind(maker, aa.BlockTile.make([maker.operands[0]], [made]))
         return found
+
+    # --- reductions ---
+
+    def _exchanged(self, op: Operation, mask: int) -> None:
+        """A reduction along what is split: each CTA reduces its part, then pairs of CTAs tell each other what they have, for each
+        bit that numbers parts. All get the same, bit for bit: the lower part always comes first."""
+        uses = [[*r.uses] for r in op.results]
+        mine: list[SSAValue] = list(op.results)
+        at: Any = op
+        for bit in (1 << n for n in range(mask.bit_length()) if mask >> n & 1):
+            upper = self._upper(bit)
+            others = []
+            for v in mine:
+                at = self._behind(at, aa.CtaExchange.make([v], [v.type], {"peer": IntAttr(bit)})).owner
+                others.append(at.results[0])
+            pairs: list[SSAValue] = []
+            for v, other in zip(mine, others):
+                for first, second in ((other, v), (v, other)):
+                    at = self._behind(at, arith.Select.make([upper, first, second], [v.type])).owner
+                    pairs.append(at.results[0])
+            mine, at = self._combined(op, pairs, at)
+        for old, new in zip(uses, mine):
+            for use in old:
+                use.operation.operands[use.index] = new
+
+    def _upper(self, bit: int) -> SSAValue:
+        """Whether a bit of this CTA's rank is set."""
+        found = self.uppers.get(bit)
+        if found is None:
+            masked = self._at_start(arith.Andi.make([self.rank, self._constant(bit, i32)], [i32]))
+            found = self.uppers[bit] = self._at_start(arith.Cmpi.make([masked, self._constant(0, i32)], [IntegerType(1)],
+                                                                      {"predicate": StringAttr("ne")}))
+        return found
+
+    def _combined(self, op: Operation, pairs: list[SSAValue], at: Any) -> tuple[list[SSAValue], Any]:
+        """The reduction's body on tiles: (first, second) of each result."""
+        body = op.regions[0].block
+        shape = extents(pairs[0])
+        known: dict[SSAValue, SSAValue] = dict(zip(body.args, pairs))
+
+        def tile(v: SSAValue, at: Any) -> tuple[SSAValue, Any]:
+            if v in known or not shape:
+                return known.get(v, v), at
+            found = known[v] = self._behind(at, aa.Splat.make([v], [TensorType(v.type, shape)]))    # of a value from outside
+            return found, found.owner
+        *inner, last = body.ops
+        for old in inner:
+            operands = []
+            for v in old.operands:
+                made, at = tile(v, at)
+                operands.append(made)
+            types = [TensorType(r.type, shape) if shape else r.type for r in old.results]
+            new = type(old).create(operands=operands, result_types=types, properties=dict(old.properties))
+            self._behind(at, new)
+            known.update(zip(old.results, new.results))
+            at = new
+        outs = []
+        for v in last.operands:
+            made, at = tile(v, at)
+            outs.append(made)
+        return outs, at
 
     # --- effects ---
 

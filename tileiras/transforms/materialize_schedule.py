@@ -170,7 +170,7 @@ def _switch(func: Operation) -> Operation:
 def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
     """Make two agents of a function. Raises Refusal before it has changed anything."""
     if "cluster" in func.properties and (waiting := _ordered(func)) is not None:
-        raise Refusal(waiting, "a token orders it behind what other CTAs of the cluster do, and all warps meet for that")
+        raise Refusal(waiting, "it waits for what other CTAs of the cluster do, and all warps meet for that")
     loads, computes = [], []
     for op in func.walk():
         if op is func or op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in PLACES:
@@ -278,7 +278,8 @@ def _narrow(agent: Region, warps: int) -> None:
 def _ordered(func: Operation) -> Operation | None:
     """An access to global memory that another one comes before, by its token; of the two one writes."""
     written, touched = _Written(func), _Written(func, reads=True)
-    return next((op for op in func.walk() if (effects := BY_TOKENS.get(op.name)) is not None and (
+    meeting = next((op for op in func.walk() if op.name == "nv_tileas.cluster_barrier"), None)
+    return meeting or next((op for op in func.walk() if (effects := BY_TOKENS.get(op.name)) is not None and (
         written.waits_for_one(op) or (effects.token_write and touched.waits_for_one(op)))), None)
 
 

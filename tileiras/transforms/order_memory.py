@@ -183,6 +183,9 @@ class _Ordering:
         if op.name == "nv_tileas.barrier":
             self.fence(op)
             self.met()
+        elif op.name == "nv_tileas.cluster_barrier":
+            self.fence(op)
+            self.met(True)
         elif op.name == "nv_tileas.consumer_wait":
             pipe: Any = op.operands[0].type
             self.fence_due |= pipe.kind.data == "group" and any(t.ring is not None for t in self.engine)

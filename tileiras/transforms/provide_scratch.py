@@ -2,6 +2,8 @@
 
     print "%f", %x                          %b = alloc_tensor ; store_shared %x, %b ; print "%f", %b
     %y = scan %x                     ->     %s = alloc_tensor ; %y = scan %x, %s
+    %y = cta_exchange %x {peer}             %e = alloc_tensor ; store_shared %x, %e ; cluster_barrier ; %y = load_shared %e {peer} ;
+                                            cluster_barrier
 
 Tiles that are too large to be printed from buffers side by side fill a single one in turn, piece by piece.
 """
@@ -32,6 +34,8 @@ def run(module: Operation, context: Any) -> None:
             for op in [op for op in func.walk() if op.name in ("nv_tileas.scan", "nv_tileas.print")]:
                 if not nv_tileas.scratch_of(op):
                     (_scan if op.name == "nv_tileas.scan" else _print)(op, context.target)
+            for op in [op for op in func.walk() if op.name == "nv_tileas.cta_exchange"]:
+                _exchange(op)
 
 
 def _alloc(op: Operation, t: BufferType) -> SSAValue:
@@ -40,6 +44,24 @@ def _alloc(op: Operation, t: BufferType) -> SSAValue:
     assert op.parent is not None
     op.parent.insert_op_before(alloc, op)
     return alloc.results[0]
+
+
+def _exchange(op: Operation) -> None:
+    """Each CTA puts its tile into a buffer of its own; the other reads it there, and all wait until that is done."""
+    source, result = op.operands[0], op.results[0]
+    t: Any = source.type
+    tensor = isinstance(t, TensorType)
+    buffer = _alloc(op, BufferType(t.element_type if tensor else t, SharedLayoutAttr(
+        SharedLayout.row_major(t.get_shape() if tensor else ()))))
+    store = nv_tileas.StoreShared.make([source, buffer, None], [], {"owners": UnitAttr()})
+    load = nv_tileas.LoadShared.make([buffer, None, None], [t], {"peer": op.properties["peer"]})
+    assert op.parent is not None
+    for new in (store, nv_tileas.ClusterBarrier.make(), load, nv_tileas.ClusterBarrier.make()):
+        new.location = op.location
+        op.parent.insert_op_before(new, op)
+    result.replace_all_uses_with(load.results[0])
+    op.detach()
+    op.erase()
 
 
 def _bytes(count: int) -> BufferType:

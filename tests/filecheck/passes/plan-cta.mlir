@@ -80,7 +80,36 @@ cuda_tile.module @m {
     return
   }
 
-  // Nothing of a full reduction can be split without exchange.
+  // Each CTA reduces its part, and the two tell each other; the lower part comes first in both.
+  // CHECK: sym_name = "exchange", {{.*}}cluster = #builtin.int<2>
+  // CHECK: [[MINE:%[0-9]+]] = "nv_tileaa.reduce"(
+  // CHECK: (tensor<8192xf32>) -> f32
+  // CHECK: [[OTHER:%[0-9]+]] = "nv_tileaa.cta_exchange"([[MINE]]) <{peer = #builtin.int<1>}>
+  // CHECK: [[LOW:%[0-9]+]] = "arith.select"([[UPPER:%[0-9]+]], [[OTHER]], [[MINE]])
+  // CHECK: [[HIGH:%[0-9]+]] = "arith.select"([[UPPER]], [[MINE]], [[OTHER]])
+  // CHECK: "arith.addf"([[LOW]], [[HIGH]])
+  // SHARE: sym_name = "exchange"
+  // SHARE: "nv_tileas.store_shared"(
+  // SHARE: "nv_tileas.cluster_barrier"
+  // SHARE-NEXT: "nv_tileas.load_shared"{{.*}}peer = #builtin.int<1>
+  // SHARE-NEXT: "nv_tileas.cluster_barrier"
+  entry @exchange(%p: tile<ptr<f32>>) optimization_hints=<default = {num_cta_in_cga = 2}> {
+    %t = make_token : token
+    %i = iota : tile<16384xi32>
+    %s = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %b = broadcast %s : tile<1xptr<f32>> -> tile<16384xptr<f32>>
+    %q = offset %b, %i : tile<16384xptr<f32>>, tile<16384xi32> -> tile<16384xptr<f32>>
+    %x, %l = load_ptr_tko weak %q token = %t : tile<16384xptr<f32>> -> tile<16384xf32>, token
+    %r = reduce %x dim=0 identities=[0.000000e+00 : f32] : tile<16384xf32> -> tile<f32>
+    (%m: tile<f32>, %k: tile<f32>) {
+      %a = addf %m, %k : tile<f32>
+      yield %a : tile<f32>
+    }
+    %e = store_ptr_tko weak %p, %r token = %l : tile<ptr<f32>>, tile<f32> -> token
+    return
+  }
+
+  // A small tile isn't worth an exchange.
   // CHECK: sym_name = "reduction"
   // CHECK-NOT: get_cta_rank
   entry @reduction(%p: tile<ptr<f32>>) optimization_hints=<default = {num_cta_in_cga = 2}> {

@@ -91,5 +91,10 @@ def load_shared(low: Lowering, op: Operation) -> None:
     old = None
     if into is not None:
         old = to_plain(low.b, low.vec(into) if isinstance(into.type, TensorType) else low.b.splat(low.scalar(into), 1))
-    out = from_plain(low.b, accesses.read(low, plain_type(t), plan, low.scalar(buffer), wanted, old), t)
+    base = low.scalar(buffer)
+    if "peer" in op.properties:
+        peer: Any = op.properties["peer"]
+        rank = low.b.nvvm("read.ptx.sreg.cluster.ctarank")[0]
+        base = low.b.nvvm("mapa.shared.cluster", [base, low.b.xor(rank, low.b.i32(peer.data))])[0]
+    out = from_plain(low.b, accesses.read(low, plain_type(t), plan, base, wanted, old), t)
     low.set(result, out if isinstance(result.type, TensorType) else low.b.extract(out, 0))
