@@ -38,7 +38,7 @@ LLVM_VALUES: dict[str, str] = {
 BUFFER = "!nv_tileas.buffer<f32, #nv_tileas.shared<shape = [8x16], offset = [1, 2, 4, 8, 16, 32, 64]>>"
 SLOT = BUFFER.replace("8x16", "16x16").replace("64]", "64, 128]")
 PIPE = '!nv_tileas.pipe<"group", #builtin.int<2>>'
-TMEM = "!nv_tileas.tmem<f32, [#builtin.int<64>, #builtin.int<16>], #builtin.int<64>>"
+TMEM = "!nv_tileas.tmem<f32, [#builtin.int<64>, #builtin.int<16>], #builtin.int<64>, #builtin.int<1>>"
 THREADS = ("#nv_tileas.layout<shape = [16x16], reg = [[0, 1], [0, 8], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], "
            "warp = []>")
 """Two floats side by side a thread."""
@@ -459,7 +459,7 @@ PLACED: list[Row] = [
      "arith.negf", "", "", "operand #0 ('source') must be a float or a tensor of floats"),
     ("nv_tileas.dot_wait", "%f", "operandSegmentSizes = array<i32: 1, 0, 0>", "tensor<16x16xf32>",
      "operand #0 ('flights') must be a product in flight"),
-    ("nv_tileas.alloc_tensor", "", "", TMEM.replace("<64>>", "<32>>"), "rows of 32 don't make an accumulator of 64x16"),
+    ("nv_tileas.alloc_tensor", "", "", TMEM.replace("<64>, #", "<32>, #"), "rows of 32 don't make an accumulator of 64x16"),
     ("nv_tileas.alloc_tensor", "", "", TMEM.replace("<16>", "<1024>"), "tensor memory has 512 columns, not 1024"),
     (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
 "nv_tileas.store_tmem"(%f, %acc) : (tensor<16x16xf32>, {TMEM}) -> () // here""", "nv_tileas.store_tmem", "", "",

@@ -1,7 +1,9 @@
 """Which columns of tensor memory accumulators have: what doesn't live at the same time may share them.
 
 As shared memory is planned (shared_memory.py): ops are numbered in program order, an accumulator lives from its alloc to its last
-use, to the end of the loop around that if the alloc stands outside; each gets the first columns where nothing lives.
+use, to the end of the loop around that if the alloc stands outside; each gets the first columns where nothing lives. What a product
+reads from tensor memory it may still read in its loop's next iteration: no thread stores there as long as the loop runs, but other
+products, which are done after it, may write there.
 """
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.shared_memory import number_ops, reach
 from tileiras.dialects.nv_tileas import TmemType
 from tileiras.layout.atoms.umma import COLUMNS
 
+STORE = "nv_tileas.store_tmem"
 LEAST_COLUMNS = 32
 """Of an allocation, which is a power of two (PTX ISA, tcgen05.alloc)."""
 
@@ -41,21 +45,45 @@ def plan_tensor_memory(func: Operation) -> TensorPlan | None:
     if not allocs:
         return None
     number, last_inside = number_ops(func)
-    lives = []
-    for op in allocs:
-        t: Any = op.results[0].type
-        end = max((reach(op, use.operation, last_inside) for use in op.results[0].uses), default=number[op])
-        lives.append((number[op], end, t.columns, op))
+    lives = [_Life.of(op, number, last_inside) for op in allocs]
     offsets: dict[Operation, int] = {}
     total = 0
-    placed: list[tuple[int, int, int, int]] = []
-    for start, end, columns, op in sorted(lives, key=lambda life: (life[0], -life[2])):
+    placed: list[tuple[int, int, _Life]] = []
+    for life in sorted(lives, key=lambda life: (life.narrow[0], -life.columns)):
         at = 0
-        for low, high in sorted((first, behind) for first, behind, _, until in placed if until >= start):
-            if at + columns <= low:
+        for low, high in sorted((first, behind) for first, behind, other in placed if life.meets(other)):
+            if at + life.columns <= low:
                 break
             at = max(at, high)
-        placed.append((at, at + columns, start, end))
-        offsets[op] = at
-        total = max(total, at + columns)
+        placed.append((at, at + life.columns, life))
+        offsets[life.op] = at
+        total = max(total, at + life.columns)
     return TensorPlan(offsets, total)
+
+
+@dataclass(frozen=True)
+class _Life:
+    """Of one accumulator or operand: first and last op, for products (`narrow`) and for what threads store (`wide`); whether
+    threads store to it."""
+
+    op: Operation
+    columns: int
+    narrow: tuple[int, int]
+    wide: tuple[int, int]
+    stored: bool
+
+    @staticmethod
+    def of(op: Operation, number: dict[Operation, int], last_inside: dict[Operation, int]) -> _Life:
+        t: Any = op.results[0].type
+        uses = [use.operation for use in op.results[0].uses]
+        narrow = number[op], max((reach(op, user, last_inside) for user in uses), default=number[op])
+        wide, loop = narrow, loop_around(op)
+        if t.packed.data > 1 and loop is not None:
+            wide = min(number[loop], narrow[0]), max(last_inside[loop], narrow[1])
+        return _Life(op, t.columns, narrow, wide, any(user.name == STORE for user in uses))
+
+    def meets(self, other: _Life) -> bool:
+        """Whether the two must not share columns."""
+        mine = self.wide if other.stored else self.narrow
+        yours = other.wide if self.stored else other.narrow
+        return mine[0] <= yours[1] and yours[0] <= mine[1]

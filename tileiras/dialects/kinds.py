@@ -160,6 +160,7 @@ KINDS: dict[str, Kind] = {
     "memref": Kind("a memref", _is_a(nv_tileaa.MemRefType)), "view": Kind("a tiled view", _is_a(nv_tileaa.TiledViewType)),
     "buffer": Kind("a buffer", _is_a(nv_tileas.BufferType)), "ring": Kind("a ring of buffers", _is_a(nv_tileas.RingType)),
     "tmem": Kind("an accumulator in tensor memory", _is_a(nv_tileas.TmemType)),
+    "factors": Kind("a buffer in shared or tensor memory", _is_a(nv_tileas.BufferType, nv_tileas.TmemType)),
     "place": Kind("a buffer, a ring of buffers or an accumulator in tensor memory",
                   _is_a(nv_tileas.BufferType, nv_tileas.RingType, nv_tileas.TmemType)),
     "storage": Kind("a buffer or a ring of buffers", _is_a(nv_tileas.BufferType, nv_tileas.RingType)),

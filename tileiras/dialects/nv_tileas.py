@@ -125,21 +125,22 @@ class RingType(ParametrizedAttribute, TypeAttribute):
 @irdl_attr_definition
 class TmemType(ParametrizedAttribute, TypeAttribute):
     """An accumulator in tensor memory: its elements' type, its shape ((batch,) m, n), and how many rows an instruction takes
-    (layout/atoms/umma.py says where each element lies)."""
+    (layout/atoms/umma.py says where each element lies). `packed`: elements of a row in one cell, 1 but where it is A."""
 
     name = "nv_tileas.tmem"
     element_type: Attribute = param_def()
     shape: ArrayAttr[IntAttr] = param_def()
     rows: IntAttr = param_def()
+    packed: IntAttr = param_def()
 
     @staticmethod
-    def of(t: TensorType, rows: int) -> TmemType:
-        return TmemType(t.element_type, ArrayAttr([IntAttr(n) for n in t.get_shape()]), IntAttr(rows))
+    def of(t: TensorType, rows: int, packed: int = 1) -> TmemType:
+        return TmemType(t.element_type, ArrayAttr([IntAttr(n) for n in t.get_shape()]), IntAttr(rows), IntAttr(packed))
 
     @property
     def columns(self) -> int:
         """Of tensor memory that it takes."""
-        return columns_of(int_values(self.shape), self.rows.data)
+        return columns_of(int_values(self.shape), self.rows.data) // self.packed.data
 
 
 PIPE_KINDS = ("group", "tma", "cp_async", "mbarrier", "umma")
@@ -412,7 +413,7 @@ class TensorDot(TileOp):
     done behind the op. A block-scaled one copies scale factors to columns of their own first."""
 
     name = "nv_tileas.tensor_dot"
-    OPERANDS = "lhs:buffer rhs:buffer acc:tmem add:bool lhs_scale:buffer? rhs_scale:buffer? factors:tmem?"
+    OPERANDS = "lhs:factors rhs:buffer acc:tmem add:bool lhs_scale:buffer? rhs_scale:buffer? factors:tmem?"
     ATTRS = "atom:string"
 
 

@@ -32,6 +32,8 @@ def shape(value: SSAValue) -> tuple[int, ...]:
     t = value.type
     if isinstance(t, nv_tileas.BufferType):
         return tuple(t.layout.data.shape)
+    if isinstance(t, nv_tileas.TmemType):
+        return int_values(t.shape)
     return tuple(t.get_shape()) if isinstance(t, TensorType) else ()
 
 

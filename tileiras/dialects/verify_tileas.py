@@ -10,7 +10,7 @@ from xdsl.ir import Block
 from tileiras.analysis.agents import FEWEST_REGISTERS, MOST_REGISTERS, REGISTER_STEP, agents_of
 from tileiras.analysis.async_copies import CHUNKS, copies_chunks, fills_with_zeros
 from tileiras.analysis.layout_rules import accumulator_layout, dot_shape
-from tileiras.analysis.tensor_dots import umma_of
+from tileiras.analysis.tensor_dots import TENSOR_DOT, umma_of
 from tileiras.analysis.tma import map_element
 from tileiras.analysis.warpgroup_dots import tile_of, wgmma_of
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
@@ -18,11 +18,11 @@ from tileiras.dialects.cuda_tile.verify_memory import count_conversions
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.kinds import KINDS
 from tileiras.dialects.nv_tileaa import int_values
-from tileiras.dialects.nv_tileas import BufferType, LayoutAttr
+from tileiras.dialects.nv_tileas import BufferType, LayoutAttr, TmemType
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_tileaa import TILE_RULES, kind, last_of, shape, view_access, written
 from tileiras.layout.atoms.tensor_scaled import TensorScaledAtom, factor_columns, scale_buffer, widened
-from tileiras.layout.atoms.umma import UmmaAtom
+from tileiras.layout.atoms.umma import IN_CELLS, UmmaAtom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom, units
 from tileiras.layout.f2 import independent
 
@@ -325,8 +325,9 @@ def _by_descriptors(op: Any, atom: WgmmaAtom | UmmaAtom | TensorScaledAtom) -> N
     """B, and A where the instruction's name says so, are buffers that matrix descriptors name."""
     for i, (v, in_shared) in enumerate(((op.lhs, atom.a_in_shared), (op.rhs, True))):
         which = "AB"[i]
-        if in_shared != isinstance(v.type, BufferType):
-            place = "a buffer" if in_shared else "a tensor"
+        elsewhere = TmemType if op.name == TENSOR_DOT else TensorType
+        if not isinstance(v.type, BufferType if in_shared else elsewhere):
+            place = "a buffer" if in_shared else "a tensor" if elsewhere is TensorType else "in tensor memory"
             raise InvalidOp(op, f"{which} must be {place} for '{atom.intrinsic}', but is '{v.type}'")
         if not in_shared:
             continue
@@ -388,6 +389,8 @@ def _tensor_dot(op: Any) -> None:
     if lhs[:-1] != (*batch, m) or rhs[:-2] != tuple(batch) or rhs[-1] != n or lhs[-1] != rhs[-2]:
         raise InvalidOp(op, f"multiplies {written(lhs)} by {written(rhs)} into {written((*batch, m, n))}")
     k = lhs[-1] if isinstance(atom, UmmaAtom) else lhs[-1] * atom.elements
+    if not atom.a_in_shared and (op.lhs.type.rows.data, op.lhs.type.packed.data) != (atom.m, IN_CELLS.get(atom.a)):
+        raise InvalidOp(op, f"A of '{atom.intrinsic}' doesn't lie as '{op.lhs.type}' does")
     if t.rows.data != atom.m or n % atom.n or k % atom.k:
         raise InvalidOp(op, f"'{atom.intrinsic}' doesn't fit '{t}' and k of {k}")
     if isinstance(atom, UmmaAtom):

@@ -171,6 +171,8 @@ def _tmem(t: TmemType) -> str | None:
         return problem
     if t.rows.data not in LEAST_N or not 2 <= len(shape) <= 3 or shape[-2] % t.rows.data or shape[-1] < min(LEAST_N.values()):
         return f"rows of {t.rows.data} don't make an accumulator of {'x'.join(map(str, shape))}"
+    if t.packed.data not in (1, 2) or shape[-1] % t.packed.data:
+        return f"{t.packed.data} elements don't share a cell"
     return None if t.columns <= COLUMNS else f"tensor memory has {COLUMNS} columns, not {t.columns}"
 
 

@@ -5,7 +5,8 @@
 
 A dot without an instruction for its types and extents gets no atom: it multiplies and adds. 8-bit floats that the target
 doesn't multiply are widened to f16 first, which loses nothing. `chained` marks a product whose rows feed, or come from,
-another product's first operand: its warps then go over rows first, so that the value never leaves its threads.
+another product's first operand: its warps then go over rows first, so that the value never leaves its threads. Products into
+tensor memory take such an operand from there (`.ts`).
 
 From -O1 on a target with wgmma multiplies tiles of 64 rows a warpgroup by it (`--without=wgmma`: it doesn't), except in kernels
 that call functions, round which the assembler would wait for each product. One with tensor memory multiplies tiles of 64 rows by
@@ -67,6 +68,9 @@ def run(module: Operation, context: Any) -> None:
                         room -= columns
                 atom = atom or _atom_of(op, context.target)
                 slices = _k_slices(op, atom, context)
+                if isinstance(atom, UmmaAtom) and slices == 1 and (columns := _operand_columns(op, atom)) <= room:
+                    atom = atom.with_a_in(shared=False)
+                    room -= columns
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
                     report_dot(func, op, atom, slices, context.target, context.remarks)
@@ -138,6 +142,15 @@ def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:
         return 0
     batch, m, n, _ = dot_shape(op)
     return umma.columns_of((batch, m, n) if batch else (m, n), atom.m)
+
+
+def _operand_columns(op: Operation, atom: UmmaAtom) -> int:
+    """Columns of tensor memory for a first operand that another product's rows become; more than there are where it isn't one, or
+    can't lie there."""
+    if atom.a not in umma.IN_CELLS or not _reaches(op, forward=False):
+        return umma.COLUMNS + 1
+    batch, m, _, k = dot_shape(op)
+    return umma.columns_of((batch, m, k) if batch else (m, k), atom.m) // umma.IN_CELLS[atom.a]
 
 
 def _types(op: Operation) -> tuple[str, str, str]:

@@ -116,7 +116,7 @@ class _Commits:
         body, outside = loop.regions[0].block, loop.parent
         assert outside is not None
         inside = {v.owner: None for dot in left for v in dot.operands[:3]
-                  if isinstance(v.owner, nv_tileas.AllocTensor) and v.owner.parent is body}
+                  if isinstance(v.owner, nv_tileas.AllocTensor) and v.owner.parent is body and not _is_rows(v)}
         places = [(op, op.next_op) for op in reversed(inside)]
         for op, _ in places:
             op.detach()
@@ -153,8 +153,9 @@ class _Commits:
         return False
 
     def wait(self, flying: list[Operation], before: Operation) -> list[Operation]:
+        known = {before.parent, *(outer.parent for outer in _around(before))}
         storage = list(dict.fromkeys(place for dot in flying for v in dot.operands if isinstance(v.type, (BufferType, TmemType))
-                                     for place in _places(v)))
+                                     for place in _places(v) if not _is_rows(v) or place.owner.parent in known))  # type: ignore
         self.insert(nv_tileas.ProducerCommit.make([self.pipe]), before)
         self.insert(nv_tileas.ConsumerWait.make([self.pipe, storage], [i32]), before)
         return []
@@ -172,6 +173,13 @@ def _around(op: Operation) -> list[Operation]:
         out.append(parent)
         parent = parent.parent_op()
     return out
+
+
+def _is_rows(v: SSAValue) -> bool:
+    """Whether a value is what a product reads from tensor memory: its columns are planned so that it may still do so in its loop's
+    next iteration (analysis/tensor_memory.py)."""
+    t: Any = v.type
+    return isinstance(t, TmemType) and t.packed.data > 1
 
 
 def _kind(pipe: SSAValue) -> str:

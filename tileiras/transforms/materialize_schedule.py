@@ -32,15 +32,18 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGROUP, agents_of
 from tileiras.analysis.effects import BY_TOKENS
+from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around, target_of
 from tileiras.analysis.shared_memory import plan_shared_memory, stage_bytes
+from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import EXITS, LayoutAttr, PipeType, RingType
+from tileiras.dialects.nv_tileas import EXITS, LayoutAttr, PipeType, RingType, TmemType
+from tileiras.layout.atoms.umma import COLUMNS, UmmaAtom
 from tileiras.layout.linear import LinearLayout
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
-from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
+from tileiras.schedule.depth import registers_of, ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.register_streams import has_streams, stream
 
@@ -63,6 +66,13 @@ COPY = "nv_tileas.tiled_copy"
 MOST_CHUNKS = 16
 """Copies that a thread of the load agent makes for a stage: then one warp keeps up with the tensor cores, and leaves registers for
 another block on the SM."""
+COPY_REGISTERS = 40
+"""Of the thread that tells the copy engine what to load."""
+MANY_REGISTERS = 96
+"""Of an accumulator in registers: with fewer several blocks find room without being asked."""
+MOST_BLOCKS = 2
+"""On an SM, of a kernel whose threads have a product's rows between them."""
+DOT = "nv_tileas.dot"
 MOST_ELEMENTS = 1024
 """Of a tile that the load agent may compute for an address."""
 
@@ -192,13 +202,29 @@ def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
     properties: dict[str, Any] = func.properties
     warps = properties["num_warps"].data
     load_warps = _load_warps(loader, warps)
+    blocks = 1 if any(_is_placed(op, loader) for op in loader.ops) else _blocks(func, [warps, load_warps], target)
     _hoist(func, shared)
     regions = [compute.copy(), loader.copy()]
     _narrow(regions[1], load_warps)
-    _replace(func, regions, [warps, load_warps], target)
+    _replace(func, regions, [warps, load_warps], blocks, target)
     for pipe in pipes:
         _count(pipe, load_warps, warps)
-    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], target)
+    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], blocks, target)
+
+
+def _blocks(func: Operation, warps: list[int], target: Any) -> int:
+    """How many blocks an SM is to hold. Where threads work on a loop's products into tensor memory between one product and the next
+    (attention), the tensor core waits for the threads and they for it: a second block's turn, if there is room for it."""
+    dots = [op for op in func.walk() if isinstance(umma_of(op), UmmaAtom)]
+    between = any(loop_around(op) is not None and any(use.operation.name not in (YIELD, DOT) for use in op.results[0].uses)
+                  for op in dots)
+    most = max((registers_of(op.results[0]) for op in dots), default=0)
+    if not between or most < MANY_REGISTERS or warps != [WARPGROUP, 1] or hint(func, "occupancy") is not None:
+        return 1
+    columns = sum(TmemType.of(op.results[0].type, umma_of(op).m).columns for op in dots     # type: ignore
+                  if not (isinstance(before := op.operands[2].owner, Operation) and umma_of(before) is not None))
+    fits = columns <= COLUMNS // MOST_BLOCKS and plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS)
+    return MOST_BLOCKS if fits else 1
 
 
 def _pipe_of(op: Operation) -> SSAValue | None:
@@ -381,10 +407,14 @@ def _hoist(func: Operation, shared: list[Operation]) -> None:
         block.insert_op_before(op, block.first_op)
 
 
-def _registers(warps: list[int], target: Any) -> tuple[int, int] | None:
+def _registers(warps: list[int], blocks: int, target: Any) -> tuple[int, int] | None:
     """Registers a thread of the compute agents and of the load agent, where the launch's are too few for the former; None where
     they aren't, or can't change hands."""
     compute, load = warps
+    if blocks > 1:      # the load agent is padded to a warpgroup, which gives up what it has
+        each = target.registers_per_sm // (blocks * WARP_THREADS * (compute + WARPGROUP)) // REGISTER_STEP * REGISTER_STEP
+        rest = each * (compute + WARPGROUP) - COPY_REGISTERS * WARPGROUP
+        return rest // compute // REGISTER_STEP * REGISTER_STEP, COPY_REGISTERS
     each = target.registers_per_sm // (WARP_THREADS * (compute + load)) // REGISTER_STEP * REGISTER_STEP
     if not target.has_setmaxnreg or load % WARPGROUP or compute % WARPGROUP or each >= ENOUGH_REGISTERS or each <= LOAD_REGISTERS:
         return None
@@ -392,12 +422,12 @@ def _registers(warps: list[int], target: Any) -> tuple[int, int] | None:
     return rest // compute // REGISTER_STEP * REGISTER_STEP, LOAD_REGISTERS
 
 
-def _replace(func: Any, regions: list[Region], warps: list[int], target: Any) -> None:
+def _replace(func: Any, regions: list[Region], warps: list[int], blocks: int, target: Any) -> None:
     """Put the switch in the place of everything behind the shared objects."""
     block: Block = func.regions[0].block
     keep = [op for op in block.ops if _is_shared(op)]
     properties: dict[str, Attribute] = {"warps": ArrayAttr([IntAttr(n) for n in warps])}
-    shares = _registers(warps, target)
+    shares = _registers(warps, blocks, target)
     if shares is not None:
         properties["registers"] = ArrayAttr([IntAttr(n) for n in shares])
     switch = nv_tileas.AgentSwitch.create(regions=regions, properties=properties, location=func.location)
@@ -415,7 +445,7 @@ def _stages(op: Operation) -> int:
     return t.stages.data
 
 
-def _deepen(func: Operation, pipes: list[Operation], target: Any) -> None:
+def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any) -> None:
     """Give the rings of each loop as many stages as the schedule says, or else as hide the loads, and as shared memory holds."""
     together: dict[Operation, list[Operation]] = {}
     for pipe in pipes:
@@ -433,7 +463,7 @@ def _deepen(func: Operation, pipes: list[Operation], target: Any) -> None:
         stages = max(asked) if asked else ring_depth(ring_facts(loop, copies, nbytes, target, max(0, other)), target).stages
         while stages > 1:
             _set_stages(found, rings, stages)
-            if plan_shared_memory(func).size <= shared_budget(target):
+            if plan_shared_memory(func).size <= shared_budget(target, blocks):
                 break
             stages -= 1
         _set_stages(found, rings, stages)

@@ -31,13 +31,15 @@ from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import LOOPS, RingType, TmemType
+from tileiras.dialects.nv_tileas import LOOPS, RingType, TmemType, layout_of
 from tileiras.errors import CompileError
+from tileiras.layout.atoms.umma import GROUP_WARPS
 
 NEVER = -1
 TENSOR_MEMORY = 1 << 32
 """Added to columns of tensor memory, which are places as bytes of shared memory are."""
 DOT, COMMIT = "nv_tileas.tensor_dot", "nv_tileas.producer_commit"
+LOAD, STORE = "nv_tileas.load_tmem", "nv_tileas.store_tmem"
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Pending:
 @dataclass(frozen=True)
 class Touch:
     """An access to bytes [start, end) of shared memory by `op` since the last barrier, of `ring` if they are a ring's; `engine`:
-    not by the threads themselves."""
+    not by the threads themselves; `own`: of tensor memory, each warp in lanes that no other one reaches."""
 
     start: int
     end: int
@@ -62,6 +64,7 @@ class Touch:
     op: Operation
     ring: SSAValue | None = None
     engine: bool = False
+    own: bool = False
 
     @property
     def places(self) -> tuple[int, int]:
@@ -77,7 +80,8 @@ class Touch:
             return False        # products are done in order
         if other.op.name == COMMIT:
             return False        # of products: who waits for it waits
-        if self.start >= TENSOR_MEMORY and DOT not in (self.op.name, other.op.name) and self.places == other.places:
+        if self.start >= TENSOR_MEMORY and DOT not in (self.op.name, other.op.name) and (
+                self.places == other.places or (self.own and other.own)):
             return False        # a thread loads what it has stored
         return not (self.op is other.op and self.writes and other.writes)
 
@@ -137,7 +141,8 @@ def _columns(v: SSAValue, writes: bool, op: Operation, engine: bool) -> Touch:
     if offset is None:
         raise CompileError("an accumulator has no place yet: order-memory runs behind allocate-buffers")
     start = TENSOR_MEMORY + offset.data
-    return Touch(start, start + t.columns, writes, op, None, engine)
+    own = op.name in (LOAD, STORE) and layout_of((*op.results, *op.operands)[0]).num_warps == GROUP_WARPS
+    return Touch(start, start + t.columns, writes, op, None, engine, own)
 
 
 class _Ordering:

@@ -23,6 +23,7 @@ from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, TmemType
+from tileiras.layout.atoms.umma import IN_CELLS, UmmaAtom
 from tileiras.transforms.overlap_dots import number_of
 from tileiras.transforms.places import keep_places
 
@@ -127,7 +128,7 @@ def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skip
     if any(use.operation is not first and use.operation is not last for use in arg.uses) or (
             first.operands[2] is not arg and arg.first_use is not None):
         load = nv_tileas.LoadTmem.make([home], [arg.type])
-        _before(body.first_op, load, loop)
+        _before(_first_user(arg, body), load, loop)
         arg.replace_uses_with_if(load.results[0], lambda use: not (use.operation is first and use.index == 2))
     end = _products(chain, home, add)
     others = [use for use in yielded.uses if use.operation is not last]
@@ -137,6 +138,12 @@ def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skip
         yielded.replace_uses_with_if(load.results[0], lambda use: use.operation is not last)
     last.operands[number] = arg
     _erase(chain)
+
+
+def _first_user(v: SSAValue, block: Block) -> Operation:
+    """The first op of a block that uses a value, itself or in its regions."""
+    users = {use.operation for use in v.uses}
+    return next(op for op in block.ops if any(inner in users for inner in op.walk()))
 
 
 def _zeros_where_nothing_runs(loop: Any, init: SSAValue, home: SSAValue, before: Operation) -> None:
@@ -238,10 +245,24 @@ def _products(chain: list[Operation], home: SSAValue, add: SSAValue) -> Operatio
     for op in chain:
         if made is not None:
             add = _truth(op, True)
-        made = nv_tileas.TensorDot.make([*op.operands[:2], home, add, *_scales(op, home)], [], {"atom": op.properties["atom"]})
+        made = nv_tileas.TensorDot.make([_rows(op), op.operands[1], home, add, *_scales(op, home)], [],
+                                        {"atom": op.properties["atom"]})
         made.attributes.update(op.attributes)
         _before(op, made, op)
     return made
+
+
+def _rows(op: Operation) -> SSAValue:
+    """What a product reads as A: the rows that registers hold go to tensor memory."""
+    rows, atom = op.operands[0], umma_of(op)
+    if not isinstance(rows.type, TensorType) or not isinstance(atom, UmmaAtom):
+        return rows
+    maker = rows.owner
+    early = maker.next_op if isinstance(maker, Operation) and maker.parent is op.parent else None
+    before = early or op        # their registers are free then
+    place = _before(before, nv_tileas.AllocTensor.make([], [TmemType.of(rows.type, atom.m, IN_CELLS[atom.a])]), op)
+    _before(before, nv_tileas.StoreTmem.make([rows, place]), op)
+    return place
 
 
 def _scales(op: Operation, home: SSAValue) -> list[SSAValue | None]:

@@ -7,8 +7,8 @@
 // CHECK: [[SA:%[0-9]+]] = "nv_tileas.alloc_tensor"() {{.*}} -> !nv_tileas.buffer<f8E4M3FN, #nv_tileas.shared<shape = [128x4], offset = [1, 2, 16, 32, 64, 128, 4, 8, 256]>>
 // CHECK: "nv_tileas.broadcast"({{.*}}) : (tensor<1x64x1x4xf8E4M3FN, {{.*}}>) -> tensor<2x64x1x4xf8E4M3FN
 // CHECK: [[SB:%[0-9]+]] = "nv_tileas.alloc_tensor"() {{.*}} -> !nv_tileas.buffer<f8E4M3FN, #nv_tileas.shared<shape = [4x128], offset = [16, 32, 64, 128, 256, 4, 8, 1, 2]>>
-// CHECK: [[F:%[0-9]+]] = "nv_tileas.alloc_tensor"() {{.*}} -> !nv_tileas.tmem<i32, [#builtin.int<128>, #builtin.int<16>], #builtin.int<128>>
-// CHECK: [[D:%[0-9]+]] = "nv_tileas.alloc_tensor"() {{.*}} -> !nv_tileas.tmem<f32, [#builtin.int<64>, #builtin.int<64>], #builtin.int<64>>
+// CHECK: [[F:%[0-9]+]] = "nv_tileas.alloc_tensor"() {{.*}} -> !nv_tileas.tmem<i32, [#builtin.int<128>, #builtin.int<16>], #builtin.int<128>, #builtin.int<1>>
+// CHECK: [[D:%[0-9]+]] = "nv_tileas.alloc_tensor"() {{.*}} -> !nv_tileas.tmem<f32, [#builtin.int<64>, #builtin.int<64>], #builtin.int<64>, #builtin.int<1>>
 // CHECK: "nv_tileas.fence_async"
 // CHECK-NEXT: "nv_tileas.barrier"
 // CHECK: "nv_tileas.tensor_dot"([[A]], [[B]], [[D]], {{%[0-9]+}}, [[SA]], [[SB]], [[F]]) <{atom = "sm100.mma_bs.mxf4nvf4.m128n64k64.f32.e2m1.e2m1.4x.ue4m3.cg1.ss.r64"

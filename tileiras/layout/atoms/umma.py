@@ -5,9 +5,11 @@ is made:
 
     choose(target, "f16", "f16", "f32", m=128, n=128, k=64, num_warps=4)   ->  sm100.mma.f16.m128n128k16.f32.f16.f16.cg1.ss
 
-One thread issues; both operands lie in shared memory. An accumulator has a cell of 32 bits for each element, whatever its type:
-row r of 128 in lane r, a column of the tile in a column of tensor memory. Of 64 rows, 16 each lie in the first lanes of the four
-warps' parts. What rows and batches remain lie in further columns, and so does what an instruction's columns leave over.
+One thread issues; B lies in shared memory, and so does A, unless its rows come out of registers: then it lies in tensor memory
+(`.ts`), a row where the accumulator has it, as many elements a cell as 32 bits hold. An accumulator has a cell of 32 bits for
+each element, whatever its type: row r of 128 in lane r, a column of the tile in a column of tensor memory. Of 64 rows, 16 each
+lie in the first lanes of the four warps' parts. What rows and batches remain lie in further columns, and so does what an
+instruction's columns leave over.
 
 Threads read and write whole rows where there are 128 (`32x32b`: a row a thread), else as `mma.sync` has them (`16x256b`). Four
 warps reach all lanes; more share the columns.
@@ -15,7 +17,7 @@ warps reach all lanes; more share the columns.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -33,18 +35,21 @@ TRANSPOSABLE = frozenset({"f16", "bf16", "e4m3", "e5m2", "s8", "u8"})
 """Types whose tiles may have M or N contiguous in shared memory; of others K is."""
 LEAST_TRANSPOSED_BYTES = 16
 """Of N, where that is contiguous."""
+IN_CELLS = {"f16": 2, "bf16": 2}
+"""Types of A that may come from tensor memory by the same threads that hold the rows of an accumulator -> elements of a cell."""
 _FP8 = ("e4m3", "e5m2")
 _KINDS: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {
     ("f16", "f16"): ("f16", ("f32", "f16")), ("bf16", "bf16"): ("f16", ("f32",)), ("tf32", "tf32"): ("tf32", ("f32",)),
     **{(a, b): ("f8f6f4", ("f32", "f16")) for a in _FP8 for b in _FP8},
     **{(a, b): ("i8", ("s32",)) for a in ("s8", "u8") for b in ("s8", "u8")}}
 """Types of A and B -> the kind, the accumulators it has."""
-_NAME = re.compile(r"sm100\.mma\.(\w+)\.m(\d+)n(\d+)k(\d+)\.(\w+)\.(\w+)\.(\w+)\.cg1\.ss")
+_NAME = re.compile(r"sm100\.mma\.(\w+)\.m(\d+)n(\d+)k(\d+)\.(\w+)\.(\w+)\.(\w+)\.cg1\.([st])s")
 
 
 @dataclass(frozen=True)
 class UmmaAtom:
-    """D(m x n) = A(m x k) x B(k x n) + D, D in tensor memory, by one thread."""
+    """D(m x n) = A(m x k) x B(k x n) + D, D in tensor memory, by one thread. `a_in_shared`: A is a tile in shared memory, else in
+    tensor memory."""
 
     kind: str
     m: int
@@ -52,10 +57,10 @@ class UmmaAtom:
     a: str
     b: str
     acc: str
+    a_in_shared: bool = True
 
     widen = ""
     feature = FEATURE
-    a_in_shared = True
     run = 0
 
     @property
@@ -65,7 +70,8 @@ class UmmaAtom:
     @property
     def intrinsic(self) -> str:
         """The atom's name in the IR, and its row's in `tcgen05.py`."""
-        return f"{PREFIX}{self.kind}.m{self.m}n{self.n}k{self.k}.{self.acc}.{self.a}.{self.b}.cg1.ss"
+        form = f"m{self.m}n{self.n}k{self.k}.{self.acc}.{self.a}.{self.b}"
+        return f"{PREFIX}{self.kind}.{form}.cg1.{'ss' if self.a_in_shared else 'ts'}"
 
     def contiguous(self, of_a: bool) -> int:
         """How many rows of A, or columns of B, may lie contiguous in shared memory, instead of K; 0: K must."""
@@ -74,8 +80,7 @@ class UmmaAtom:
         return self.m if of_a else self.n
 
     def with_a_in(self, shared: bool) -> UmmaAtom:
-        assert shared
-        return self
+        return replace(self, a_in_shared=shared)
 
 
 @lru_cache(maxsize=256)
@@ -85,7 +90,7 @@ def named(name: str) -> UmmaAtom:
     kind, accumulators = _KINDS.get((match[6], match[7]), ("", ())) if match is not None else ("", ())
     if match is None or match[1] != kind or match[5] not in accumulators:
         raise KeyError(name)
-    atom = UmmaAtom(kind, int(match[2]), int(match[3]), match[6], match[7], match[5])
+    atom = UmmaAtom(kind, int(match[2]), int(match[3]), match[6], match[7], match[5], match[8] == "s")
     if atom.intrinsic != name or not LEAST_N.get(atom.m, MAX_N + 1) <= atom.n <= MAX_N or atom.n & atom.n - 1:
         raise KeyError(name)
     return atom

@@ -3,6 +3,7 @@
     tmem_alloc {columns}             warp 0: tcgen05.alloc ; relinquish_alloc_permit       (its address goes to shared memory)
     tmem_base                        ld.shared
     tensor_dot %a, %b, %d, %add      one thread: fence::after_thread_sync ; for each step of k, rows, columns: tcgen05.mma
+                                     (%a by its matrix descriptor, or in tensor memory)
     load_tmem %d                     tcgen05.ld ... ; wait::ld, through which all registers go ; fence::before_thread_sync
     store_tmem %t, %d                tcgen05.st ... ; wait::st ; fence::before_thread_sync
     tmem_free {columns}              warp 0: tcgen05.dealloc
@@ -37,8 +38,9 @@ ONE_CTA, DISCARD = 1, 0
 """Its other numbers: the group of CTAs, what becomes of A in the collector."""
 WARP_LANES_SHIFT = 21
 """A warp's number shifted by this is its first lane's address."""
-SHAPES = {LANES: ("32x32b", 1, 1), 64: ("16x256b", 4, 8)}
-"""Rows of an accumulator's instruction -> how threads load and store it: registers of a thread, columns for .x1."""
+SHAPES = {(LANES, 1): ("32x32b", 1, 1), (64, 1): ("16x256b", 4, 8), (LANES, 2): ("32x32b", 1, 1), (64, 2): ("16x128b", 2, 4)}
+"""Rows of an accumulator's instruction, elements of a cell -> how threads load and store it: registers of a thread, columns for
+.x1."""
 MOST_REGISTERS = 32
 """Of one load or store: longer ones would want as many registers side by side."""
 MOST_TIED = 128
@@ -97,7 +99,7 @@ class _Window:
         b = low.b
         t: Any = buffer.type
         assert isinstance(t, TmemType)
-        shape, each, columns = SHAPES[t.rows.data]
+        shape, each, columns = SHAPES[t.rows.data, t.packed.data]
         self.shape = shape
         at = b.add(low.scalar(buffer), b.shl(b.and_(low.warp, b.i32(GROUP_WARPS - 1)), WARP_LANES_SHIFT))
         width = t.columns
@@ -132,11 +134,14 @@ def load_tmem(low: Lowering, op: Operation) -> None:
 def store_tmem(low: Lowering, op: Operation) -> None:
     b = low.b
     source, buffer = op.operands
-    window = _Window(low, buffer, layout_of(source).num_regs)
+    t: Any = buffer.type
+    packed: int = t.packed.data
+    window = _Window(low, buffer, layout_of(source).num_regs // packed)
     whole = low.vec(source)
     for first, count, times, at in window.parts:
-        part = whole if len(window.parts) == 1 else b.slice(whole, first, count)
-        b.nvvm(f"tcgen05.st.{window.shape}.x{times}", [at, _to_words(b, part, count), b.false()])
+        part = whole if len(window.parts) == 1 else b.slice(whole, first * packed, count * packed)
+        words = _to_words(b, part, count) if packed == 1 else b.cast("bitcast", part, vec(count, I32))
+        b.nvvm(f"tcgen05.st.{window.shape}.x{times}", [at, words, b.false()])
     b.nvvm("tcgen05.wait.st")
     b.nvvm("tcgen05.fence.before.thread.sync")
 
@@ -174,17 +179,24 @@ def _issue(low: Lowering, op: Any, atom: UmmaAtom) -> None:
     b = low.b
     t: Any = op.acc.type
     *batch, m, n = int_values(t.shape)
-    k = op.lhs.type.layout.data.shape[-1]
-    lhs, rhs = Described(low, op.lhs, 1, "tcgen05"), Described(low, op.rhs, 0, "tcgen05")
-    word = instruction_descriptor(atom.kind, atom.m, atom.n, atom.a, atom.b, atom.acc, a_mn_major=lhs.transposed,
-                                  b_mn_major=rhs.transposed)
+    rhs = Described(low, op.rhs, 0, "tcgen05")
+    lhs = Described(low, op.lhs, 1, "tcgen05") if atom.a_in_shared else None
+    k = op.rhs.type.layout.data.shape[-2]
+    word = instruction_descriptor(atom.kind, atom.m, atom.n, atom.a, atom.b, atom.acc,
+                                  a_mn_major=lhs is not None and lhs.transposed, b_mn_major=rhs.transposed)
     start, none = low.scalar(op.acc), b.i64(0)
     b.nvvm("tcgen05.fence.after.thread.sync")
     over = units(atom, m, n, batch[0] if batch else 0)
     for step in range(k // atom.k):
         for z, i, j in product(*map(range, over)):
             column = (z * over[1] + i) * n + j * atom.n
-            b.nvvm("tcgen05.mma.shared", [
-                address(b, b.add(start, b.i32(column))), lhs.at(z, i * atom.m, step * atom.k, none),
+            if lhs is not None:
+                a, form = lhs.at(z, i * atom.m, step * atom.k, none), "shared"
+            else:
+                cells = op.lhs.type.packed.data
+                a = address(b, b.add(low.scalar(op.lhs), b.i32(((z * over[1] + i) * k + step * atom.k) // cells)))
+                form = "tensor"
+            b.nvvm(f"tcgen05.mma.{form}", [
+                address(b, b.add(start, b.i32(column))), a,
                 rhs.at(z, j * atom.n, step * atom.k, none), b.i32(word), low.scalar(op.add) if step == 0 else b.true(),
                 b.i32(KINDS[atom.kind]), b.i32(ONE_CTA), b.i32(DISCARD)])

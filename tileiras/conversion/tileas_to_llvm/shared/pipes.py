@@ -150,12 +150,9 @@ def producer_acquire(low: Lowering, op: Operation) -> None:
 
     def acquire() -> None:
         _wait(low, empty, phase)
-        only_if(low, low.first_thread(),
-                lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
-    if low.team.num_warps == 1:
-        acquire()
-    else:       # a warp that comes late would find the barrier in a later phase, and wait for ever: nothing waits for it
-        only_if(low, b.icmp("eq", low.warp, b.i32(0)), acquire)
+        b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)])
+    # a thread that comes late would find the barrier in a later phase, and wait for ever: nothing waits for it
+    only_if(low, low.first_thread(), acquire)
 
 
 @lowers("nv_tileas.producer_commit")
@@ -187,7 +184,7 @@ def consumer_wait(low: Lowering, op: Operation) -> None:
     else:
         full = barrier_at(low, pipe.full, index)
         if "by_dots" in op.properties:
-            only_if(low, low.first_warp(), lambda: _wait(low, full, phase))
+            only_if(low, low.first_thread(), lambda: _wait(low, full, phase))
         else:
             _wait(low, full, phase)
         if pipe.kind == "umma":

@@ -1,0 +1,74 @@
+"""Attention by tcgen05: both products, the weights in tensor memory between them, under five orders of what runs by itself."""
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.conversion.attentions import Attention
+
+SHAPES = [(128, 128, 64), (128, 64, 128), (128, 128, 128), (64, 64, 64), (64, 32, 64), (256, 64, 64)]
+SCORES = r"tcgen05\.mma\.\S+ \[%r\d+\], %rd\d+, %rd\d+"
+"""A product whose first operand a matrix descriptor names."""
+VALUES = r"tcgen05\.mma\.\S+ \[%r\d+\], \[%r\d+\], %rd\d+"
+"""One whose first operand lies in tensor memory."""
+SERIAL = "pipelines,tma,agents"
+
+
+def agrees(a: Attention, ptx: str, seed: int = 0) -> None:
+    np.testing.assert_allclose(a.simulated(ptx, seed), a.expected(), rtol=0, atol=a.tolerance)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_weights_go_from_product_to_product_in_tensor_memory(kind: str, shape: tuple[int, int, int]) -> None:
+    a = Attention(kind, *shape)
+    ptx = a.compiled(verify_each=True).ptx
+    steps = a.features // 16 * (a.queries // min(a.queries, 128)), a.keys // 16 * (a.queries // min(a.queries, 128))
+    assert (len(re.findall(SCORES, ptx)), len(re.findall(VALUES, ptx))) == steps
+    assert "mma.sync" not in ptx
+    agrees(a, ptx)
+
+
+@pytest.mark.parametrize("rise", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_of_what_runs_by_itself_changes_nothing(seed: int, rise: bool) -> None:
+    a = Attention("f16", 128, 64, 64, steps=5, rise=rise)
+    agrees(a, a.compiled().ptx, seed)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("shape", [(128, 64, 64), (64, 64, 64)], ids=str)
+def test_few_tiles(shape: tuple[int, int, int], steps: int) -> None:
+    a = Attention("f16", *shape, steps=steps)
+    agrees(a, a.compiled(verify_each=True).ptx)
+
+
+@pytest.mark.parametrize("without", ["agents", "tma", "pipelines", SERIAL, "tcgen05"])
+def test_with_parts_switched_off(without: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEIRAS_WITHOUT", without)
+    a = Attention("f16", 128, 64, 64)
+    ptx = a.compiled(verify_each=True).ptx
+    assert bool(re.search(VALUES, ptx)) == (without != "tcgen05")
+    agrees(a, ptx)
+
+
+@pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])
+def test_its_kin(gpu: str) -> None:
+    a = Attention("bf16", 128, 128, 64)
+    ptx = a.compiled(gpu).ptx
+    assert re.search(VALUES, ptx)
+    agrees(a, ptx)
+
+
+def test_rows_need_no_exchange_between_threads() -> None:
+    """A thread holds whole rows: the one shuffle is that of the warp's number."""
+    assert Attention("f16", 128, 128, 64).compiled().ptx.count("shfl.sync") == 1
+
+
+def test_two_blocks_share_an_sm() -> None:
+    """While one's threads have the scores between them, the other's products run; agents' registers make room for both."""
+    ptx = Attention("f16", 128, 128, 64).compiled().ptx
+    assert ".maxnreg 128" in ptx and "setmaxnreg.inc" in ptx
+    assert ".maxnreg" not in Attention("f16", 64, 64, 64).compiled().ptx
