@@ -272,7 +272,7 @@ def _scales(op: Operation, home: SSAValue) -> list[SSAValue | None]:
     from tileiras.layout.atoms.tensor_scaled import M, factor_columns
     scales = list(op.operands[3:])
     columns = factor_columns(*(v.type.layout.data.shape for v in scales))  # type: ignore[attr-defined]
-    t = TmemType(IntegerType(32), ArrayAttr([IntAttr(M), IntAttr(columns)]), IntAttr(M))
+    t = TmemType(IntegerType(32), ArrayAttr([IntAttr(M), IntAttr(columns)]), IntAttr(M), IntAttr(1))
     assert isinstance(home.owner, Operation)
     return [*scales, _before(home.owner, nv_tileas.AllocTensor.make([], [t]), op)]
 
