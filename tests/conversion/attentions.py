@@ -45,8 +45,8 @@ class Attention:
             shape, strides = (f"{columns}x{rows}", f"1,{columns}") if turned else (f"{rows}x{columns}", f"{columns},1")
             tensor = f"tensor_view<{shape}x{element}, strides=[{strides}]>"
             part = f"partition_view<tile=({tile[0]}x{tile[1]}), {tensor}>"
-            return (f"%{name}a = assume div_by<16>, %{name}p : tile<ptr<{element}>>\n"
-                    f"%{name}t = make_tensor_view %{name}a, shape = [{shape.replace('x', ', ')}], strides = [{strides}] : {tensor}\n"
+            made = f"make_tensor_view %{name}a, shape = [{shape.replace('x', ', ')}], strides = [{strides}] : {tensor}"
+            return (f"%{name}a = assume div_by<16>, %{name}p : tile<ptr<{element}>>\n%{name}t = {made}\n"
                     f"%{name}v = make_partition_view %{name}t : {part}\n", part)
         q, qv = view("q", m, d, (m, d), t)
         k, kv = view("k", whole, d, (d, n), t, turned=True)
