@@ -147,7 +147,7 @@ def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:
 def _operand_columns(op: Operation, atom: UmmaAtom) -> int:
     """Columns of tensor memory for a first operand that another product's rows become; more than there are where it isn't one, or
     can't lie there."""
-    if atom.a not in umma.IN_CELLS or not _reaches(op, forward=False):
+    if atom.a not in umma.IN_CELLS or not takes_rows(op):
         return umma.COLUMNS + 1
     batch, m, _, k = dot_shape(op)
     return umma.columns_of((batch, m, k) if batch else (m, k), atom.m) // umma.IN_CELLS[atom.a]
@@ -217,7 +217,12 @@ def _widen(op: Operation) -> None:
 def is_chained(op: Operation) -> bool:
     """Whether elementwise ops lead from this dot's result to another dot's first operand, or the other way round: the
     scores of an attention kernel and the product that they weigh."""
-    return _reaches(op, forward=True) or _reaches(op, forward=False)
+    return _reaches(op, forward=True) or takes_rows(op)
+
+
+def takes_rows(op: Operation) -> bool:
+    """Whether elementwise ops lead from another dot's result to this dot's first operand."""
+    return _reaches(op, forward=False)
 
 
 def _reaches(op: Operation, forward: bool) -> bool:

@@ -7,6 +7,9 @@ only keep registers from each other: the products of 128 rows and 256 columns fi
     128 x 256 accumulators                    num_warps = 8:  128 registers a thread
     two of 128 x 128, carried by one loop     num_warps = 8:  128 registers a thread
 
+In tensor memory accumulators take no registers. Where threads work on a product before its rows go to the next one (attention), a
+thread has whole rows of it: those count, not what is carried.
+
 The warps that load come later (`materialize-schedule`), and change nothing here.
 """
 from __future__ import annotations
@@ -39,6 +42,8 @@ def run(module: Operation, context: Any) -> None:
         if planned.data < WARPGROUP or not any(op.name == "nv_tileas.dot" for op in func.walk()):
             continue
         words = max((_carried_words(op) for op in func.walk() if op.name == "scf.for"), default=0)
+        if context.uses("tcgen05") and (between := _words_between(func)):
+            words = between
         if words > MOST_ACCUMULATORS * WARPGROUP * WARP_THREADS or planned.data > MOST_WARPS:
             func.properties["num_warps"] = IntAttr(MOST_WARPS)
             if context.remarks is not None:
@@ -52,6 +57,14 @@ def _report(func: Operation, remarks: list[Any]) -> None:
     new = remark(func, func, ANALYSIS, RESOURCES, "KernelWarps", f"{MOST_WARPS} warps run a tile block", {"Warps": MOST_WARPS},
                  ["two warpgroups share the products' rows"])
     remarks[:] = [new if (old.name, old.function) == (new.name, new.function) else old for old in remarks]
+
+
+def _words_between(func: Operation) -> int:
+    """Registers of all threads together that hold the largest first operand which another product's rows become; 0 where there is
+    none."""
+    from tileiras.transforms.choose_atoms import takes_rows
+    dots: list[Any] = [op for op in func.walk() if op.name == "nv_tileas.dot" and takes_rows(op)]
+    return max((prod(op.lhs.type.get_shape()) for op in dots), default=0)
 
 
 def _carried_words(loop: Operation) -> int:

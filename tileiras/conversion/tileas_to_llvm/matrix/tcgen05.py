@@ -138,6 +138,8 @@ def store_tmem(low: Lowering, op: Operation) -> None:
     packed: int = t.packed.data
     window = _Window(low, buffer, layout_of(source).num_regs // packed)
     whole = low.vec(source)
+    if layout_of(source).num_warps > GROUP_WARPS:
+        b.nvvm("tcgen05.fence.after.thread.sync")       # another warp may have read other columns of these lanes
     for first, count, times, at in window.parts:
         part = whole if len(window.parts) == 1 else b.slice(whole, first * packed, count * packed)
         words = _to_words(b, part, count) if packed == 1 else b.cast("bitcast", part, vec(count, I32))

@@ -184,7 +184,10 @@ def consumer_wait(low: Lowering, op: Operation) -> None:
     else:
         full = barrier_at(low, pipe.full, index)
         if "by_dots" in op.properties:
-            only_if(low, low.first_thread(), lambda: _wait(low, full, phase))
+            def together() -> None:     # before one lane has products begin that empty the stage
+                _wait(low, full, phase)
+                low.b.nvvm("bar.warp.sync", [low.b.i32(-1)])
+            only_if(low, low.first_warp(), together)
         else:
             _wait(low, full, phase)
         if pipe.kind == "umma":
