@@ -459,7 +459,8 @@ PLACED: list[Row] = [
      "arith.negf", "", "", "operand #0 ('source') must be a float or a tensor of floats"),
     ("nv_tileas.dot_wait", "%f", "operandSegmentSizes = array<i32: 1, 0, 0>", "tensor<16x16xf32>",
      "operand #0 ('flights') must be a product in flight"),
-    ("nv_tileas.alloc_tensor", "", "", TMEM.replace("], #builtin.int<64>", "], #builtin.int<32>"), "rows of 32 don't make an accumulator of 64x16"),
+    ("nv_tileas.alloc_tensor", "", "", TMEM.replace("], #builtin.int<64>", "], #builtin.int<32>"),
+     "rows of 32 don't make an accumulator of 64x16"),
     ("nv_tileas.alloc_tensor", "", "", TMEM.replace("<16>", "<1024>"), "tensor memory has 512 columns, not 1024"),
     (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
 "nv_tileas.store_tmem"(%f, %acc) : (tensor<16x16xf32>, {TMEM}) -> () // here""", "nv_tileas.store_tmem", "", "",
