@@ -202,7 +202,8 @@ def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
     properties: dict[str, Any] = func.properties
     warps = properties["num_warps"].data
     load_warps = _load_warps(loader, warps)
-    blocks = 1 if any(_is_placed(op, loader) for op in loader.ops) else _blocks(func, [warps, load_warps], target)
+    by_engine = not any(op.name == COPY or _is_placed(op, loader) for op in loader.ops)
+    blocks = _blocks(func, [warps, load_warps], target) if by_engine else 1
     _hoist(func, shared)
     regions = [compute.copy(), loader.copy()]
     _narrow(regions[1], load_warps)
