@@ -386,6 +386,11 @@ PLACED: list[Row] = [
          "'threads' must be a layout of 16x16"),
         ("%slot", f'atom = "cp.async.16", threads = {THREADS}, {ROWS}', "no thread holds 16 bytes that are side by side"),
         ("%slot", f'atom = "cp.async.4", threads = {THREADS}, runs = {ints(1)}, {ROWS}', "attribute 'runs' must have 2"))),
+    *(("nv_tileas.async_copy", "%p8, %slot, %pipe, %n", f"{segments(1, 0, 1, 1, 1, 0, 0)}, {attributes}", "", message)
+      for attributes, message in (
+        (f'atom = "cp.async.32", threads = {THREADS}, {ROWS}', "the instruction 'cp.async.32' must be of 16, 8, 4 bytes"),
+        (f'atom = "tma", threads = {THREADS}, {ROWS}', "'tma' is no instruction by which threads copy"),
+        (f'atom = "cp.async.4", threads = {THREADS}, {ROWS}', "pointers and mask must be tensors in the layout 'threads'"))),
     ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("<16>", "<32>", 1), "a map of tiles 32x16 for a view of tiles 16x16"),
     ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("f32", "u32"), "a map of 'u32' for elements of type 'f32'"),
     ("nv_tileas.make_tiled_tma_desc", "%v", "", MAP.replace("<1>, #builtin.int<64>", "<0>, #builtin.int<64>"),

@@ -17,6 +17,8 @@ from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import EXITS, LOOPS
 
+NOT_TWICE = ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.async_dot", "nv_tileas.reduce", "nv_tileas.scan")
+"""Pure ops that are the work of a loop, not of its addresses."""
 MAX_SLICE = 256
 """Ops of a slice, at most: addresses are short."""
 
@@ -77,6 +79,30 @@ def is_scalar_and_pure(op: Operation) -> bool:
     """Whether an op may be run in an iteration ahead, once more: pure, and of scalars and views only."""
     return isinstance(op, TileOp) and op.PURE and not op.regions and \
         not any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results))
+
+
+def is_cheap_and_pure(op: Operation) -> bool:
+    """Whether an op may be run in an iteration ahead instead of in its own: addresses that are tiles come of such."""
+    return is_scalar_and_pure(op) or (isinstance(op, TileOp) and op.PURE and not op.regions and op.name not in NOT_TWICE)
+
+
+def address_of(load: Operation) -> list[SSAValue]:
+    """What the addresses of a load, or of a copy, come from."""
+    if hasattr(load, "view"):
+        return [load.view, *load.coords]     # type: ignore[attr-defined]
+    mask = load.mask    # type: ignore[attr-defined]
+    return [load.ptr, *([mask] if mask is not None else [])]     # type: ignore[attr-defined]
+
+
+def places_are_tiles(load: Operation) -> bool:
+    """Whether each element, or each row, has a place of its own: pointers, or a tile of indices."""
+    return any(isinstance(v.type, TensorType) for v in address_of(load))
+
+
+def carries_tensors(loop: Operation, found: Slice) -> bool:
+    """Whether a slice takes tiles from iteration to iteration."""
+    args = loop.regions[0].block.args
+    return any(isinstance(args[1 + n].type, TensorType) for n in found.carried)
 
 
 def tokens_before(loop: Operation, token: SSAValue | None) -> list[SSAValue] | None:

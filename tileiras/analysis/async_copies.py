@@ -13,8 +13,11 @@ from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.analysis.access import contiguous_of, runs_of
+from tileiras.analysis.ahead import places_are_tiles
+from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileaa import PtrType, TiledViewType, int_values
+from tileiras.dialects.nv_tileaa import PtrType, int_values
+from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.placement import default_layout
 from tileiras.layout.shared import SharedLayout, access
@@ -86,10 +89,10 @@ def as_source(shared: SharedLayout, renames: list[Operation]) -> SharedLayout:
 
 
 def thread_copy(load: Operation, buffer: Any, num_warps: int, filled: bool = False) -> ThreadCopy | None:
-    """How threads copy what a view's load gives to a buffer of this type; None where cp.async can't. `filled`: whoever reads the
-    buffer sees to what lies outside of the array."""
-    view, tile = load.view.type, load.results[0].type       # type: ignore[attr-defined]
-    if not isinstance(view, TiledViewType) or not isinstance(tile, TensorType):
+    """How threads copy what a load gives to a buffer of this type; None where cp.async can't. `filled`: whoever reads the buffer
+    sees to what lies outside of the array."""
+    tile: Any = load.results[0].type
+    if not isinstance(tile, TensorType):
         return None
     dim = contiguous_of(load)
     size = element_bytes(tile.element_type)
@@ -101,7 +104,9 @@ def thread_copy(load: Operation, buffer: Any, num_warps: int, filled: bool = Fal
         if chunk < size or chunk > run:
             continue
         order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
-        offered = [default_layout(shape, num_warps, chunk // size, order), tile.encoding.data]     # type: ignore[attr-defined]
+        offered: list[LinearLayout] = [layout_of(load.results[0])]
+        if not places_are_tiles(load):      # else places lie in the tile's own layout
+            offered.insert(0, default_layout(shape, num_warps, chunk // size, order))
         fit = [layout for layout in offered if copies_chunks(layout, shared, size, chunk, dim)]
         if fit:
             return ThreadCopy(chunk, min(fit, key=lambda layout: access(layout, shared, size, (), chunk).passes(size)))
@@ -125,6 +130,9 @@ def why_not(load: Operation) -> str:
 
 def fills_with_zeros(load: Operation) -> bool:
     """Whether what lies out of bounds is zero or may be anything, or nothing does."""
+    if load.name == "nv_tileas.load":
+        other = load.other      # type: ignore[attr-defined]
+        return other is None or load.mask is None or is_zero(other)     # type: ignore[attr-defined]
     check: Any = load.properties.get("check")
     padding: str = load.view.type.padding.data      # type: ignore[attr-defined]
     return padding in ("", "zero") or "filled" in load.properties or (check is not None and not any(int_values(check)))

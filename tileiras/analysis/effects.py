@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.analysis.warpgroup_dots import wgmma_of
-from tileiras.dialects.nv_tileas import BufferType, RingType, TmemType
+from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, BufferType, RingType, TmemType
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def effects_of(op: Operation) -> Effects:
         return found
     if name == "nv_tileas.store_shared":
         return Effects(writes=(op.operands[1],))
-    if name == "nv_tileas.tiled_copy":
+    if name in COPIES_BY_THREADS:
         return Effects(writes=(op.buffer,), token_read=True, engine=not is_by_threads(op))  # type: ignore[attr-defined]
     if name == "nv_tileas.load_shared":
         return Effects(reads=(op.operands[0],))

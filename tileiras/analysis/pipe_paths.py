@@ -27,7 +27,7 @@ MOST_STEPS = 120_000
 MOST_TRIPS_KNOWN = 600
 """A loop whose bounds the program fixes runs so often at most."""
 BARRIERS = ("nv_tileas.barrier", "nv_tileas.cluster_barrier")
-COPIES = ("nv_tileas.tiled_copy", "nv_tileas.tma_load", "nv_tileas.cancel_next_program_id")
+COPIES = ("nv_tileas.tiled_copy", "nv_tileas.async_copy", "nv_tileas.tma_load", "nv_tileas.cancel_next_program_id")
 ANSWER = "nv_tileas.is_valid_program_id"
 SWITCH = "nv_tileas.agent_switch"
 ASYNC_DOT, DOT_WAIT = "nv_tileas.async_dot", "nv_tileas.dot_wait"

@@ -331,6 +331,19 @@ class TiledCopy(TileOp):
             f"{_ACCESS}"
 
 
+class AsyncCopy(TileOp):
+    """What pointers lead to straight to a buffer, as `tiled_copy` does it by cp.async: the pointers lie in the layout `threads`.
+    Where `mask` doesn't hold come zeros."""
+
+    name = "nv_tileas.async_copy"
+    OPERANDS = "ptr:ptrs mask:bools? buffer:buffer pipe:pipe index:i32 guard:bool? token:token?"
+    ATTRS = f"atom:name threads:layout spread:unit? latency:index? {_ACCESS}"
+
+
+COPIES_BY_THREADS = ("nv_tileas.tiled_copy", "nv_tileas.async_copy")
+"""Ops that copy to a stage of a ring without registers between, by cp.async."""
+
+
 class MakeTiledTmaDesc(TileOp):
     """The tensor map of a view's array. `nan`: what lies outside reads as NaN, not as zero. From `separate-host-tma` on a map
     is a parameter of the function."""

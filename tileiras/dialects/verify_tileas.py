@@ -199,10 +199,25 @@ def _agent_switch(op: Any) -> None:
 def _tiled_copy(op: Any) -> None:
     view_access(op, op.buffer)
     _known_access(op, len(op.view.type.tile_shape.data))
+    if op.atom.data.removeprefix("cp.async.").isdigit():
+        _copied_by_threads(op)
+        if not fills_with_zeros(op):
+            raise InvalidOp(op, "what is out of bounds is zero, and the view's padding isn't")
+
+
+def _copy(op: Any) -> None:
+    _known_access(op, len(shape(op.buffer)))
+    _copied_by_threads(op)
+    for v in (op.ptr, op.mask):
+        if v is not None and (not isinstance(v.type, TensorType) or v.type.encoding != op.properties["threads"]):
+            raise InvalidOp(op, "pointers and mask must be tensors in the layout 'threads'")
+
+
+def _copied_by_threads(op: Any) -> None:
     name, threads = op.atom.data, op.threads
     by_threads = name.removeprefix("cp.async.")
     if not by_threads.isdigit():
-        return
+        raise InvalidOp(op, f"'{name}' is no instruction by which threads copy")
     size = element_bytes(op.buffer.type.element_type)
     if int(by_threads) not in CHUNKS or threads is None or op.contiguous is None:
         raise InvalidOp(op, f"the instruction '{name}' must be of {', '.join(map(str, CHUNKS))} bytes, and needs 'threads' and "
@@ -212,8 +227,6 @@ def _tiled_copy(op: Any) -> None:
     if not copies_chunks(threads.data, op.buffer.type.layout.data, size, int(by_threads), op.contiguous.data):
         raise InvalidOp(op, f"no thread holds {by_threads} bytes that are side by side in the buffer and along dimension "
                             f"{op.contiguous.data}")
-    if not fills_with_zeros(op):
-        raise InvalidOp(op, "what is out of bounds is zero, and the view's padding isn't")
 
 
 def _make_tiled_tma_desc(op: Any) -> None:
@@ -424,7 +437,7 @@ OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": rule for mnemonic, rule in TILE_RULES.items()},
     **{f"nv_tileas.{mnemonic}": _access(mnemonic) for mnemonic in ACCESSES},
     "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
-    "nv_tileas.tiled_copy": _tiled_copy,
+    "nv_tileas.tiled_copy": _tiled_copy, "nv_tileas.async_copy": _copy,
     "nv_tileas.extract_slice": _extract_slice, "nv_tileas.create_pipeline": _create_pipeline,
     "nv_tileas.make_tiled_tma_desc": _make_tiled_tma_desc, "nv_tileas.tma_load": _tma_load,
     "nv_tileas.tma_store": _moves,

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects.element import element_bytes, element_name
-from tileiras.dialects.nv_tileas import BufferType, LayoutAttr
+from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, BufferType, LayoutAttr
 from tileiras.layout.atoms.names import atom_named
 from tileiras.machine import units
 from tileiras.machine.latencies import Latencies, latencies
@@ -281,7 +281,7 @@ _RULES: dict[str, Any] = {
 def is_asynchronous(op: Operation) -> bool:
     """Whether who issues the op goes on before it is done: products of warpgroups and into tensor memory, copies to stages
     of rings."""
-    if op.name == "nv_tileas.tiled_copy":
+    if op.name in COPIES_BY_THREADS:
         return True
     atom: Any = op.properties.get("atom")
     return atom is not None and op.name.endswith(("dot", "dot_scaled")) and atom.data.startswith((WGMMA, INTO_TENSOR_MEMORY))

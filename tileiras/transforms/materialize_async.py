@@ -24,11 +24,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
+from xdsl.dialects.builtin import IntAttr, StringAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.agents import WARP_THREADS
-from tileiras.analysis.ahead import runs_ahead, slice_of, tokens_before
+from tileiras.analysis.ahead import (
+    address_of,
+    carries_tensors,
+    is_cheap_and_pure,
+    places_are_tiles,
+    runs_ahead,
+    slice_of,
+    tokens_before,
+)
 from tileiras.analysis.async_copies import ThreadCopy, as_source, renames_of, thread_copy, why_not
 from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
 from tileiras.analysis.tensor_dots import umma_of
@@ -81,7 +89,10 @@ def run(module: Operation, context: Any) -> None:
 
 def _loop(func: Operation, loop: Operation, context: Any) -> None:
     num_warps: Any = func.properties["num_warps"]
-    found = [move for op in loop.regions[0].block.ops if (move := _move(loop, op, num_warps.data)) is not None]
+    target = context.target
+    gathers = not (target.has_wgmma or target.has_tcgen05) and \
+        not any(op.name == "nv_tileas.alloca" and "global" not in op.properties for op in func.walk())
+    found = [move for op in loop.regions[0].block.ops if (move := _move(loop, op, num_warps.data, gathers)) is not None]
     moves = [move for move in found if isinstance(move, Move)]
     refused = [move for move in found if isinstance(move, Refusal)]
     stages = 0
@@ -155,16 +166,17 @@ def _ring(move: Move, stages: int) -> RingType:
     return RingType(t, IntAttr(stages))
 
 
-def _move(loop: Operation, store: Operation, num_warps: int) -> Move | Refusal | None:
-    """The move that ends in this store of the loop's body, or why a load stays where it is; None where no load of a view ends
-    there."""
+def _move(loop: Operation, store: Operation, num_warps: int, gathers: bool) -> Move | Refusal | None:
+    """The move that ends in this store of the loop's body, or why a load stays where it is; None where no load of a tile ends
+    there. `gathers`: whether what is copied may lie wherever pointers, or an index for each row, lead."""
     body = loop.regions[0].block
     if not isinstance(store, nv_tileas.StoreShared) or any(name in store.properties for name in ("rounds", "owners")):
         return None
     renames = renames_of(store.operands[0])
     tile = renames[-1].operands[0] if renames else store.operands[0]
     load, alloc = tile.owner, store.operands[1].owner
-    if not isinstance(load, nv_tileas.TiledLoad) or load.parent is not body or not isinstance(alloc, nv_tileas.AllocTensor):
+    if not isinstance(load, (nv_tileas.TiledLoad, nv_tileas.Load)) or load.parent is not body or \
+            not isinstance(alloc, nv_tileas.AllocTensor):
         return None
     t: Any = alloc.results[0].type
     if only_store(alloc) is not store or alloc.parent is not body or not isinstance(t, BufferType) or \
@@ -173,6 +185,8 @@ def _move(loop: Operation, store: Operation, num_warps: int) -> Move | Refusal |
     reason = obstacle(loop, load, tile)
     if reason or "slice" in store.properties:
         return Refusal(load, reason or "the tile goes through shared memory in parts; use a smaller one")
+    if places_are_tiles(load) and not gathers:
+        return Refusal(load, "its places are a tile")
     buffer = BufferType(t.element_type, SharedLayoutAttr(as_source(t.layout.data, renames)))
     copy = thread_copy(load, buffer, num_warps)
     return Refusal(load, why_not(load)) if copy is None else Move(load, renames, store, alloc, copy, buffer)
@@ -187,8 +201,8 @@ def obstacle(loop: Operation, load: Any, tile: SSAValue | None = None) -> str:
         return "the tile is used in registers, too"
     if tokens_before(loop, load.token) is None:
         return "it waits for what the loop stores; give loads and stores of different arrays tokens of their own"
-    found = slice_of(loop, (load.view, *load.coords))
-    if found.obstacle is not None or any(isinstance(c.type, TensorType) for c in load.coords):
+    found = slice_of(loop, address_of(load), is_cheap_and_pure)
+    if found.obstacle is not None or carries_tensors(loop, found):
         return "its address depends on what the loop loads or computes"
     if not is_short_of_overflow(loop):
         return "how far the loop's counter moves in a few iterations may not fit its 64 bits; count in 32, or by a constant"
@@ -217,7 +231,7 @@ def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int =
     kind = PipeType(StringAttr("cp_async" if counted else "group"), IntAttr(stages))
     pipe = before_loop(nv_tileas.CreatePipeline.make([], [kind], {
         "producers": IntAttr(WARP_THREADS * counted), "consumers": IntAttr(counted)} if counted else {}))
-    addresses = slice_of(loop, [v for move in moves for v in (move.load.view, *move.load.coords)]).roots  # type: ignore
+    addresses = slice_of(loop, [v for move in moves for v in address_of(move.load)], is_cheap_and_pure).roots
     head = next(op for op in body.ops if op not in set(addresses))
     for op in addresses:
         op.detach()
@@ -236,8 +250,10 @@ def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int =
         tokens = tokens_before(loop, load.token) or []
         token = before_loop(nv_tileas.JoinMemToken.make([tokens], [nv_tileaa.MemTokenType()])) if len(tokens) > 1 else \
             next(iter(tokens), None)
-        copy = at_head(nv_tileas.TiledCopy.make([load.view, load.coords, slot, pipe, filled, None, token], [], {
-            **kept, "atom": StringAttr(move.copy.atom), "threads": LayoutAttr.of(move.copy.threads)}), load.location)
+        kept |= {"atom": StringAttr(move.copy.atom), "threads": LayoutAttr.of(move.copy.threads)}
+        copy = at_head(nv_tileas.TiledCopy.make([load.view, load.coords, slot, pipe, filled, None, token], [], kept)
+                       if isinstance(load, nv_tileas.TiledLoad) else
+                       nv_tileas.AsyncCopy.make([load.ptr, load.mask, slot, pipe, filled, None, token], [], kept), load.location)
         if counted:
             copy.attributes.update(load.attributes)     # what the schedule says of the load
     at_head(nv_tileas.ProducerCommit.make([pipe]))

@@ -31,7 +31,7 @@ from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import LOOPS, RingType, TmemType, layout_of
+from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS, RingType, TmemType, layout_of
 from tileiras.errors import CompileError
 from tileiras.layout.atoms.umma import GROUP_WARPS
 
@@ -181,7 +181,7 @@ class _Ordering:
     def needs_fence(self, op: Operation, mine: list[Touch], engine: bool) -> bool:
         """Whether the copy engine or the tensor cores touch what threads have written by this op. What a copy brings is there at
         the wait for it, not here."""
-        return not engine and op.name != "nv_tileas.tiled_copy" and any(
+        return not engine and op.name not in COPIES_BY_THREADS and any(
             t.writes and t.start < e.end and e.start < t.end for t in mine for e in self.engine)
 
     def visit(self, op: Operation) -> None:

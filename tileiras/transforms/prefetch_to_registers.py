@@ -29,11 +29,10 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, TensorType, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from tileiras.analysis.ahead import Slice, is_scalar_and_pure, runs_ahead, slice_of, tokens_before
+from tileiras.analysis.ahead import Slice, carries_tensors, is_cheap_and_pure, runs_ahead, slice_of, tokens_before
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_memory import bytes_beside, plan_shared_memory, stage_bytes
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.base import TileOp
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, PtrType
 from tileiras.dialects.nv_tileas import RingType
@@ -42,7 +41,7 @@ from tileiras.schedule.constraints import FORCE_SERIAL
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.materialize_async import is_short_of_overflow
-from tileiras.transforms.register_streams import LOADS, NOT_TWICE, is_streamed
+from tileiras.transforms.register_streams import LOADS, is_streamed
 from tileiras.transforms.unspecialized_pipeline import is_of_warps
 
 INSTRUCTION = "registers"
@@ -148,18 +147,8 @@ def _may_run_ahead(loop: Operation, load: Operation) -> bool:
         return False
     if tokens_before(loop, load.token) is None:      # type: ignore[attr-defined]
         return False
-    found = slice_of(loop, load.operands, _is_pure)
-    return found.obstacle is None and not _carries_tensors(loop, found)
-
-
-def _is_pure(op: Operation) -> bool:
-    """Whether an op may be run in an iteration ahead instead of in its own."""
-    return is_scalar_and_pure(op) or (isinstance(op, TileOp) and op.PURE and not op.regions and op.name not in NOT_TWICE)
-
-
-def _carries_tensors(loop: Operation, found: Slice) -> bool:
-    args = loop.regions[0].block.args
-    return any(isinstance(args[1 + n].type, TensorType) for n in found.carried)
+    found = slice_of(loop, load.operands, is_cheap_and_pure)
+    return found.obstacle is None and not carries_tensors(loop, found)
 
 
 @dataclass
@@ -175,7 +164,7 @@ class Chain:
 def _chain(loop: Operation, stores: list[Operation], loads: list[Operation]) -> Chain | None:
     """The chain that leads to these stores; None where it can't run ahead, or serves something else, too."""
     allowed = set(loads)
-    found = slice_of(loop, [store.operands[0] for store in stores], lambda op: op in allowed or _is_pure(op))
+    found = slice_of(loop, [store.operands[0] for store in stores], lambda op: op in allowed or is_cheap_and_pure(op))
     if found.obstacle is not None:
         return None
     used = [op for op in found.roots if op in allowed]
@@ -193,7 +182,7 @@ def _chain(loop: Operation, stores: list[Operation], loads: list[Operation]) -> 
     users = {*behind, *stores}
     if not used or any(use.operation not in users for v in tainted for use in v.uses):
         return None
-    return Chain(found, used, behind, _carries_tensors(loop, found))
+    return Chain(found, used, behind, carries_tensors(loop, found))
 
 
 class _Prefetch(Iterations):
@@ -203,7 +192,7 @@ class _Prefetch(Iterations):
         super().__init__(loop)
         self.plan = plan
         operands = [v for op in plan.loads for v in op.operands]
-        self.addresses = slice_of(loop, operands, _is_pure)
+        self.addresses = slice_of(loop, operands, is_cheap_and_pure)
         self.chain = _chain(loop, plan.stored, plan.loads) if plan.stored else None
         self.tokens = {op: self._token(op) for op in plan.loads if op.token is not None or op in plan.held}  # type: ignore[attr-defined]
 

@@ -23,7 +23,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
 from xdsl.ir import Block, Operation
 
-from tileiras.analysis.ahead import runs_ahead, tokens_before
+from tileiras.analysis.ahead import NOT_TWICE, runs_ahead, tokens_before
 from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import TileOp
@@ -33,8 +33,6 @@ from tileiras.transforms.hoist_buffers import only_store
 from tileiras.transforms.materialize_async import READERS
 
 LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
-NOT_TWICE = ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.async_dot", "nv_tileas.reduce", "nv_tileas.scan")
-"""Pure ops that are the compute agents' own."""
 MAX_CHAIN = 64
 """Ops between the loads and the buffer, at most."""
 

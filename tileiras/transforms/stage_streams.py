@@ -23,7 +23,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.ahead import runs_ahead
+from tileiras.analysis.ahead import places_are_tiles, runs_ahead
 from tileiras.analysis.async_copies import thread_copy
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
@@ -97,7 +97,7 @@ def _array(view: SSAValue) -> SSAValue:
 def _is_stream(loop: Operation, load: Any, num_warps: int) -> bool:
     """Whether threads can copy a load's tile to a buffer in iterations ahead."""
     if load.parent is not loop.regions[0].block or not isinstance(load, nv_tileas.TiledLoad) or \
-            load.results[0].first_use is None or obstacle(loop, load):
+            load.results[0].first_use is None or places_are_tiles(load) or obstacle(loop, load):
         return False
     copy = thread_copy(load, _buffer(load), num_warps, filled=True)
     return copy is not None and copy.chunk >= LEAST_CHUNK

@@ -22,13 +22,11 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, IntegerType, UnitAttr, i32
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.ahead import Slice, slice_of
+from tileiras.analysis.ahead import Slice, address_of, is_cheap_and_pure, slice_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.base import OPERAND_SEGMENTS
-from tileiras.dialects.nv_tileas import PipeType
+from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, PipeType
 from tileiras.transforms.iterations import Iterations
-
-COPY = "nv_tileas.tiled_copy"
 
 
 def run(module: Operation, context: Any = None) -> None:
@@ -65,12 +63,12 @@ class _Expansion(Iterations):
     @property
     def is_of_copies(self) -> bool:
         """Whether the section fills stages by nothing but copies."""
-        return all(op.name in (COPY, "nv_tileas.extract_slice") for op in self.section[1:-1])
+        return all(op.name in (*COPIES_BY_THREADS, "nv_tileas.extract_slice") for op in self.section[1:-1])
 
     def run(self) -> None:
         lower, upper, step = self.loop.operands[:3]
-        copies = [op for op in self.section if op.name == COPY]
-        addresses = slice_of(self.loop, [v for op in copies for v in operands_ahead(op)])
+        copies = [op for op in self.section if op.name in COPIES_BY_THREADS]
+        addresses = slice_of(self.loop, [v for op in copies for v in address_of(op)], is_cheap_and_pure)
         assert addresses.obstacle is None
         args = self.body.args
         carried = {n: self.loop.operands[3 + n] for n in addresses.carried}
@@ -121,7 +119,7 @@ class _Expansion(Iterations):
         values: dict[SSAValue, SSAValue] = {args[0]: at, **{args[1 + n]: v for n, v in carried.items()}}
         for op in (*(addresses.updates if carried else addresses.roots), *self.section):
             copy = op.clone(values)
-            if op.name == COPY:
+            if op.name in COPIES_BY_THREADS:
                 set_guard(copy, guard)
                 if product is not None:
                     copy.properties["spread"] = UnitAttr()
@@ -139,14 +137,10 @@ def is_of_warps(dot: Operation) -> bool:
     return atom is not None and atom.data.startswith("mma.")
 
 
-def operands_ahead(copy: Any) -> list[SSAValue]:
-    """What a copy's addresses come from."""
-    return [copy.view, *copy.coords]
-
-
 def set_guard(copy: Any, guard: SSAValue) -> None:
     """Let a copy be made only where the guard holds."""
-    new = type(copy).make([copy.view, copy.coords, copy.buffer, copy.pipe, copy.index, guard, copy.token], [])
+    given = [copy.view, copy.coords] if isinstance(copy, nv_tileas.TiledCopy) else [copy.ptr, copy.mask]
+    new = type(copy).make([*given, copy.buffer, copy.pipe, copy.index, guard, copy.token], [])
     copy.operands = list(new.operands)
     copy.properties[OPERAND_SEGMENTS] = new.properties[OPERAND_SEGMENTS]
     new.erase()

@@ -50,6 +50,27 @@ def tiled_copy(low: Lowering, op: Operation) -> None:
         low.catch_up()
 
 
+@lowers("nv_tileas.async_copy")
+def copy_by_pointers(low: Lowering, op: Operation) -> None:
+    buffer: SSAValue = op.buffer    # type: ignore[attr-defined]
+    mask: SSAValue | None = op.mask     # type: ignore[attr-defined]
+    t: Any = buffer.type
+    threads: Any = op.properties["threads"]
+    size, chunk = element_bytes(t.element_type), chunk_of(op)
+    plan = access(threads.data, t.layout.data, size, (), chunk)
+    where = Addresses(low, plan, low.scalar(buffer), size)
+    executes = _executes(low, op, plan)
+    pointers = low.regs(op.ptr)     # type: ignore[attr-defined]
+    masks = low.regs(mask) if mask is not None else None
+
+    def copy(register: int, offset: int) -> Callable[[], None]:
+        to, source, inside = where.at(offset), pointers[register], masks[register] if masks is not None else None
+        return lambda: chunk_copy(low, to, source, chunk, inside, executes)
+    low.late += [copy(registers[0], offset) for registers, offset, _ in plan.groups]
+    if "spread" not in op.properties:
+        low.catch_up()
+
+
 def _executes(low: Lowering, op: Operation, plan: Access) -> SSAValue | None:
     """In which threads, and when, the copy is made: where the guard holds, in the owners of elements. None: always."""
     guard: SSAValue | None = op.guard       # type: ignore[attr-defined]
