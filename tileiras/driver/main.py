@@ -160,8 +160,8 @@ def _compile(line: CommandLine) -> int:
     output = line.text("output-file", DEFAULT_OUTPUT if emit == "cubin" else STDOUT)
     remarks_file = _reserve_remarks(line, options, bytecode)
     try:
-        data, entries = _produce(bytecode, options, warn=not line.flag("w"))
-        remarks = _remarks(line, options, entries)
+        data, entries, ptx = _produce(bytecode, options, warn=not line.flag("w"))
+        remarks = _remarks(line, options, entries, ptx)
         if remarks_file is not None:
             remarks_file.write(remarks.encode(errors="surrogateescape"))
         elif output != STDOUT and remarks:
@@ -252,19 +252,19 @@ def _asks_for_remarks(line: CommandLine) -> bool:
                for name, value in line.values.items())
 
 
-def _produce(bytecode: bytes, options: CompileOptions, *, warn: bool) -> tuple[bytes, tuple[Entry, ...]]:
-    """What is written, and the compiled kernels if it came to that."""
+def _produce(bytecode: bytes, options: CompileOptions, *, warn: bool) -> tuple[bytes, tuple[Entry, ...], str]:
+    """What is written, and the compiled kernels with their PTX if it came to that."""
     from tileiras.compiler import compile_module, stage_text
     from tileiras.driver.options import DIALECT_STAGES
 
     if options.emit in DIALECT_STAGES:
-        return stage_text(bytecode, options, options.emit).encode(errors="surrogateescape"), ()
+        return stage_text(bytecode, options, options.emit).encode(errors="surrogateescape"), (), ""
     module = compile_module(bytecode, options)
     for warning in module.warnings if warn else ():
         _say(warning)
     if options.emit == "cubin":
-        return module.cubin, module.entries
-    return (module.ptx if options.emit == "ptx" else module.llvm).encode(errors="surrogateescape"), ()
+        return module.cubin, module.entries, module.ptx
+    return (module.ptx if options.emit == "ptx" else module.llvm).encode(errors="surrogateescape"), (), ""
 
 
 def _reserve_remarks(line: CommandLine, options: CompileOptions, bytecode: bytes) -> Reservation | None:
@@ -288,13 +288,14 @@ def _reserve_remarks(line: CommandLine, options: CompileOptions, bytecode: bytes
         raise InputError("failed to enable optimization remarks") from None
 
 
-def _remarks(line: CommandLine, options: CompileOptions, entries: tuple[Entry, ...]) -> str:
+def _remarks(line: CommandLine, options: CompileOptions, entries: tuple[Entry, ...], ptx: str) -> str:
     """The remarks asked for, as the text that is written."""
     if options.remarks is None:
         return ""
     from tileiras.driver.remarks import as_text, as_yaml, resource_remarks, wanted
 
-    remarks = [remark for remark in [*options.remarks, *resource_remarks(entries, options.remarks)] if wanted(line, remark)]
+    compiled = resource_remarks(entries, options.remarks, ptx)
+    remarks = [remark for remark in [*options.remarks, *compiled] if wanted(line, remark)]
     return as_yaml(remarks) if line.text("remark-format") == "yaml" else as_text(remarks)
 
 

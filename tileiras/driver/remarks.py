@@ -37,8 +37,9 @@ def wanted(line: CommandLine, remark: Remark) -> bool:
                for option in ("remarks", f"remarks-{remark.kind}"))
 
 
-def resource_remarks(entries: Iterable[Entry], told: Iterable[Remark] = ()) -> list[Remark]:
-    """The remarks on compiled kernels, placed where the passes' remarks on their warps are."""
+def resource_remarks(entries: Iterable[Entry], told: Iterable[Remark] = (), ptx: str = "") -> list[Remark]:
+    """The remarks on compiled kernels, placed where the passes' remarks on their warps are; with their PTX, also what it is made
+    of."""
     places = {remark.function: remark.place for remark in told if remark.name == "RemarkKernelWarps"}
     found = []
     for entry in entries:
@@ -46,6 +47,10 @@ def resource_remarks(entries: Iterable[Entry], told: Iterable[Remark] = ()) -> l
         found.append(Remark(ANALYSIS, RESOURCES, "RemarkKernelResources", entry.name, "Resources of the kernel", place, (
             ("Threads", entry.threads), ("Registers", entry.registers), ("SharedBytes", entry.shared_bytes),
             ("StackBytes", entry.stack_bytes), ("Barriers", entry.barriers), ("ParameterBytes", entry.param_bytes))))
+        if ptx:
+            from tileiras.codegen.kernel_info import kernel_info
+            found.append(Remark(ANALYSIS, RESOURCES, "RemarkKernelInfo", entry.name, "What the kernel's code is made of", place,
+                                tuple(kernel_info(ptx, entry).items())))
         if entry.spill_stores or entry.spill_loads:
             found.append(Remark(
                 MISSED, MEMORY, "RemarkMemoryRegisterSpills", entry.name, "Not all values fit into registers", place,
