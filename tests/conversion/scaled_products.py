@@ -21,7 +21,18 @@ from tileiras.sim import simulate
 
 ELEMENTS: dict[str, tuple[str, Any]] = {"e4m3": ("f8E4M3FN", ml_dtypes.float8_e4m3fn), "e5m2": ("f8E5M2", ml_dtypes.float8_e5m2),
                                         "e2m1": ("f4E2M1FN", ml_dtypes.float4_e2m1fn)}
-SCALES: dict[str, tuple[str, Any]] = {"ue8m0": ("f8E8M0FNU", ml_dtypes.float8_e8m0fnu), "ue4m3": ELEMENTS["e4m3"]}
+SCALES: dict[str, tuple[str, Any]] = {"ue8m0": ("f8E8M0FNU", ml_dtypes.float8_e8m0fnu), "ue4m3": ELEMENTS["e4m3"],
+                                      "ue5m3": ("fnv8E5M3FNU", np.uint8)}
+
+
+def e5m3_codes(x: np.ndarray) -> np.ndarray:
+    """Small positive numbers as unsigned floats of five exponent bits (bias 15) and three mantissa bits."""
+    exponent = np.floor(np.log2(x))
+    return ((exponent + 15) * 8 + (x / 2 ** exponent - 1) * 8).astype(np.uint8)
+
+
+def e5m3_values(codes: np.ndarray) -> np.ndarray:
+    return 2.0 ** ((codes >> 3) - 15.0) * (1 + (codes & 7) / 8)
 
 
 @dataclass(frozen=True)
@@ -148,11 +159,11 @@ class ScaledProduct:
             scales = 2.0 ** rng.integers(-1, 3, shape) if self.scale == "ue8m0" else rng.integers(1, 6, shape).astype(np.float64)
             if self.signed:
                 scales = scales * rng.choice([-1, 1], shape, p=[0.1, 0.9])
-            out.append(scales.astype(SCALES[self.scale][1]))
+            out.append(e5m3_codes(scales) if self.scale == "ue5m3" else scales.astype(SCALES[self.scale][1]))
         return tuple(out)
 
     def expected(self) -> np.ndarray:
-        a, sa, b, sb = (x.astype(np.float64) for x in self.inputs())
+        a, sa, b, sb = (e5m3_values(x) if x.dtype == np.uint8 else x.astype(np.float64) for x in self.inputs())
         x, y = a * np.repeat(sa, self.block, -1), b * np.repeat(sb, self.block, -1)
         return (x @ y.swapaxes(-1, -2) if self.steps else np.zeros((*a.shape[:-1], b.shape[-2]))) + float(self.start)
 

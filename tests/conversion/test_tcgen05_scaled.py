@@ -113,6 +113,15 @@ def test_its_kin(gpu: str, p: ScaledProduct, kind: str) -> None:
     np.testing.assert_array_equal(p.simulated(ptx), p.expected())
 
 
+@pytest.mark.parametrize("tile", [(128, 64, 128), (64, 64, 64)], ids=str)
+def test_scales_of_five_exponent_bits(tile: tuple[int, int, int]) -> None:
+    p = replace(NVFP4, scale="ue5m3", tile=tile)
+    ptx = compiled(p, "sm_107")
+    assert MMA + "mxf4nvf4.block_scale.block16" in ptx
+    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+    assert "block_scale" not in compiled(p, "sm_100") and "block_scale" not in compiled(replace(p, block=32), "sm_107")
+
+
 @pytest.mark.parametrize("p", [replace(MXFP8, tile=(32, 32, 64)), replace(NVFP4, tile=(128, 64, 32)),
                                replace(MXFP8, tile=(128, 4, 64)), replace(MXFP8, warps=2)], ids=str)
 def test_small_tiles_and_few_warps_do_without(p: ScaledProduct) -> None:

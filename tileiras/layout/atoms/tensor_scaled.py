@@ -4,7 +4,7 @@
     kind        A, B                        K   scale factors a row     of type
     mxf8f6f4    e4m3, e5m2                  32  1                       ue8m0
     mxf4        e2m1, two a byte            64  2                       ue8m0
-    mxf4nvf4    e2m1, two a byte            64  4                       ue4m3 or ue8m0
+    mxf4nvf4    e2m1, two a byte            64  4                       ue4m3 or ue8m0, on sm_107 ue5m3
 
 An instruction multiplies 128 rows of one operand (M) by up to 256 columns of the other (N), which have K contiguous, or those of
 8 bits M or N. A tile of 64 rows stands in runs of 16 with as much room behind each, so that its rows' sums come to lanes 0-15 of
@@ -23,13 +23,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from tileiras.layout.atoms.block_scaled import ELEMENTS, SCALES
+from tileiras.layout.atoms import block_scaled
+from tileiras.layout.atoms.block_scaled import ELEMENTS
 from tileiras.layout.atoms.umma import LEAST_N
 from tileiras.layout.descriptors import instruction_descriptor
 from tileiras.layout.linear import log2
 from tileiras.layout.shared import PADDED_RUN, SharedLayout
 
-FEATURE = "has_tcgen05"
+FEATURE, E5M3_FEATURE = "has_tcgen05", "has_e5m3_scales"
+SCALES = {**block_scaled.SCALES, "fnv8E5M3FNU": "ue5m3"}
+"""From the IR's names of the scale factors' types."""
 PREFIX = "sm100.mma_bs."
 M, PADDED_M = 128, 64
 """Rows of an instruction; of a tile that is padded to as many."""
@@ -40,7 +43,8 @@ PIECE_BYTES = PIECE_ROWS * PIECE_FACTORS
 LANES = 32
 """Rows of a piece that have a column of tensor memory together."""
 _KINDS: dict[tuple[bool, str, int], str] = {
-    (False, "ue8m0", 32): "mxf8f6f4", (True, "ue8m0", 32): "mxf4", (True, "ue4m3", 16): "mxf4nvf4", (True, "ue8m0", 16): "mxf4nvf4"}
+    (False, "ue8m0", 32): "mxf8f6f4", (True, "ue8m0", 32): "mxf4", (True, "ue4m3", 16): "mxf4nvf4", (True, "ue8m0", 16): "mxf4nvf4",
+    (True, "ue5m3", 16): "mxf4nvf4"}
 """(elements of 4 bits, type of the scale factors, elements that share one) -> kind."""
 _NAME = re.compile(r"sm100\.mma_bs\.(\w+)\.m128n(\d+)k(\d+)\.f32\.(\w+)\.(\w+)\.(\d)x\.(\w+)\.cg1\.ss((?:\.r64)?)")
 
@@ -140,6 +144,8 @@ def choose(target: Any, element: str, scale: str, block: int, m: int, n: int, k:
     """The instruction for a tile product of elements of an IR type with a scale factor of IR type `scale` for `block` of them along
     K; None if the target, the types, the block or the extents have none."""
     if not getattr(target, FEATURE) or element not in ELEMENTS or scale not in SCALES:
+        return None
+    if SCALES[scale] == "ue5m3" and not getattr(target, E5M3_FEATURE):
         return None
     name = ELEMENTS[element]
     kind = _KINDS.get((name == "e2m1", SCALES[scale], block))

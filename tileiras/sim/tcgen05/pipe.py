@@ -12,7 +12,8 @@ from tileiras.sim.errors import InvalidInstruction, LaunchError, OutOfBounds, Un
 from tileiras.sim.ptx import parser as ptx
 from tileiras.sim.tcgen05.memory import ENGINE, Places, tensor_memory
 
-TARGETS = ("sm_100a", "sm_100f", "sm_101a", "sm_101f", "sm_103a", "sm_103f", "sm_110a", "sm_110f")
+TARGETS = ("sm_100a", "sm_100f", "sm_101a", "sm_101f", "sm_103a", "sm_103f", "sm_107a", "sm_107f", "sm_110a",
+           "sm_110f")
 
 
 def require_target(decoder, ins, kind: str = "") -> None:
