@@ -5,6 +5,7 @@
     block_scaled    the same with scale factors (sm_120, sm_121)
     wgmma           products of a warpgroup from shared memory (sm_90)
     tcgen05         products, loads, stores and copies of tensor memory (sm_100 to sm_110)
+    tensor_scaled   products into tensor memory with scale factors, and where those lie
     copies          ordinary accesses, ldmatrix, stmatrix, cp.async, bulk and tensor copies
     names           the row that a dot names
     registry        all rows: by name, by target

@@ -22,9 +22,10 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.conversion.tileas_to_llvm.builder import F16, I16, I32, Builder, element_type
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.matrix.tensor_places import DISCARD, ONE_CTA, address
 from tileiras.conversion.tileas_to_llvm.matrix.wgmma import Described
 from tileiras.conversion.tileas_to_llvm.shared.pipes import only_if
-from tileiras.dialects.llvm import TENSOR, ptr, vec
+from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import TmemType, layout_of
 from tileiras.errors import CompileError
@@ -34,8 +35,6 @@ from tileiras.layout.linear import log2
 
 KINDS = {"f16": 0, "tf32": 1, "f8f6f4": 2, "i8": 3}
 """As LLVM's intrinsic numbers them."""
-ONE_CTA, DISCARD = 1, 0
-"""Its other numbers: the group of CTAs, what becomes of A in the collector."""
 WARP_LANES_SHIFT = 21
 """A warp's number shifted by this is its first lane's address."""
 SHAPES = {(LANES, 1): ("32x32b", 1, 1), (64, 1): ("16x256b", 4, 8), (LANES, 2): ("32x32b", 1, 1), (64, 2): ("16x128b", 2, 4)}
@@ -81,11 +80,6 @@ def accumulator(low: Lowering, op: Operation) -> SSAValue:
     if low.tensor_base is None or offset is None:
         raise CompileError("an accumulator has no place in tensor memory: allocate-buffers hasn't run")
     return low.b.add(low.tensor_base, low.b.i32(offset.data))
-
-
-def address(b: Builder, at: SSAValue) -> SSAValue:
-    """An address as instructions take it."""
-    return b.cast("inttoptr", at, ptr(TENSOR))
 
 
 # --- registers --------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from xdsl.ir import SSAValue
 from tileiras.analysis.warpgroup_dots import tile_of
 from tileiras.conversion.tileas_to_llvm.builder import I32, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering
-from tileiras.conversion.tileas_to_llvm.matrix.tcgen05 import DISCARD, ONE_CTA, address
+from tileiras.conversion.tileas_to_llvm.matrix.tensor_places import DISCARD, ONE_CTA, address
 from tileiras.conversion.tileas_to_llvm.matrix.wgmma import Described, shared_address
 from tileiras.conversion.tileas_to_llvm.shared.pipes import only_if
 from tileiras.dialects.llvm import vec
