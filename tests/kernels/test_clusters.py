@@ -10,13 +10,18 @@ from tests.kernels.cluster_cases import compile_on, ctas
 from tileiras.analysis import cta_plan
 from tileiras.sim import SimulationError, simulate
 
-QUICK = (("matmul_float16_float32", 2), ("gemm_bf16_f32_256x128x64", 4), ("softmax_16x256_f16", 4),
-         ("attention_causal_d64_bf16", 2), ("permute_heads_first_bf16", 2), ("scan_recurrence_reverse", 4),
+QUICK = (("softmax_16x256_f16", 4), ("attention_causal_d64_bf16", 2), ("permute_heads_first_bf16", 2),
          ("moe_route_top6_of_64", 2), ("vector_add_float16", 4))
 """Of each kind one: case, CTAs."""
-MORE = """vector_add_float16 matmul_float16_float32 gemm_bf16_f32_256x128x64 softmax_16x256_f16 layer_norm_f16_ragged
-reduce_any_all reduce_rounding histogram_32_private_f32 ell_times_vector_f64 attention_causal_d64_bf16 atomic_view_add_float16
-shape_interleave""".split()
+MORE = """
+atomic_add_uint32 atomic_min_int32 atomic_view_add_float16 atomic_xor_int32 attention_causal_d64_bf16
+binary_compare_float64 binary_fma_float32 binary_integer_uint64 binary_rounding_a_bfloat16
+box_blur_sliced_views_uint8 cast_from_float8_e4m3fn cast_signed_from_float64 control_loop_in_branch
+dequant_gemm_codebook_f16 ell_times_vector_f64 gated_delta_rule_bf16 gemm_bf16_f32_256x128x64 gemm_e5m2_f16acc_64x64x64
+gemm_scaled_residual_bf16 histogram_32_private_f32 jacobi_5_point_f32 layer_norm_f16_ragged matmul_float16_float32
+memory_3d_ragged memory_gather_rows memory_padding_int8 misc_constant_arguments_False misc_hint_worker_warps
+mxfp8_e4m3_128x128x128 reduce_rounding scaled_gemm_int8_bf16_ragged scan_recurrence_reverse shape_interleave
+softmax_16x256_f16 vector_add_float16""".split()
 
 
 def agrees(name: str, count: int, sm: str = "sm_90") -> None:
@@ -38,8 +43,9 @@ def test_more_cases(name: str, count: int) -> None:
     agrees(name, count)
 
 
-SHARED = (("matmul_float16_float32", 2), ("matmul_float16_float32", 4), ("gemm_bf16_f32_256x128x64", 4),
-          ("gemm_both_transposed_bf16", 2))
+SHARED = (("matmul_float16_float32", 2), ("matmul_float16_float32", 4),
+          pytest.param("gemm_bf16_f32_256x128x64", 4, marks=pytest.mark.slow),
+          pytest.param("gemm_both_transposed_bf16", 2, marks=pytest.mark.slow))
 """Operands that several CTAs want: each loads a part for all, in two directions with four CTAs of 64 rows and columns each."""
 
 
@@ -88,8 +94,11 @@ def test_a_cta_that_goes_its_own_way_is_caught(broken: str) -> None:
     assert all(fails(name, other, seed) for seed in range(3))
 
 
-@pytest.mark.parametrize("name", ["reduce_argminmax_float32", "reduce_minmax_bfloat16", "reduce_tuple_payload", "reduce_sum_3d",
-                                  "layer_norm_f16_ragged", "control_while_tile_condition"])
+REDUCED = ("reduce_argminmax_float32", "reduce_sum_3d", *(pytest.param(name, marks=pytest.mark.slow) for name in (
+    "reduce_minmax_bfloat16", "reduce_tuple_payload", "layer_norm_f16_ragged", "control_while_tile_condition")))
+
+
+@pytest.mark.parametrize("name", REDUCED)
 def test_reductions_across_ctas(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if an exchange were free: small tiles are split along what they reduce, too."""
     monkeypatch.setattr(cta_plan, "EXCHANGE", 0)

@@ -104,7 +104,8 @@ def run(module: ModuleOp, context: Any = None) -> None:
 def _stay(func: Operation) -> None:
     """Where CTAs fill each other's stages, none leaves while another may still tell it that one is empty, or begins before all
     others' barriers are set up."""
-    if not any("peers" in op.properties for op in func.walk() if op.name == "nv_tileas.create_pipeline"):
+    if "cluster" not in func.properties or not any(
+            "peers" in op.properties for op in func.walk() if op.name == "nv_tileas.create_pipeline"):
         return
     switch = switch_of(func)
     for op in list((func if switch is None else switch).walk()):

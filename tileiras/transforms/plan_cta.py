@@ -7,9 +7,9 @@
                                                             tiled_store %c, %wc[%i * 2 + %rank, %j]
 
 Each CTA computes parts of tiles: behind this pass the function is the program of one CTA, whose tiles are as large as its parts.
-A tile is split along axes (analysis/cta_axes.py) that nothing needs whole, so that no element crosses from one CTA to another; what
-isn't split, every CTA has. Of the splits there are, the one with the least work a CTA is taken; a hint that halves nothing is
-ignored, and a remark says what stands in the way.
+A tile is split along axes (analysis/cta_axes.py) that nothing needs whole; what isn't split, every CTA has. Only what reductions
+make of parts crosses from one CTA to another. Of the splits there are, the one with the least work a CTA is taken; a hint that
+halves nothing is ignored, and a remark says what stands in the way.
 
 Bits of a CTA's rank number the parts of an axis. `cta_copies` on an access is a mask of the bits that number nothing of its tile:
 CTAs that differ in these only access the same. What happens once is done by the one where they are 0 (stores, atomics; prints and
@@ -22,7 +22,6 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tileiras.analysis.entry_hints import hint
-from tileiras.remarks import HINTS, MISSED, PASSED, remark
 
 
 def run(module: Operation, context: Any) -> None:
@@ -33,7 +32,9 @@ def run(module: Operation, context: Any) -> None:
         ctas = hint(func, "num_cta_in_cga")
         if ctas is None or ctas < 2:
             continue
+        # Only here: most kernels ask for no cluster, and shouldn't pay for the imports.
         from tileiras.analysis.cta_plan import Refusal, planned
+        from tileiras.remarks import HINTS, MISSED, PASSED, remark
         from tileiras.transforms.cta_split import Split
         try:
             plan = planned(func, ctas, context)
