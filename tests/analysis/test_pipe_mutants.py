@@ -20,7 +20,7 @@ from xdsl.ir import Operation
 from tests.analysis.pipe_mutants import Mutant, mutants_of
 from tests.analysis.pipe_programs import function_of, through_a_ring
 from tests.kernels import runner
-from tileiras.analysis.pipes import WRONG, check_pipes
+from tileiras.analysis.pipes import RIGHT, WRONG, check_pipes
 from tileiras.compiler import read_module
 from tileiras.driver.options import CompileOptions
 from tileiras.machine.targets import find_target
@@ -118,6 +118,21 @@ def test_some_mistakes_are_caught() -> None:
     tally, harmless, alive = campaign(FEW)
     assert not alive
     assert tally["checker"] >= FEW // 2 and tally["checker"] + tally["simulator"] >= FEW * 3 // 4, (tally, harmless)
+
+
+@pytest.mark.parametrize("kernel", ["gemm_f16_f16acc_64x64x32", "gemm_a_column_major_view", "scaled_gemm_fp8_128_blocks"])
+def test_every_mistake_beside_tensor_memory_is_caught(kernel: str) -> None:
+    """By the checker, but for barriers that order other things than stages, and a longer pipe whose stages nothing is kept in."""
+    source = Source(kernel, "sm_100")
+    assert check_pipes(function_of(module_of(source))).kind == RIGHT
+    left = []
+    for mutant in mutants_of(module_of(source)):
+        module: Any = module_of(source).clone()
+        mutant.apply(module)
+        if check_pipes(function_of(module)).kind != WRONG:
+            left.append(mutant.name)
+    assert "drop barrier 0" not in left, "what sets up the pipes"
+    assert len(left) <= 4 and all(name.startswith(("drop barrier", "larger pipe 0")) for name in left)
 
 
 @pytest.mark.slow

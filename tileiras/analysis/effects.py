@@ -20,7 +20,7 @@ class Effects:
     the op, whatever they did. inside: the op has barriers of its own, behind its first writes, so that nothing done before
     is pending behind it, and of its own accesses only the reads are. behind: the threads must meet behind it. engine: buffers
     are touched by the copy engine or the tensor cores themselves (the asynchronous proxy), which see what threads wrote only
-    behind a fence."""
+    behind a fence. accumulators: those in tensor memory are there no longer."""
 
     reads: tuple[SSAValue, ...] = ()
     writes: tuple[SSAValue, ...] = ()
@@ -30,6 +30,7 @@ class Effects:
     inside: bool = False
     behind: bool = False
     engine: bool = False
+    accumulators: bool = False
 
 
 NONE = Effects()
@@ -78,7 +79,7 @@ def effects_of(op: Operation) -> Effects:
     if name == "nv_tileas.tmem_alloc":
         return Effects(behind=True)
     if name == "nv_tileas.tmem_free":
-        return Effects(before=True)
+        return Effects(accumulators=True)
     if name in ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.print", "nv_tileas.scan"):
         buffers = tuple(v for v in op.operands if isinstance(v.type, BufferType))
         if name == "nv_tileas.scan" and buffers:

@@ -33,7 +33,7 @@ from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS, RingType, TmemType, layout_of
 from tileiras.errors import CompileError
-from tileiras.layout.atoms.umma import GROUP_WARPS
+from tileiras.layout.atoms.umma import COLUMNS, GROUP_WARPS
 
 NEVER = -1
 TENSOR_MEMORY = 1 << 32
@@ -116,7 +116,7 @@ def _stay(func: Operation) -> None:
 
 def touches(op: Operation, effects: Effects) -> list[Touch]:
     """The bytes that an op touches; of a buffer that it reads and writes, both."""
-    out = []
+    out = [Touch(TENSOR_MEMORY, TENSOR_MEMORY + COLUMNS + 1, True, op)] if effects.accumulators else []
     for buffers, writes in ((effects.reads, False), (effects.writes, True)):
         for v in buffers:
             if isinstance(v.type, TmemType):
