@@ -470,6 +470,9 @@ PLACED: list[Row] = [
     (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
 "nv_tileas.store_tmem"(%f, %acc) : (tensor<16x16xf32>, {TMEM}) -> () // here""", "nv_tileas.store_tmem", "", "",
      "moves 'tensor<16x16xf32>' where"),
+    (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
+"nv_tileas.scale_tmem"(%f, %acc) : (tensor<16x16xf32>, {TMEM}) -> () // here""", "nv_tileas.scale_tmem", "", "",
+     "moves 'tensor<16x16xf32>' where"),
     *((f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
 "nv_tileas.tensor_dot"(%buffer, %buffer, %acc, %b) <{{{segments(1, 1, 1, 1, 0, 0, 0)}, atom = "{atom}"}}> : """
        f"({BUFFER}, {BUFFER}, {TMEM}, i1) -> () // here",

@@ -72,6 +72,8 @@ def effects_of(op: Operation) -> Effects:
         return Effects(reads=(op.operands[0],))
     if name == "nv_tileas.store_tmem":
         return Effects(writes=(op.operands[1],))
+    if name == "nv_tileas.scale_tmem":
+        return Effects(reads=(op.operands[1],), writes=(op.operands[1],))
     if name in ("nv_tileas.producer_commit", "nv_tileas.consumer_wait") and op.operands[0].type.kind.data == "umma":  # type: ignore
         # who waits late would find the barrier in a later phase
         pipe = (op.operands[0],)

@@ -401,7 +401,7 @@ RULES: dict[str, Callable[[Operation], list[Relation]]] = {
     "nv_tileas.cat": _cat, "nv_tileas.pack": _reinterpret, "nv_tileas.unpack": _reinterpret,
     "nv_tileas.reduce": _reduce, "nv_tileas.scan": _scan, "nv_tileas.dot": _dot, "nv_tileas.async_dot": _async_dot,
     "nv_tileas.dot_scaled": _dot_scaled, "nv_tileas.load_tmem": _accumulator, "nv_tileas.store_tmem": _accumulator,
-    "nv_tileas.cta_exchange": _all, "nv_tileas.assume": _all, "nv_tileas.addptr": _all,
+    "nv_tileas.scale_tmem": _accumulator, "nv_tileas.cta_exchange": _all, "nv_tileas.assume": _all, "nv_tileas.addptr": _all,
     "nv_tileas.int_to_ptr": _all, "nv_tileas.ptr_to_int": _all,
     "nv_tileas.ptr_to_ptr": _all, "nv_tileas.load": _all, "nv_tileas.store": _all, "nv_tileas.atomic_rmw": _all,
     "nv_tileas.atomic_cas": _all,

@@ -17,7 +17,7 @@ from tileiras.analysis.shared_memory import number_ops, reach
 from tileiras.dialects.nv_tileas import TmemType
 from tileiras.layout.atoms.umma import COLUMNS
 
-STORE = "nv_tileas.store_tmem"
+STORES = ("nv_tileas.store_tmem", "nv_tileas.scale_tmem")
 LEAST_COLUMNS = 32
 """Of an allocation, which is a power of two (PTX ISA, tcgen05.alloc)."""
 
@@ -80,7 +80,7 @@ class _Life:
         wide, loop = narrow, loop_around(op)
         if t.packed.data > 1 and loop is not None:
             wide = min(number[loop], narrow[0]), max(last_inside[loop], narrow[1])
-        return _Life(op, t.columns, narrow, wide, any(user.name == STORE for user in uses))
+        return _Life(op, t.columns, narrow, wide, any(user.name in STORES for user in uses))
 
     def meets(self, other: _Life) -> bool:
         """Whether the two must not share columns."""

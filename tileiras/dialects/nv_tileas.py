@@ -37,6 +37,7 @@ done: its `producer_commit` has its stage full when all products begun so far ar
   alloc_tensor        (of a `tmem`) the columns; `offset` is the first one
   tensor_dot          a product into an accumulator, or one that starts at zero
   load_tmem           an accumulator as a tensor        store_tmem     a tensor as an accumulator
+  scale_tmem          an accumulator times a tensor
   tmem_alloc          the block's columns               tmem_base      where they are, behind a barrier        tmem_free
 """
 from __future__ import annotations
@@ -443,6 +444,13 @@ class StoreTmem(TileOp):
 
     name = "nv_tileas.store_tmem"
     OPERANDS = "source:number_tensor buffer:tmem"
+
+
+class ScaleTmem(TileOp):
+    """What an accumulator holds is multiplied by a tensor. A warp whose factors are all one leaves it alone."""
+
+    name = "nv_tileas.scale_tmem"
+    OPERANDS = "factor:float_tensor buffer:tmem"
 
 
 class TmemAlloc(TileOp):

@@ -428,7 +428,7 @@ def _scales(op: Any, atom: TensorScaledAtom, extents: tuple[int, int], k: int, b
 
 def _moves_accumulator(op: Any) -> None:
     """Between a tensor and tensor memory."""
-    t, tensor = op.buffer.type, (op.operands[0] if op.name == "nv_tileas.store_tmem" else op.results[0]).type
+    t, tensor = op.buffer.type, (op.results or op.operands)[0].type
     if tensor.element_type != t.element_type or tuple(tensor.get_shape()) != int_values(t.shape):
         raise InvalidOp(op, f"moves '{tensor}' where '{t}' is")
 
@@ -446,6 +446,7 @@ OP_RULES: dict[str, Rule] = {
     "nv_tileas.dot": _dot, "nv_tileas.dot_scaled": _dot_scaled, "nv_tileas.begin_flight": _begin_flight,
     "nv_tileas.async_dot": _async_dot,
     "nv_tileas.tensor_dot": _tensor_dot, "nv_tileas.load_tmem": _moves_accumulator, "nv_tileas.store_tmem": _moves_accumulator,
+    "nv_tileas.scale_tmem": _moves_accumulator,
     "nv_tileas.consumer_release": _consumer_release, "nv_tileas.dot_wait": _dot_wait,
     "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
     "nv_tileas.alloca": _alloca,

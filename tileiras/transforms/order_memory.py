@@ -39,7 +39,7 @@ NEVER = -1
 TENSOR_MEMORY = 1 << 32
 """Added to columns of tensor memory, which are places as bytes of shared memory are."""
 DOT, COMMIT = "nv_tileas.tensor_dot", "nv_tileas.producer_commit"
-LOAD, STORE = "nv_tileas.load_tmem", "nv_tileas.store_tmem"
+MOVES = ("nv_tileas.load_tmem", "nv_tileas.store_tmem", "nv_tileas.scale_tmem")
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def _columns(v: SSAValue, writes: bool, op: Operation, engine: bool) -> Touch:
     if offset is None:
         raise CompileError("an accumulator has no place yet: order-memory runs behind allocate-buffers")
     start = TENSOR_MEMORY + offset.data
-    own = op.name in (LOAD, STORE) and layout_of((*op.results, *op.operands)[0]).num_warps == GROUP_WARPS
+    own = op.name in MOVES and layout_of((*op.results, *op.operands)[0]).num_warps == GROUP_WARPS
     return Touch(start, start + t.columns, writes, op, None, engine, own)
 
 

@@ -8,15 +8,16 @@
                                                                     %sum = load_tmem %d ; ... %sum ...
 
 An accumulator that a loop carries stays where it is over all iterations, and the loop carries it no longer: the value that a
-product gives is the next iteration's. What else an iteration wants of it (to rescale it, say) is loaded before the product and
-stored again. Where a product begins with zeros nothing is stored: the first one doesn't add. Products one behind the other into one
-accumulator stay there, too. Everything else starts by storing its accumulator and ends by loading the result.
+product gives is the next iteration's. What else an iteration wants of it (to add to it, say) is loaded before the product and
+stored again; `scale_tmem` does that for a product with a tensor. Where a product begins with zeros nothing is stored: the first one
+doesn't add. Products one behind the other into one accumulator stay there, too. Everything else starts by storing its accumulator
+and ends by loading the result.
 """
 from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, Float32Type, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.analysis.tensor_dots import umma_of
@@ -29,6 +30,7 @@ from tileiras.transforms.places import keep_places
 
 PRODUCTS = ("nv_tileas.dot", "nv_tileas.dot_scaled")
 BOOL = IntegerType(1)
+NEAREST = "nearest_even"
 
 
 def run(module: Operation, context: Any) -> None:
@@ -121,7 +123,7 @@ def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skip
     first = chain[0]
     if skips:
         add = _before(first, arith.Cmpi.make([body.args[0], loop.operands[0]], [BOOL], {"predicate": StringAttr("ne")}), first)
-    elif first.operands[2] is arg:
+    elif first.operands[2] is arg or _scaled(first, arg, home):
         add = _truth(first, True)
     else:
         add = _begin(first, home)
@@ -138,6 +140,22 @@ def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skip
         yielded.replace_uses_with_if(load.results[0], lambda use: use.operation is not last)
     last.operands[number] = arg
     _erase(chain)
+
+
+def _scaled(first: Operation, arg: SSAValue, home: SSAValue) -> bool:
+    """Where a product adds to what an iteration has rescaled, and nothing else wants that, it is rescaled at home."""
+    scale: Any = first.operands[2].owner
+    if not isinstance(scale, arith.Mulf) or "ftz" in scale.properties or not (scale.results[0].has_one_use() and arg.has_one_use()):
+        return False
+    t: Any = arg.type
+    if arg not in scale.operands or not isinstance(t.element_type, Float32Type) or scale.properties["rounding"].data != NEAREST:
+        return False
+    factor = scale.operands[1 - list(scale.operands).index(arg)]
+    _before(scale, nv_tileas.ScaleTmem.make([factor, home]), scale)
+    first.operands[2] = arg
+    scale.detach()
+    scale.erase()
+    return True
 
 
 def _first_user(v: SSAValue, block: Block) -> Operation:

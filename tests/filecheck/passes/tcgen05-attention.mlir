@@ -17,8 +17,7 @@
 // CHECK: "arith.convertf"
 // CHECK: [[P:%[0-9]+]] = "nv_tileas.alloc_tensor"() <{offset = #builtin.int<128>}> {{.*}}!nv_tileas.tmem<f16, {{.*}}, #builtin.int<128>, #builtin.int<2>>
 // CHECK-NEXT: "nv_tileas.store_tmem"({{%[0-9]+}}, [[P]])
-// CHECK: "nv_tileas.load_tmem"([[O]])
-// CHECK: "nv_tileas.store_tmem"({{%[0-9]+}}, [[O]])
+// CHECK: "nv_tileas.scale_tmem"({{%[0-9]+}}, [[O]])
 // CHECK: "nv_tileas.barrier"
 // CHECK-NEXT: "nv_tileas.tensor_dot"([[P]], {{%[0-9]+}}, [[O]], {{%[0-9]+}}) <{atom = "sm100.mma.f16.m128n128k16.f32.f16.f16.cg1.ts"
 // CHECK-NEXT: "nv_tileas.consumer_release"({{%[0-9]+}}) <{by_dots}>

@@ -6,6 +6,7 @@
                                      (%a by its matrix descriptor, or in tensor memory)
     load_tmem %d                     tcgen05.ld ... ; wait::ld, through which all registers go ; fence::before_thread_sync
     store_tmem %t, %d                tcgen05.st ... ; wait::st ; fence::before_thread_sync
+    scale_tmem %f, %d                if a factor of the warp isn't one (vote): tcgen05.ld, wait::ld, multiply, tcgen05.st ; wait::st
     tmem_free {columns}              warp 0: tcgen05.dealloc
 
 An address is 32 bits: lane in the upper half, column in the lower. Warp w of four reaches lanes 32 w and up. The fences make what
@@ -42,6 +43,8 @@ SHAPES = {(LANES, 1): ("32x32b", 1, 1), (64, 1): ("16x256b", 4, 8), (LANES, 2): 
 .x1."""
 MOST_REGISTERS = 32
 """Of one load or store: longer ones would want as many registers side by side."""
+MOST_SCALED = 64
+"""Registers of an accumulator that are loaded at once to be rescaled."""
 MOST_TIED = 128
 """Registers that go through one wait."""
 WORD_BYTES = 4
@@ -140,6 +143,38 @@ def store_tmem(low: Lowering, op: Operation) -> None:
         b.nvvm(f"tcgen05.st.{window.shape}.x{times}", [at, words, b.false()])
     b.nvvm("tcgen05.wait.st")
     b.nvvm("tcgen05.fence.before.thread.sync")
+
+
+@lowers("nv_tileas.scale_tmem")
+def scale_tmem(low: Lowering, op: Operation) -> None:
+    b = low.b
+    factor, buffer = op.operands
+    layout = layout_of(factor)
+    window = _Window(low, buffer, layout.num_regs)
+    factors = low.vec(factor)
+    t = element_type(factors.type)
+    made: Any = factor.owner
+    one_a_row = made.name == "nv_tileas.broadcast" and made.operands[0].type.get_shape()[-1] == 1
+    different = {layout.index(r) // (layout.shape[-1] if one_a_row else 1): r for r in range(layout.num_regs)}
+    changes = b.false()
+    for r in different.values():
+        changes = b.or_(changes, b.fcmp("une", b.extract(factors, r), b.const(1.0, t)))
+    together = max(1, MOST_SCALED // window.parts[0][1])
+
+    def scale() -> None:
+        if layout.num_warps > GROUP_WARPS:
+            b.nvvm("tcgen05.fence.after.thread.sync")
+        for i in range(0, len(window.parts), together):
+            parts = window.parts[i:i + together]
+            flying = [b.nvvm(f"tcgen05.ld.{window.shape}.x{times}", [at, b.false()])[0] for _, _, times, at in parts]
+            for (first, count, times, at), words in zip(parts, b.nvvm("tcgen05.wait.ld", flying)):
+                factor = factors if len(window.parts) == 1 else b.slice(factors, first, count)
+                scaled = b.binary("fmul", _from_words(b, words, t), factor)
+                b.nvvm(f"tcgen05.st.{window.shape}.x{times}", [at, _to_words(b, scaled, count), b.false()])
+        b.nvvm("tcgen05.wait.st")
+        b.nvvm("tcgen05.fence.before.thread.sync")
+    somebody, = b.nvvm("vote.any.sync", [b.i32(-1), changes])
+    only_if(low, somebody, scale)
 
 
 def _from_words(b: Builder, words: SSAValue, t: Any) -> SSAValue:
