@@ -148,7 +148,8 @@ def _scaled(first: Operation, arg: SSAValue, home: SSAValue) -> bool:
     if not isinstance(scale, arith.Mulf) or "ftz" in scale.properties or not (scale.results[0].has_one_use() and arg.has_one_use()):
         return False
     t: Any = arg.type
-    if arg not in scale.operands or not isinstance(t.element_type, Float32Type) or scale.properties["rounding"].data != NEAREST:
+    rounding: Any = scale.properties["rounding"]
+    if arg not in scale.operands or not isinstance(t.element_type, Float32Type) or rounding.data != NEAREST:
         return False
     factor = scale.operands[1 - list(scale.operands).index(arg)]
     _before(scale, nv_tileas.ScaleTmem.make([factor, home]), scale)
