@@ -110,28 +110,57 @@ def test_rounding(source: str) -> None:
         assert got.tolist() == expected
 
 
-def test_scales_of_a_product() -> None:
-    """fp4 operands, one scale for 16 elements along k: small numbers, so that every sum is exact."""
+def scaled_product(m: int, n: int, depth: int) -> Kernel:
+    """fp4 operands, one scale for 16 elements along k."""
     k = Kernel(pointer("i8"), pointer("i8"), *[tile(types.PointerType(E5M3))] * 2, pointer("f32"))
 
     def fp4(i: int, *shape: int) -> Any:
-        flat = k.add(ops.Unpack.make([k.load(k.args[i], "i8", (256,))], [tile("f4E2M1FN", 512)]))
+        count = shape[0] * shape[1]
+        flat = k.add(ops.Unpack.make([k.load(k.args[i], "i8", (count // 2,))], [tile("f4E2M1FN", count)]))
         return k.add(ops.Reshape.make([flat], [tile("f4E2M1FN", *shape)]))
-    left, right = fp4(0, 16, 32), fp4(1, 32, 16)
-    sa = k.add(ops.Reshape.make([load(k, k.args[2], 32)], [tile(E5M3, 16, 2)]))
-    sb = k.add(ops.Reshape.make([load(k, k.args[3], 32)], [tile(E5M3, 2, 16)]))
-    zero = k.constant("f32", np.zeros((16, 16)))
-    k.store(k.args[4], k.add(ops.MmaFScaled.make([left, right, zero, sa, sb], [tile("f32", 16, 16)])))
+    left, right = fp4(0, m, depth), fp4(1, depth, n)
+    blocks = depth // 16
+    sa = k.add(ops.Reshape.make([load(k, k.args[2], m * blocks)], [tile(E5M3, m, blocks)]))
+    sb = k.add(ops.Reshape.make([load(k, k.args[3], blocks * n)], [tile(E5M3, blocks, n)]))
+    zero = k.constant("f32", np.zeros((m, n)))
+    k.store(k.args[4], k.add(ops.MmaFScaled.make([left, right, zero, sa, sb], [tile("f32", m, n)])))
+    return k
+
+
+def scaled_operands(m: int, n: int, depth: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Small numbers, so that every sum is exact: the arguments, and the product."""
     rng = np.random.default_rng(9)
     four = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
     four = np.concatenate([four, -four])
-    a, b = (rng.integers(0, 16, shape) for shape in ((16, 32), (32, 16)))
+    a, b = (rng.integers(0, 16, shape) for shape in ((m, depth), (depth, n)))
     packed = [(x.reshape(-1, 2) @ [1, 16]).astype(np.uint8).view(np.int8) for x in (a, b)]
-    sa_codes, sb_codes = (rng.choice(np.array([112, 120, 128, 124], np.uint8), shape) for shape in ((16, 2), (2, 16)))
+    scales = np.array([112, 120, 128, 124], np.uint8)
+    sa_codes, sb_codes = (rng.choice(scales, shape) for shape in ((m, depth // 16), (depth // 16, n)))
     values = np.array(NUMBERS)
     want = (four[a] * np.repeat(values[sa_codes], 16, 1)) @ (four[b] * np.repeat(values[sb_codes], 16, 0))
-    for got in results(k, *packed, sa_codes, sb_codes, np.zeros((16, 16), np.float32)):
+    return [*packed, sa_codes, sb_codes, np.zeros((m, n), np.float32)], want
+
+
+def test_scales_of_a_product() -> None:
+    arguments, want = scaled_operands(16, 16, 32)
+    for got in results(scaled_product(16, 16, 32), *arguments):
         assert got.tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("m, n", [(128, 64), (64, 32)])
+def test_sm_107_multiplies_with_such_scales(m: int, n: int) -> None:
+    """One instruction, whose descriptor says scale type 2: the bits that the original writes."""
+    module: Any = scaled_product(m, n, 64).module()
+    data = write(module, "13.4")
+    made = tileiras.compile(data, gpu_name="sm_107", verify_each=True)
+    assert made.ptx.count("kind::mxf4nvf4.block_scale") == 1
+    assert "block_scale" not in tileiras.compile(data, gpu_name="sm_103").ptx
+    arguments, want = scaled_operands(m, n, 64)
+    for seed in range(5):
+        copies = [a.copy() for a in arguments]
+        report = simulate(made.ptx, args=copies, seed=seed)
+        assert not report.findings, str(report.findings[0])
+        assert copies[-1].tolist() == want.tolist()
 
 
 def test_sm_107_converts_pairs() -> None:
