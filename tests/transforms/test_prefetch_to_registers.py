@@ -3,6 +3,7 @@ that are converted on their way and rows that aren't aligned; what the loop itse
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,3 +148,9 @@ def test_what_stays_in_its_iteration(program: str, wishes: dict[str, Any]) -> No
     for entry in pipeline.selected(3, "cuda_tile", "llvm"):
         ir = entry.apply(ir, options)
     assert not options.prefetched
+
+
+def test_warps_that_only_load_have_their_ring() -> None:
+    program = (Path(__file__).parents[1] / "filecheck" / "passes" / "register-streams.mlir").read_text()
+    ptx, ahead = compiled(program, "sm_90")
+    assert "wgmma" in ptx and not ahead

@@ -29,6 +29,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, TensorType, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tileiras.analysis.agents import agent_of
 from tileiras.analysis.ahead import Slice, carries_tensors, is_cheap_and_pure, runs_ahead, slice_of, tokens_before
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_memory import bytes_beside, plan_shared_memory, stage_bytes
@@ -64,8 +65,14 @@ def run(module: Operation, context: Any) -> None:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
-            for loop in [op for op in func.walk() if runs_ahead(op)]:
+            for loop in [op for op in func.walk() if runs_ahead(op) and not _is_of_loader(op)]:
                 _loop(func, loop, context)
+
+
+def _is_of_loader(loop: Operation) -> bool:
+    """Whether warps that load beside others run a loop: their ring is ahead as it is, and they have few registers."""
+    found = agent_of(loop)
+    return found is not None and found[1] > 0
 
 
 def _loop(func: Operation, loop: Operation, context: Any) -> None:
