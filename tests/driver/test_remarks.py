@@ -287,6 +287,7 @@ def dot_remarks(a: str, c: str, gpu_name: str, m: int = 64, n: int = 64, k: int 
     ("f16", "f32", "sm_90", "Tensor-core SM90", "[64, 64, 16]", "sm90.mma.m64n64k16.f32.f16.f16.ss"),
     ("f16", "f32", "sm_75", "Tensor-core SM75", "[16, 8, 8]", "mma.m16n8k8.row.col.f32.f32"),
     ("i8", "i32", "sm_80", "Tensor-core SM80", "[16, 8, 32]", "mma.m16n8k32.row.col.s8"),
+    ("f16", "f32", "sm_100", "Tensor-core SM100", "[64, 64, 16]", "sm100.mma.f16.m64n64k16.f32.f16.f16.cg1.ss"),
     ("tf32", "f32", "sm_120", "Tensor-core SM80", "[16, 8, 8]", "mma.m16n8k8.row.col.tf32"),
 ])
 def test_which_instruction_multiplies(a: str, c: str, gpu_name: str, instruction: str, shape: str, atom: str) -> None:
@@ -306,6 +307,18 @@ def test_why_a_product_takes_no_tensor_core(a: str, c: str, gpu_name: str, exten
     [dot] = named(dot_remarks(a, c, gpu_name, **extents), MMA)
     assert (dot.kind, dot.reasons) == ("failed", (reason,))
     assert dict(dot.notes) == {"Instruction": "FMA", "Shape": "[1, 1, 1]"}
+
+
+@pytest.mark.parametrize("a, c, gpu_name, extents, reason", [
+    ("f16", "f32", "sm_100", {"m": 32}, "the tile has 32 rows, the smallest instruction 64"),
+    ("f16", "f32", "sm_100", {"n": 4}, "the tile has 4 columns, the smallest instruction 8"),
+    ("f16", "f32", "sm_100", {"k": 8}, "the tile's k of 8 is less than the instruction's 16"),
+    ("i8", "i32", "sm_103", {}, "sm_103 multiplies no i8 x i8 into tensor memory with sums of i32"),
+])
+def test_why_a_product_does_without_tensor_memory(a: str, c: str, gpu_name: str, extents: dict[str, int], reason: str) -> None:
+    remarks = dot_remarks(a, c, gpu_name, **extents)
+    assert [r.reasons for r in named(remarks, "RemarkTensorCoreNotInTensorMemory")] == [(reason,)]
+    assert [r.kind for r in named(remarks, MMA)] == ["passed"]
 
 
 def test_products_that_could_do_better() -> None:

@@ -59,11 +59,13 @@ def run(module: Operation, context: Any) -> None:
             room = umma.COLUMNS - sum(_scaled_columns(op, atom) for op, atom in scaled) if context.uses("tcgen05") else 0
             for op in [op for op in ops if op.name == "nv_tileas.dot" and not is_staged(op)]:
                 atom: Any = _wgmma_of(op, func, context.target) if warpgroups else None
-                if room and atom is None:
+                why = ""
+                if context.target.has_tcgen05 and context.uses("tcgen05"):
                     atom = _umma_of(op, func, context.target)
-                    columns = _new_columns(op, atom)
-                    if columns > room:
-                        atom = None
+                    if isinstance(atom, str):
+                        atom, why = None, atom
+                    elif (columns := _new_columns(op, atom)) > room:
+                        atom, why = None, f"it takes {columns} columns of tensor memory, and other products leave {room}"
                     else:
                         room -= columns
                 atom = atom or _atom_of(op, context.target)
@@ -73,7 +75,7 @@ def run(module: Operation, context: Any) -> None:
                     room -= columns
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
-                    report_dot(func, op, atom, slices, context.target, context.remarks)
+                    report_dot(func, op, atom, slices, context.target, context.remarks, why)
                 if atom is not None:
                     op.properties["atom"] = StringAttr(atom.intrinsic)
                     if isinstance(atom, WgmmaAtom):
@@ -129,10 +131,11 @@ def _wgmma_of(op: Operation, func: Operation, target: Any) -> WgmmaAtom | None:
                             _signed(op, "signedness_rhs"))
 
 
-def _umma_of(op: Operation, func: Operation, target: Any) -> UmmaAtom | None:
+def _umma_of(op: Operation, func: Operation, target: Any) -> UmmaAtom | str:
+    """The instruction, or why there is none."""
     batch, m, n, k = dot_shape(op)
     num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
-    return umma.choose(target, *_types(op), m, n, k, num_warps, batch, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"))
+    return umma.chosen(target, *_types(op), m, n, k, num_warps, batch, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"))
 
 
 def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:

@@ -63,9 +63,13 @@ def report_engine_by_cost(func: Operation, slots: dict[Operation, tuple[float, f
 
 
 def report_dot(func: Operation, op: Operation, atom: MmaAtom | WgmmaAtom | UmmaAtom | None, k_slices: int, target: Any,
-               remarks: list[Remark]) -> None:
-    """Append the remarks on a dot for which this instruction was chosen."""
-    Dots(func, target, remarks).dot(op, atom, k_slices)
+               remarks: list[Remark], why: str = "") -> None:
+    """Append the remarks on a dot for which this instruction was chosen. `why`: what kept it from tensor memory."""
+    dots = Dots(func, target, remarks)
+    dots.dot(op, atom, k_slices)
+    if why and atom is not None:
+        dots.say(op, MISSED, TENSOR_CORE, "TensorCoreNotInTensorMemory", "MMA operation doesn't accumulate in tensor memory",
+                 reasons=[why])
 
 
 class Base:

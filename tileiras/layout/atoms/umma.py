@@ -96,23 +96,38 @@ def named(name: str) -> UmmaAtom:
     return atom
 
 
-@lru_cache(maxsize=1024)
 def choose(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, num_warps: int, batch: int = 0,
            signed_a: bool = True, signed_b: bool = True) -> UmmaAtom | None:
     """The instruction for a tile product of a block of so many warps, or None. Types are named as the IR prints them."""
-    if not getattr(target, FEATURE) or num_warps % GROUP_WARPS or m < HALF_ROWS:
+    if not getattr(target, FEATURE):
         return None
+    found = chosen(target, a, b, acc, m, n, k, num_warps, batch, signed_a, signed_b)
+    return found if isinstance(found, UmmaAtom) else None
+
+
+@lru_cache(maxsize=1024)
+def chosen(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, num_warps: int, batch: int = 0,
+           signed_a: bool = True, signed_b: bool = True) -> UmmaAtom | str:
+    """The same on a target with tensor memory, or why there is none."""
+    if num_warps % GROUP_WARPS:
+        return f"{num_warps} warps don't reach all of tensor memory; ask for {GROUP_WARPS} or {2 * GROUP_WARPS}"
+    if m < HALF_ROWS:
+        return f"the tile has {m} rows, the smallest instruction {HALF_ROWS}"
     if a == b == "i8" and acc == "i32":
         types, held = ("s8" if signed_a else "u8", "s8" if signed_b else "u8"), "s32"
     else:
         types, held = (TYPE_NAMES.get(a, ""), TYPE_NAMES.get(b, "")), TYPE_NAMES.get(acc, "")
     kind, accumulators = _KINDS.get(types, ("", ()))
     if held not in accumulators or (kind == "i8" and not target.has_tcgen05_i8):
-        return None
+        return f"{target.name} multiplies no {a} x {b} into tensor memory with sums of {acc}"
     rows = LANES if m >= LANES and n >= LEAST_N[LANES] else HALF_ROWS
     atom = UmmaAtom(kind, rows, min(n, MAX_N), *types, held)
-    if n < LEAST_N[rows] or k < atom.k or columns_of((batch, m, n) if batch else (m, n), rows) > COLUMNS:
-        return None
+    if n < LEAST_N[rows]:
+        return f"the tile has {n} columns, the smallest instruction {LEAST_N[rows]}"
+    if k < atom.k:
+        return f"the tile's k of {k} is less than the instruction's {atom.k}"
+    if (columns := columns_of((batch, m, n) if batch else (m, n), rows)) > COLUMNS:
+        return f"the accumulator takes {columns} columns of tensor memory, {COLUMNS} are there; use a smaller tile"
     return atom
 
 
