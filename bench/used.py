@@ -3,12 +3,14 @@
 Of each kernel of the suite and each aligned twin that loops or multiplies, compiled by both for one SM: the instruction of its
 products, how memory comes to the block (tensor maps or else), how it goes back, and the barriers and fences that this takes.
 docs/used.md has a row for each kernel where the original has an engine at work that ours hasn't, with what the remarks say of
-it, and the totals. What was measured of the same sources before isn't measured again; `--minutes` ends a run early.
+it, and the totals. What was measured of the same sources before isn't measured again, nor the original of the same bytecode;
+`--minutes` ends a run early, `--loop-free` looks at all other kernels, too.
 """
 from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import hashlib
 import json
 import pathlib
@@ -24,6 +26,8 @@ from tests.sim import reference
 
 PAGE = runner.ROOT / "docs" / "used.md"
 KEPT = runner.BUILD / "used.jsonl"
+KEPT_ORIGINAL = runner.BUILD / "used-original.jsonl"
+"""What the original's code has, by bytecode and SM."""
 WANTED = {"cuda_tile.for", "cuda_tile.loop", "cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled"}
 """A case is looked at if it has one of these."""
 ENGINES = {
@@ -52,26 +56,50 @@ def reasons(name: str, gpu: str) -> list[str]:
     options = CompileOptions(target=find_target(gpu), remarks=[])
     pipeline.run(bytecode.read(runner.export_case(name)), options, stop_at="nv_tileas")
     told = [reason for r in options.remarks or () if r.kind in TOLD or "Instruction" in dict(r.notes) for reason in r.reasons]
-    return list(dict.fromkeys(told))[:MOST_REASONS]
+    by_cost = [f"{r.text}, in {notes['ThreadSlots']} issue slots a warp instead of {notes['EngineSlots']}"
+               for r in options.remarks or () if r.text.endswith("threads move it") and "EngineSlots" in (notes := dict(r.notes))]
+    return list(dict.fromkeys([*by_cost, *told]))[:MOST_REASONS]
+
+
+@functools.cache
+def kept_original() -> dict[str, dict[str, Any]]:
+    if not KEPT_ORIGINAL.exists():
+        return {}
+    records = [json.loads(line) for line in KEPT_ORIGINAL.read_text().splitlines()]
+    return {record.pop("key"): record for record in records}
+
+
+def original(name: str, gpu: str) -> dict[str, Any]:
+    """The original's engines, or {"refused": why}."""
+    bytecode = runner.export_case(name, runner.case_of(name).versions[0])
+    key = hashlib.sha256(gpu.encode() + bytecode).hexdigest()[:24]
+    if key not in kept_original():
+        try:
+            found: dict[str, Any] = dict(engines(compile_original(bytecode, gpu)[0]))
+        except NoOriginal as error:
+            found = {"refused": str(error)[:120]}
+        kept_original()[key] = found
+        with KEPT_ORIGINAL.open("a") as log:
+            log.write(json.dumps({"key": key, **found}) + "\n")
+    return kept_original()[key]
 
 
 def measured(name: str, gpu: str) -> dict[str, Any]:
     """Both sides of a kernel. `lacks`: engines that the original has at work and we don't."""
-    try:
-        theirs = engines(compile_original(runner.export_case(name, runner.case_of(name).versions[0]), gpu)[0])
-    except NoOriginal as error:
-        return {"refused": str(error)[:120]}
+    theirs = original(name, gpu)
+    if "refused" in theirs:
+        return theirs
     ours = engines(runner.compile_case(name, gpu, emit="ptx").ptx)
     lacks = [engine for engine in ENGINES if theirs[engine] and not ours[engine]]
     return {"ours": ours, "theirs": theirs, "lacks": lacks, "beats": [e for e in ENGINES if ours[e] and not theirs[e]],
             "reasons": reasons(name, gpu) if lacks else []}
 
 
-def chosen() -> Iterator[str]:
+def chosen(loop_free: bool = False) -> Iterator[str]:
     """The kernels that are looked at, each before its twin."""
     present = set(twins.names())
     for name in runner.cases():
-        if WANTED & set(runner.ops_of(name)):
+        if loop_free or WANTED & set(runner.ops_of(name)):
             yield name
             if name + twins.SUFFIX in present:
                 yield name + twins.SUFFIX
@@ -110,12 +138,13 @@ def cell(side: dict[str, int]) -> str:
     return ", ".join([*names, *([f"{side['maps']} maps"] if side["maps"] else [])]) or "plain"
 
 
-def page(found: dict[str, dict[str, Any]], gpu: str, whole: int) -> str:
+def page(found: dict[str, dict[str, Any]], gpu: str, whole: int, loop_free: bool = False) -> str:
     compared = {name: r for name, r in found.items() if "ours" in r}
     lines = [
         "# Engines at work, beside the original",
-        f"Written by `python -m bench.used --write`: kernels of the suite that loop or multiply, and their aligned twins, compiled "
-        f"by both for {gpu} at -O3: {len(found)} of {whole} so far. A kernel uses an engine if its PTX has the instruction.",
+        f"Written by `python -m bench.used {'--loop-free ' if loop_free else ''}--write`: kernels of the suite"
+        f"{'' if loop_free else ' that loop or multiply'}, and their aligned twins, compiled by both for {gpu} at -O3: "
+        f"{len(found)} of {whole} so far. A kernel uses an engine if its PTX has the instruction.",
         "",
         "| | kernels | " + " | ".join(ENGINES) + " | barriers | mbarriers | proxy fences |", "|" + "---|" * (5 + len(ENGINES))]
     for title, side in (("ours", "ours"), ("original", "theirs")):
@@ -148,12 +177,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("case", nargs="*")
     parser.add_argument("--gpu-name", default="sm_90")
     parser.add_argument("--minutes", type=float, default=0.0, help="stop after so long")
+    parser.add_argument("--loop-free", action="store_true", help="look at all kernels of the suite")
     parser.add_argument("--write", nargs="?", type=pathlib.Path, const=PAGE, help="write the page (docs/used.md)")
     given = parser.parse_args(argv)
     if reference.original() is None:
         raise SystemExit("the original isn't there: make bench, or TILEIRAS_ORIGINAL")
-    every = list(chosen())
-    text = page(measure(given.case or every, given.gpu_name, given.minutes), given.gpu_name, len(every))
+    every = list(chosen(given.loop_free))
+    text = page(measure(given.case or every, given.gpu_name, given.minutes), given.gpu_name, len(every), given.loop_free)
     if given.write:
         given.write.write_text(text)
     else:

@@ -30,7 +30,7 @@ STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
 RENAMES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
 BOX_SLOTS = 200
 """An SM's slots while the engine takes one box: 50 cycles of four schedulers (machine/latencies.py)."""
-START_SLOTS = BARRIER_SLOTS + 40
+START_SLOTS = BARRIER_SLOTS + 30
 """A pipe's set-up, the threads' meeting behind it, and the first wait."""
 WAIT_SLOTS = 10
 """A wait and a release in a loop."""

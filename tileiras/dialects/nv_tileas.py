@@ -260,11 +260,12 @@ class CreatePipeline(TileOp):
     """A pipe whose stages are all empty. `offset`: of its barriers (none for groups), two of 8 bytes a stage, set by
     `allocate-buffers`. `bytes`: that a stage receives (tma). `producers`, `consumers`: arrivals that make a stage full (1 for
     tma: who acquires it), and empty. `peers`: CTAs of the cluster that fill each other's stages, this one among them, as what
-    their ranks differ in; consumers tell all of them that a stage is empty."""
+    their ranks differ in; consumers tell all of them that a stage is empty. `once`: a stage is filled no second time, so that
+    nobody waits for an empty one (tma)."""
 
     name = "nv_tileas.create_pipeline"
     RESULTS = "pipe:pipe"
-    ATTRS = "offset:count? bytes:count? producers:positive? consumers:positive? peers:numbers?"
+    ATTRS = "offset:count? bytes:count? producers:positive? consumers:positive? peers:numbers? once:unit?"
 
 
 class ProducerAcquire(TileOp):

@@ -29,6 +29,7 @@ from tileiras.analysis.layout_rules import DOTS, operand_fragments
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import changes_operands, described_of
 from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts
+from tileiras.analysis.tma_choice import loop_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, TiledViewType
@@ -296,7 +297,8 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
     outer = _in_block(start, func.regions[0].block)
     nbytes = sum(site.facts.tile.num_bytes for site in sites)
     pipe = before(outer, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("tma"), IntAttr(1))], {
-        "bytes": IntAttr(nbytes), "consumers": func.properties["num_warps"]}), first).results[0]
+        "bytes": IntAttr(nbytes), "consumers": func.properties["num_warps"],
+        "once": UnitAttr() if loop_of(start) is None else None}), first).results[0]
     ordered = any(r.uses for site in sites for r in site.load.results[1:])
     full = before(after(start) if ordered else first, nv_tileas.ConsumerWait.make([pipe], [i32]), first)
     rings = [_use_ring(site, outer, full) for site in sites]

@@ -38,7 +38,7 @@ class Cursor:
 @dataclass
 class Pipe:
     """What a pipe is in this function: where its barriers are (None for groups), its cursors; `peers`: whose stages what one CTA
-    loads goes to, as what their ranks differ in."""
+    loads goes to, as what their ranks differ in; `once`: nobody waits for an empty stage."""
 
     kind: str
     stages: int
@@ -49,6 +49,7 @@ class Pipe:
     wait: Cursor
     release: Cursor
     peers: tuple[int, ...] = (0,)
+    once: bool = False
 
 
 def pipe_of(low: Lowering, v: SSAValue) -> Pipe:
@@ -85,22 +86,24 @@ def create_pipeline(low: Lowering, op: Operation) -> None:
         empty = b.gep(full, stages * MBARRIER_BYTES)
         producers = properties["producers"].data if "producers" in properties else 1
         consumers = properties["consumers"].data if "consumers" in properties else 1
-        _initialize(low, full, empty, stages, producers, consumers * len(peers))
+        _initialize(low, full, None if "once" in properties else empty, stages, producers, consumers * len(peers))
 
     def cursor(phase: int) -> Cursor:
         return Cursor(b.variable(I32, b.i32(0)), b.variable(I32, b.i32(phase)))
     received = properties["bytes"].data if "bytes" in properties else 0
-    low.views[op.results[0]] = Pipe(kind, stages, received, full, empty, cursor(1), cursor(0), cursor(0), peers)
+    low.views[op.results[0]] = Pipe(kind, stages, received, full, empty, cursor(1), cursor(0), cursor(0), peers,
+                                     "once" in properties)
 
 
-def _initialize(low: Lowering, full: SSAValue, empty: SSAValue, stages: int, producers: int, consumers: int) -> None:
+def _initialize(low: Lowering, full: SSAValue, empty: SSAValue | None, stages: int, producers: int, consumers: int) -> None:
     """One thread sets the barriers up. `order-memory` has put a barrier of the block before their first use."""
     b = low.b
     then, join = b.new_block(), b.new_block()
     b.cond_br(low.first_thread(), then, join)
     b.at(then)
     for barriers, count in ((full, producers), (empty, consumers)):
-        for i in range(stages):
+        for i in range(stages if barriers is not None else 0):
+            assert barriers is not None
             b.nvvm("mbarrier.init.shared", [b.gep(barriers, i * MBARRIER_BYTES), b.i32(count)])
     if low.target.has_clusters:
         b.nvvm("fence.mbarrier_init.release.cluster")
@@ -144,6 +147,10 @@ def producer_acquire(low: Lowering, op: Operation) -> None:
     if pipe.full is None or pipe.empty is None:
         return
     full, empty = (barrier_at(low, barriers, index) for barriers in (pipe.full, pipe.empty))
+    if pipe.once:
+        only_if(low, low.first_thread(),
+                lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
+        return
     if pipe.kind != "tma":
         _wait(low, empty, phase)
         return
@@ -198,7 +205,7 @@ def consumer_wait(low: Lowering, op: Operation) -> None:
 @lowers("nv_tileas.consumer_release")
 def consumer_release(low: Lowering, op: Operation) -> None:
     pipe = pipe_of(low, op.operands[0])
-    if pipe.empty is not None:
+    if pipe.empty is not None and not pipe.once:
         empty = barrier_at(low, pipe.empty, _read(low, pipe.release)[0])
         if "by_dots" in op.properties:
             _commit(low, empty)
