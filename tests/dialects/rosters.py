@@ -345,14 +345,14 @@ OURS: dict[str, str] = {
     "nv_tileas.buffer nv_tileas.ring": "shared memory's objects: tiles of the specification have a tag for where they lie",
     "nv_tileas.store_shared nv_tileas.load_shared nv_tileas.barrier nv_tileas.fence nv_tileas.fence_async nv_tileas.dealloc":
         "shared memory and its order are in the IR, not in the lowering",
-    "nv_tileas.tmem nv_tileas.load_tmem nv_tileas.store_tmem nv_tileas.tmem_alloc nv_tileas.tmem_base nv_tileas.tmem_free":
+    "nv_tileas.*tmem*":
         "tensor memory, which is another tag of the specification's tiles",
-    "nv_tileaa.get_cta_rank nv_tileas.cluster_barrier": "CTAs that share a tile block",
+    "nv_tileaa.*cta* nv_tileas.*cta* nv_tileas.cluster_*": "CTAs that share a tile block",
     "nv_tileas.is_valid_program_id": "nv_tileaa's, where the answer is read",
     "nv_tileas.fill_outside": "padding of tiles that came by copies, which fill with zeros",
     "nv_tileas.prefetch_tma_desc nv_tileas.begin_flight": "what an engine is told before its first use",
 }
-"""Ops and types of ours, with why the specification has none."""
+"""Ops and types of ours (`*`: all of such names), with why the specification has none."""
 
 
 def ops_of(dialect: str) -> frozenset[str]:
