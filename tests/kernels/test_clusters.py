@@ -11,7 +11,7 @@ from tileiras.analysis import cta_plan
 from tileiras.sim import SimulationError, simulate
 
 QUICK = (("softmax_16x256_f16", 4), ("attention_causal_d64_bf16", 2), ("permute_heads_first_bf16", 2),
-         ("moe_route_top6_of_64", 2), ("vector_add_float16", 4))
+         ("moe_route_top6_of_64", 2), ("vector_add_float16", 4), ("memory_scatter_masked", 2))
 """Of each kind one: case, CTAs."""
 MORE = """
 atomic_add_uint32 atomic_min_int32 atomic_view_add_float16 atomic_xor_int32 attention_causal_d64_bf16

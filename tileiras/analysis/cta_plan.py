@@ -211,7 +211,8 @@ def _work(op: Operation, axes: Axes) -> Work | None:
         rows = (result[-2], axes.of(op.results[0], len(result) - 2))
         return Work(scale * prod(result) * lhs[-1] / PRODUCT_STEPS, on, rows)
     if name in LOADS or name in ONCE:
-        size = max(element_bytes(v.type.element_type) for v in tiles if not isinstance(v.type.element_type, PtrType))  # type: ignore[attr-defined]
+        moved = [v.type.element_type for v in (*op.operands, *op.results) if extents(v)]    # type: ignore[attr-defined]
+        size = max((element_bytes(t) for t in moved if not isinstance(t, PtrType)), default=1)
         return Work(scale * elements * size * ACCESS, on)
     if name == "reduce":
         said = relation(op).summed
