@@ -2,8 +2,8 @@
 // the columns that the scores had; that product runs on into the next iteration. Two blocks share an SM.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s
 
-// CHECK: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<256>
 // CHECK: "nv_tileas.agent_switch"() <{warps = [#builtin.int<4>, #builtin.int<1>], registers = [#builtin.int<216>, #builtin.int<40>]}>
+// CHECK: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<256>
 // CHECK: [[O:%[0-9]+]] = "nv_tileas.alloc_tensor"() <{offset = #builtin.int<0>}> : () -> !nv_tileas.tmem<f32, {{.*}}, #builtin.int<128>, #builtin.int<1>>
 // CHECK: "nv_tileas.store_tmem"({{%[0-9]+}}, [[O]])
 // CHECK: "scf.for"(
