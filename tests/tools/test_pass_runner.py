@@ -147,3 +147,20 @@ def test_every_level_has_passes_that_the_one_below_lacks(opt: Any) -> None:
     lists = [set(opt("--list-pipeline", f"-O{level}")[1].splitlines()) for level in range(4)]
     assert lists[0] < lists[1] <= lists[2] < lists[3]
     assert [line.split()[0] for line in lists[3] - lists[2]] == ["overlap-iterations"]
+
+
+def test_the_pipelines_target_may_stand_in_its_text(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It stands above the option of the command (a block's number is a cluster's from sm_90 on); a wrong name is refused."""
+    source = tmp_path / "in.mlir"
+    source.write_text(PROGRAM.replace("  %unused", '  %x, %y, %z = "nv_tileaa.get_program_id"() : () -> (i32, i32, i32)\n  %unused')
+                      .replace("(%p, %n)", "(%p, %x)"))
+
+    def said(*options: str) -> tuple[int, str]:
+        code = main([str(source), *options])
+        out = capsys.readouterr()
+        return code, out.out + out.err
+    texts = [said(f"--pass-pipeline=builtin.module(tileir{{compute-capability={gpu}}})", "--gpu-name=sm_75")
+             for gpu in ("sm_80", "sm_90")]
+    assert texts == [said("--to=llvm", f"--gpu-name={gpu}") for gpu in ("sm_80", "sm_90")] and texts[0] != texts[1]
+    code, text = said("--pass-pipeline=builtin.module(tileir{compute-capability=sm_33})")
+    assert code == 2 and "unsupported GPU target 'sm_33'" in text

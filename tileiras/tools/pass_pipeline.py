@@ -20,7 +20,7 @@ WHOLE_PIPELINE = "tileir"
 SCHEDULED = ("dynamic-persistent", "generate-schedule", "materialize-async", "materialize-schedule", "unspecialized-pipeline")
 """Passes that take the options of schedules."""
 PIPELINE_OPTIONS: dict[str, tuple[str, ...]] = {
-    WHOLE_PIPELINE: ("opt-level", *SCHEDULE_OPTIONS), **dict.fromkeys(SCHEDULED, SCHEDULE_OPTIONS)}
+    WHOLE_PIPELINE: ("opt-level", "compute-capability", *SCHEDULE_OPTIONS), **dict.fromkeys(SCHEDULED, SCHEDULE_OPTIONS)}
 """The options that a pass takes, by its name."""
 
 MAX_DEPTH = 16

@@ -172,8 +172,9 @@ def _steps(given: argparse.Namespace, level: str) -> list[Any]:
         wanted = item.options.get("opt-level", str(given.opt_level))
         if wanted not in ("0", "1", "2", "3"):
             raise UsageError(f"invalid optimization level: {wanted}")
+        target = find_target(item.options.get("compute-capability", given.gpu_name))
         out += _pipeline_steps(out[-1].gives if out else level, LEVELS[-1],
-                               dataclasses.replace(scheduled(item.options), opt_level=int(wanted)))
+                               dataclasses.replace(scheduled(item.options), opt_level=int(wanted), target=target))
     if given.to is not None:
         if given.to not in LEVELS:
             raise UsageError(f"unknown level '{given.to}'; known: {', '.join(LEVELS)}")
