@@ -68,6 +68,7 @@ def test_rows_of_scores_a_warp(gpu: str, shape: tuple[int, int, int], expected: 
 def test_small_parts_where_they_are_asked_for() -> None:
     assert warps(chain(64, 64, 64), "sm_80", large_parts=False) == 4
     assert warps(chain(64, 64, 64), "sm_80", opt_level=0) == 4
+    assert warps(product(), "sm_80", large_parts=False) == 8
 
 
 @pytest.mark.parametrize(("gpu", "expected"), [("sm_80", 4), ("sm_120", 8), ("sm_90", 8)])

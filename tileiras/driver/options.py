@@ -60,7 +60,7 @@ class CompileOptions:
     where there is one, collects (pass or phase, seconds); `remarks`, where there is one, what passes have to tell.
     `ptxas_flags` are options that ptxas gets besides its own. `search_layouts`: layouts may be chosen by cost; without, and at
     -O0, priorities decide. `prefetch`: loops may load an iteration ahead into registers; `prefetched`: a pass says that one
-    does; `large_parts`, `has_large_parts`: the same for products whose warps have twice the rows. `without`: names of SWITCHES
+    does; `large_parts`, `has_large_parts`: the same for large parts of products a warp. `without`: names of SWITCHES
     that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the machine whose driver will load the cubin. `schedule`:
     what is asked of schedules of loops, beyond the program's hints. `hints`: hints for every kernel, over its own. `running`: the
     pass at work.
