@@ -69,7 +69,7 @@ def seconds(data: bytes, gpu_name: str, whole: bool) -> dict[str, float]:
         compile_module(data, options)
     else:
         lower(data, options)
-    found: collections.Counter[str] = collections.Counter()
+    found: dict[str, float] = collections.defaultdict(float)
     for name, spent in options.timing or ():
         found[name] += spent
     return {"all of ours": time.process_time() - start, **found}
