@@ -8,7 +8,7 @@ import pytest
 
 from tests.conversion.attentions import Attention
 
-SHAPES = [(128, 128, 64), (128, 64, 128), (128, 128, 128), (64, 64, 64), (64, 32, 64), (256, 64, 64)]
+SHAPES = [(128, 128, 64), (128, 64, 128), (128, 128, 128), (64, 64, 64), (64, 32, 64), (256, 64, 64), (256, 128, 64)]
 SCORES = r"tcgen05\.mma\.\S+ \[%r\d+\], %rd\d+, %rd\d+"
 """A product whose first operand a matrix descriptor names."""
 VALUES = r"tcgen05\.mma\.\S+ \[%r\d+\], \[%r\d+\], %rd\d+"
