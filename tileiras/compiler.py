@@ -223,14 +223,16 @@ def _spills(module: CompiledModule) -> int:
 
 
 def _with_fewer_spills(module: CompiledModule, bytecode: bytes, options: CompileOptions) -> CompiledModule:
-    """The module, or the same with smaller parts of products for each warp, without loads ahead in registers, or with layouts by
-    priority, if that spills less: costs count issue slots, and only ptxas knows what fits the registers. Compiled once more only
-    where there are spills; if that fails, the module stands."""
-    if options.has_large_parts:
-        module = _if_it_spills_less(module, bytecode, options, large_parts=False)
-    if options.prefetched and _spills(module):
+    """The module, or the same without loads ahead in registers, with layouts by priority, or with smaller parts of products a warp,
+    if that spills less: costs count issue slots, and only ptxas knows what fits the registers. Compiled once more only where there
+    are spills; if that fails, the module stands."""
+    if options.prefetched:
         module = _if_it_spills_less(module, bytecode, options, prefetch=False)
-    return _if_it_spills_less(module, bytecode, options, search_layouts=False) if _spills(module) else module
+    if _spills(module):
+        module = _if_it_spills_less(module, bytecode, options, search_layouts=False)
+    if options.has_large_parts and _spills(module):
+        module = _if_it_spills_less(module, bytecode, options, large_parts=False)
+    return module
 
 
 def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: CompileOptions, **changes: bool) -> CompiledModule:

@@ -53,10 +53,10 @@ def choose_num_warps(func: Operation, context: Any) -> int:
         cross |= op.name in ("nv_tileaa.dot", "nv_tileaa.dot_scaled")
     if largest >= 32 * 8 * 128:
         return 16
-    small = target.has_wgmma or _has_patient_port(target) or not context.large_parts
-    if largest >= 32 * 4 * (64 if not cross else 128 if small else 129):
+    small = target.has_wgmma or _has_patient_port(target)
+    if largest >= 32 * 4 * (64 if not cross or not context.large_parts else 128 if small else 129):
         return 8
-    context.has_large_parts |= largest >= 32 * 4 * 128
+    context.has_large_parts |= largest >= 32 * 4 * 64
     warps = 1
     while warps < 4 and largest > 32 * warps * 4:
         warps *= 2
