@@ -12,10 +12,10 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType, i32
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
+from tileiras.analysis.access_facts import view_facts
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.cta_axes import RESULT, Relation, extents, mnemonic, relation
 from tileiras.analysis.cta_plan import LOADS, ONCE, Masks, Plan, needed, parts
-from tileiras.conversion.tileaa_to_tileas.facts import view_facts
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa import MemTokenType, TiledViewType, int_values

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tileiras.analysis.access_facts import access_facts
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import worker_warps
-from tileiras.conversion.tileaa_to_tileas.facts import access_facts
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.arith import Elementwise
 from tileiras.dialects.element import element_bytes

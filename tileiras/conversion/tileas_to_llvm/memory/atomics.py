@@ -6,7 +6,7 @@ LLVM drops the ordering and the scope of every `atomicrmw`, so each row of this 
 
 predicated on the mask and, where several threads hold an element, on one of them (`share-results` hands the old value to the
 others). An access by a scalar pointer is made by one thread for the block. Where the old values aren't wanted, neighbours go in
-one reduction as far as `runs` says (tileaa_to_tileas/facts.py asks the target).
+one reduction as far as `runs` says (analysis/access_facts.py asks the target).
 """
 from __future__ import annotations
 
