@@ -126,7 +126,10 @@ def chosen(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, num_wa
         return f"the tile has {n} columns, the smallest instruction {LEAST_N[rows]}"
     if k < atom.k:
         return f"the tile's k of {k} is less than the instruction's {atom.k}"
-    if (columns := columns_of((batch, m, n) if batch else (m, n), rows)) > COLUMNS:
+    shape = (batch, m, n) if batch else (m, n)
+    if 0 in fragment(shape, rows, num_warps).warp:
+        return f"{num_warps} warps would hold the accumulator's elements more than once; ask for {GROUP_WARPS}"
+    if (columns := columns_of(shape, rows)) > COLUMNS:
         return f"the accumulator takes {columns} columns of tensor memory, {COLUMNS} are there; use a smaller tile"
     return atom
 
