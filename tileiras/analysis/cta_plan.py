@@ -2,6 +2,7 @@
 
 Of the plans that axes (analysis/cta_axes.py) allow, the one with the least work a CTA is taken. Work is counted in elements of
 element-wise ops; what is in a loop counts more often, products by their k, accesses double. What isn't split, every CTA does.
+Plans whose parts make a loop's products slower on the target aren't taken.
 """
 from __future__ import annotations
 
@@ -28,9 +29,14 @@ MOST_TRIED = 8
 """Axes with the most work that plans are made of."""
 PRODUCT_STEPS = 16
 """Steps of a product's k that cost what one element-wise op does."""
-FEW_ROWS = 64
-"""A warpgroup's products have as many rows at least; with fewer they go by slower instructions."""
+FEW_ROWS, FEW_ROWS_UMMA = 64, 128
+"""Rows that products have at least: with fewer than 64 a warpgroup's go by slower instructions, with fewer than 128 those of
+tcgen05 take as long as with 128."""
 SLOWER = 4
+LEAST_PART = 128 * 128
+"""Elements of a product's part that a loop repeats, on a target whose tensor cores multiply from shared memory. Smaller parts read
+more operands for each element: on sm_90 matrices take 1.2 times as long in 64 x 128, with multicast, as in 128 x 256; on sm_100 1.5
+times as long in 128 x 64 as in 128 x 128."""
 LOADS = ("tiled_load", "load")
 ONCE = ("tiled_store", "store", "tiled_atomic_rmw", "atomic_rmw", "atomic_cas")
 """What several CTAs must not do to the same place."""
@@ -148,15 +154,19 @@ def _choose(func: Operation, ctas: int, target: Any) -> Plan:
     work = [w for op in func.walk() if (w := _work(op, axes))]
     whole = sum(w.amount for w in work)
     bits = ctas.bit_length() - 1
-    best, least = None, whole * WORTH
+    best, least, hampered = None, whole * WORTH, False
     free = sorted(axes.free(), key=lambda axis: -sum(w.amount for w in work if axis in w.axes))
     tried = set(free[:MOST_TRIED])
     for masks in _ways([axis for axis in axes.free() if axis in tried], axes, bits):
+        if any(w.is_hampered(masks, target) for w in work):
+            hampered = True
+            continue
         cost = sum(w.cost(masks, target) for w in work)
         if cost < least:
             best, least = masks, cost
     if best is None:
-        raise Refusal(_obstacle(axes, work, free, bits))
+        raise Refusal("products of the parts would be slower than those of whole tiles" if hampered else
+                      _obstacle(axes, work, free, bits))
     return Plan(axes, best, ctas)
 
 
@@ -173,20 +183,36 @@ def _ways(free: Sequence[Place], axes: Axes, bits: int) -> Iterator[dict[Place, 
 
 @dataclass(frozen=True)
 class Work:
-    """What an op costs: `amount`, shared by the parts of `axes`; `rows`: of a product, its rows and their axis; `summed`: what an
-    exchange costs where the axis of a reduction is split."""
+    """What an op costs: `amount`, shared by the parts of `axes`; `product`: of a product, its rows and columns and their axes;
+    `summed`: what an exchange costs where the axis of a reduction is split; `repeated`: in a loop."""
 
     amount: float
     axes: frozenset[Place]
-    rows: tuple[int, Place] | None = None
+    product: tuple[tuple[int, Place], tuple[int, Place]] | None = None
     summed: tuple[float, Place] | None = None
+    repeated: bool = False
+
+    def _has_few_rows(self, masks: Mapping[Place, int], target: Any) -> bool:
+        """Whether a product's parts have too few rows for the tensor core, where the whole has enough."""
+        if self.product is None or not (target.has_wgmma or target.has_tcgen05):
+            return False
+        few = FEW_ROWS_UMMA if target.has_tcgen05 else FEW_ROWS
+        rows, axis = self.product[0]
+        return rows >= few > rows // parts(masks.get(axis, 0))
+
+    def is_hampered(self, masks: Mapping[Place, int], target: Any) -> bool:
+        """Whether a loop's product is slower in parts than whole."""
+        if self.product is None or not self.repeated:
+            return False
+        whole = prod(extent for extent, _ in self.product)
+        part = prod(extent // parts(masks.get(axis, 0)) for extent, axis in self.product)
+        return self._has_few_rows(masks, target) or ((target.has_wgmma or target.has_tcgen05) and part < min(whole, LEAST_PART))
 
     def cost(self, masks: Mapping[Place, int], target: Any) -> float:
         """A CTA's part under a plan."""
         shares = prod(parts(mask) for axis, mask in masks.items() if axis in self.axes)
         cost = self.amount / shares
-        if self.rows is not None and (target.has_wgmma or target.has_tcgen05) and self.rows[0] >= FEW_ROWS and \
-                self.rows[0] // parts(masks.get(self.rows[1], 0)) < FEW_ROWS:
+        if self._has_few_rows(masks, target):
             cost *= SLOWER
         if self.summed is not None:
             cost += self.summed[0] * masks.get(self.summed[1], 0).bit_count()
@@ -208,8 +234,8 @@ def _work(op: Operation, axes: Axes) -> Work | None:
     name = mnemonic(op)
     if name in ("dot", "dot_scaled"):
         lhs, result = extents(op.operands[0]), extents(op.results[0])
-        rows = (result[-2], axes.of(op.results[0], len(result) - 2))
-        return Work(scale * prod(result) * lhs[-1] / PRODUCT_STEPS, on, rows)
+        rows, columns = ((result[d], axes.of(op.results[0], d)) for d in (len(result) - 2, len(result) - 1))
+        return Work(scale * prod(result) * lhs[-1] / PRODUCT_STEPS, on, (rows, columns), repeated=trips > 0)
     if name in LOADS or name in ONCE:
         moved = [v.type.element_type for v in (*op.operands, *op.results) if extents(v)]    # type: ignore[attr-defined]
         size = max((element_bytes(t) for t in moved if not isinstance(t, PtrType)), default=1)

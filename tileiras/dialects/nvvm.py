@@ -205,7 +205,7 @@ def _table() -> None:
     _intrinsic("mbarrier.arrive.shared", "p3", "i64", effects=ALL)
     _intrinsic("mbarrier.arrive.expect.tx.scope.cta.space.cta", "p3 i32", "i64", effects=ALL)
     _intrinsic("mbarrier.expect.tx.scope.cta.space.cta", "p3 i32", effects=ALL)
-    _intrinsic("mbarrier.arrive.scope.cluster.space.cluster", "p7 i32", effects=ALL)
+    _intrinsic("mbarrier.arrive.scope.cta.space.cluster", "p7 i32", effects=ALL)
     _assembly("mbarrier.wait.parity", "{\n .reg .pred done;\nWAIT:\n mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1, "
               f"{TRY_WAIT_NS};\n @!done bra WAIT;\n}}", "p3 i32", features="has_clusters", convergent=True)
     _assembly("mbarrier.spin.parity", "{\n .reg .pred done;\nWAIT:\n mbarrier.test_wait.parity.shared.b64 done, [$0], $1;\n "

@@ -39,6 +39,8 @@ BESIDE_CARRIED = 48
 """Registers a thread that a loop needs besides what it carries, and a quarter of that: addresses, fragments."""
 LANES, REGISTER_BYTES = 32, 4
 ASKED = "what was asked for"
+MOST_BLOCKS_OF_CLUSTERS = 2
+"""The same in clusters: CTAs that load for each other wait for the slowest, and deeper rings make up for it."""
 ENOUGH_BESIDE_OTHERS = 3
 """Stages with which a block whose products the tensor core does by itself rather shares the SM with others than have more: one
 block's last sums then leave while the tensor core multiplies for another."""
@@ -129,6 +131,10 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
     num_warps: Any = func.properties.get("num_warps")
     warps = num_warps.data if num_warps is not None else 4
     model = model_of(target, warps)
+    if blocks is None:
+        blocks = blocks_by_registers(loop, target, warps)
+        if "cluster" in func.properties:
+            blocks = min(blocks, MOST_BLOCKS_OF_CLUSTERS)
     copied = {r for op in loads for r in op.results}
     work, has_product, in_tensor_memory = 0.0, False, False
     for op in loop.regions[0].block.ops:
@@ -138,7 +144,7 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
         has_product = has_product or any(inner.name in DOTS for inner in op.walk())
         in_tensor_memory = in_tensor_memory or umma_of(op) is not None
     return RingFacts(stage_bytes, work, has_product, other_bytes, hint(func, "occupancy") or 1,
-                     blocks_by_registers(loop, target, warps) if blocks is None else blocks, latency_hint(loads), warps,
+                     blocks, latency_hint(loads), warps,
                      max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), in_tensor_memory)
 
 

@@ -13,10 +13,10 @@ cuda_tile.module @m {
   // CHECK: [[RANK:%[0-9]+]] = "nv_tileaa.get_cta_rank"
   // CHECK: "arith.addi"({{.*}}, [[RANK]])
   // CHECK: "scf.for"
-  // CHECK: "nv_tileaa.tiled_load"({{.*}}inbounds = [#builtin.int<1>, #builtin.int<1>]{{.*}} : {{.*}}tile = [64, 64]{{.*}} -> (tensor<64x64xf16>
+  // CHECK: "nv_tileaa.tiled_load"({{.*}}inbounds = [#builtin.int<1>, #builtin.int<1>]{{.*}} : {{.*}}tile = [128, 64]{{.*}} -> (tensor<128x64xf16>
   // CHECK: "nv_tileaa.tiled_load"({{.*}}cta_copies = #builtin.int<1>{{.*}} -> (tensor<64x128xf16>
-  // CHECK: "nv_tileaa.dot"({{.*}}) -> tensor<64x128xf32>
-  // CHECK: "nv_tileaa.tiled_store"({{.*}} : (tensor<64x128xf32>
+  // CHECK: "nv_tileaa.dot"({{.*}}) -> tensor<128x128xf32>
+  // CHECK: "nv_tileaa.tiled_store"({{.*}} : (tensor<128x128xf32>
   // SHARE: sym_name = "product"
   // SHARE: "nv_tileas.create_pipeline"{{.*}}peers = [#builtin.int<0>, #builtin.int<1>]
   // SHARE: "nv_tileas.cluster_barrier"
@@ -31,23 +31,23 @@ cuda_tile.module @m {
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>
     %t = make_token : token
-    %start = constant <f32: 0.0> : tile<128x128xf32>
+    %start = constant <f32: 0.0> : tile<256x128xf32>
     %qa = assume div_by<16>, %pa : tile<ptr<f16>>
     %qb = assume div_by<16>, %pb : tile<ptr<f16>>
     %ta = make_tensor_view %qa, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf16, strides=[4096,1]>
     %tb = make_tensor_view %qb, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf16, strides=[4096,1]>
     %to = make_tensor_view %po, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf32, strides=[4096,1]>
-    %va = make_partition_view %ta : partition_view<tile=(128x64), tensor_view<4096x4096xf16, strides=[4096,1]>>
+    %va = make_partition_view %ta : partition_view<tile=(256x64), tensor_view<4096x4096xf16, strides=[4096,1]>>
     %vb = make_partition_view %tb : partition_view<tile=(64x128), tensor_view<4096x4096xf16, strides=[4096,1]>>
-    %vo = make_partition_view %to : partition_view<tile=(128x128), tensor_view<4096x4096xf32, strides=[4096,1]>>
+    %vo = make_partition_view %to : partition_view<tile=(256x128), tensor_view<4096x4096xf32, strides=[4096,1]>>
     %x, %y, %z = get_tile_block_id : tile<i32>
-    %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %start) -> (tile<128x128xf32>) {
-      %a, %u = load_view_tko weak %va[%x, %i] token = %t : partition_view<tile=(128x64), tensor_view<4096x4096xf16, strides=[4096,1]>>, tile<i32> -> tile<128x64xf16>, token
+    %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %start) -> (tile<256x128xf32>) {
+      %a, %u = load_view_tko weak %va[%x, %i] token = %t : partition_view<tile=(256x64), tensor_view<4096x4096xf16, strides=[4096,1]>>, tile<i32> -> tile<256x64xf16>, token
       %b, %v = load_view_tko weak %vb[%i, %y] token = %t : partition_view<tile=(64x128), tensor_view<4096x4096xf16, strides=[4096,1]>>, tile<i32> -> tile<64x128xf16>, token
-      %c = mmaf %a, %b, %acc : tile<128x64xf16>, tile<64x128xf16>, tile<128x128xf32>
-      continue %c : tile<128x128xf32>
+      %c = mmaf %a, %b, %acc : tile<256x64xf16>, tile<64x128xf16>, tile<256x128xf32>
+      continue %c : tile<256x128xf32>
     }
-    %w = store_view_tko weak %sum, %vo[%x, %y] token = %t : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<4096x4096xf32, strides=[4096,1]>>, tile<i32> -> token
+    %w = store_view_tko weak %sum, %vo[%x, %y] token = %t : tile<256x128xf32>, partition_view<tile=(256x128), tensor_view<4096x4096xf32, strides=[4096,1]>>, tile<i32> -> token
     return
   }
 
@@ -125,6 +125,33 @@ cuda_tile.module @m {
       yield %a : tile<f32>
     }
     %e = store_ptr_tko weak %p, %r token = %l : tile<ptr<f32>>, tile<f32> -> token
+    return
+  }
+
+  // Parts of 64 x 128 would multiply slower.
+  // CHECK: sym_name = "small"
+  // CHECK-NOT: get_cta_rank
+  entry @small(%pa: tile<ptr<f16>>, %pb: tile<ptr<f16>>, %po: tile<ptr<f32>>, %n: tile<i32>) optimization_hints=<default = {num_cta_in_cga = 2}> {
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %t = make_token : token
+    %start = constant <f32: 0.0> : tile<128x128xf32>
+    %qa = assume div_by<16>, %pa : tile<ptr<f16>>
+    %qb = assume div_by<16>, %pb : tile<ptr<f16>>
+    %ta = make_tensor_view %qa, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf16, strides=[4096,1]>
+    %tb = make_tensor_view %qb, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf16, strides=[4096,1]>
+    %to = make_tensor_view %po, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf32, strides=[4096,1]>
+    %va = make_partition_view %ta : partition_view<tile=(128x64), tensor_view<4096x4096xf16, strides=[4096,1]>>
+    %vb = make_partition_view %tb : partition_view<tile=(64x128), tensor_view<4096x4096xf16, strides=[4096,1]>>
+    %vo = make_partition_view %to : partition_view<tile=(128x128), tensor_view<4096x4096xf32, strides=[4096,1]>>
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %start) -> (tile<128x128xf32>) {
+      %a, %u = load_view_tko weak %va[%x, %i] token = %t : partition_view<tile=(128x64), tensor_view<4096x4096xf16, strides=[4096,1]>>, tile<i32> -> tile<128x64xf16>, token
+      %b, %v = load_view_tko weak %vb[%i, %y] token = %t : partition_view<tile=(64x128), tensor_view<4096x4096xf16, strides=[4096,1]>>, tile<i32> -> tile<64x128xf16>, token
+      %c = mmaf %a, %b, %acc : tile<128x64xf16>, tile<64x128xf16>, tile<128x128xf32>
+      continue %c : tile<128x128xf32>
+    }
+    %w = store_view_tko weak %sum, %vo[%x, %y] token = %t : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<4096x4096xf32, strides=[4096,1]>>, tile<i32> -> token
     return
   }
 }

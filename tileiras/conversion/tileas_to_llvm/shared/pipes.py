@@ -220,7 +220,10 @@ def _commit(low: Lowering, barrier: SSAValue) -> None:
 
 
 def _arrive_once_a_warp(low: Lowering, barrier: SSAValue, peers: tuple[int, ...] = (0,)) -> None:
-    """What the warp's lanes did before is done: one lane tells so for all, to this CTA and its peers."""
+    """What the warp's lanes did before is done: one lane tells so for all, to this CTA and its peers.
+
+    What peers are told is that this CTA's own shared memory has been read, so that an order within the CTA does, as in its own
+    arrival. A release to the cluster would be a fence of global memory for each peer (MEMBAR.GPU), at every stage."""
     b = low.b
     b.nvvm("bar.warp.sync", [b.i32(-1)])
 
@@ -230,7 +233,7 @@ def _arrive_once_a_warp(low: Lowering, barrier: SSAValue, peers: tuple[int, ...]
         for peer in peers:
             if peer and rank is not None:
                 there = b.nvvm("mapa.shared.cluster", [barrier, b.xor(rank, b.i32(peer))])[0]
-                b.nvvm("mbarrier.arrive.scope.cluster.space.cluster", [there, b.i32(1)])
+                b.nvvm("mbarrier.arrive.scope.cta.space.cluster", [there, b.i32(1)])
     only_if(low, b.icmp("eq", low.lane, b.i32(0)), arrive)
 
 
