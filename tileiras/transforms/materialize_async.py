@@ -52,6 +52,8 @@ READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_sh
 """What reads a buffer and nothing else."""
 LEAST_STAGES = 2
 """A ring of one stage is a buffer."""
+WAYS = frozenset({"nv_tileas.block_tile", "nv_tileas.make_memref", "nv_tileas.assume", "nv_tileas.addptr"})
+"""What leads from memory that a pointer names to a view of it, by the first operand."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,12 @@ def run(module: Operation, context: Any) -> None:
 def _loop(func: Operation, loop: Operation, context: Any) -> None:
     num_warps: Any = func.properties["num_warps"]
     target = context.target
-    gathers = not (target.has_wgmma or target.has_tcgen05) and \
-        not any(op.name == "nv_tileas.alloca" and "global" not in op.properties for op in func.walk())
+    own = any(op.name == "nv_tileas.alloca" and "global" not in op.properties for op in func.walk())
+    gathers = not (target.has_wgmma or target.has_tcgen05 or own)
     found = [move for op in loop.regions[0].block.ops if (move := _move(loop, op, num_warps.data, gathers)) is not None]
+    if own:
+        found = [move if isinstance(move, Refusal) or _is_of_parameters(func, move.load) else
+                 Refusal(move.load, "it may read what the kernel allocates, in shared memory; copies read global memory") for move in found]
     moves = [move for move in found if isinstance(move, Move)]
     refused = [move for move in found if isinstance(move, Refusal)]
     stages = 0
@@ -128,6 +133,14 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
             _report(func, refusal, context.remarks)
     if stages >= LEAST_STAGES:
         _materialize(loop, moves, stages)
+
+
+def _is_of_parameters(func: Operation, load: Any) -> bool:
+    """Whether a view's memory begins where a parameter of the kernel says."""
+    at: SSAValue = load.operands[0]
+    while isinstance(at.owner, Operation) and at.owner.name in WAYS:
+        at = at.owner.operands[0]
+    return at.owner is func.regions[0].block
 
 
 def _readers(move: Move) -> list[Operation]:
