@@ -27,6 +27,7 @@ PROBES = {
                             f".f32.ue8m0 {F4},{R4},{{r4,r5}},{F4},r6,{{0,0}},r7,{{0,0}};",
     "has_wgmma": "wgmma.fence.sync.aligned;",
     "has_tcgen05": "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
+    "has_tcgen05_i8": "tcgen05.mma.cta_group::1.kind::i8 [r0],q0,q1,r1,p;",
     "has_cp_async": "cp.async.cg.shared.global [s],[q0],16;",
     "has_mbarrier": "mbarrier.init.shared.b64 [s],1;",
     "has_clusters": "mov.u32 r0,%clusterid.x;",

@@ -29,6 +29,7 @@ softmax_16x256_f16 vector_add_float16""".split()
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the size of its tiles made no product slower: small ones are split, too."""
     monkeypatch.setattr(cta_plan, "LEAST_PART", 0)
+    monkeypatch.setattr(cta_plan, "LEAST_PART_UMMA", 0)
 
 
 def agrees(name: str, count: int, sm: str = "sm_90") -> None:

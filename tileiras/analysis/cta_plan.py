@@ -33,10 +33,10 @@ FEW_ROWS, FEW_ROWS_UMMA = 64, 128
 """Rows that products have at least: with fewer than 64 a warpgroup's go by slower instructions, with fewer than 128 those of
 tcgen05 take as long as with 128."""
 SLOWER = 4
-LEAST_PART = 128 * 128
-"""Elements of a product's part that a loop repeats, on a target whose tensor cores multiply from shared memory. Smaller parts read
-more operands for each element: on sm_90 matrices take 1.2 times as long in 64 x 128, with multicast, as in 128 x 256; on sm_100 1.5
-times as long in 128 x 64 as in 128 x 128."""
+LEAST_PART, LEAST_PART_UMMA = 128 * 128, 128 * 256
+"""Elements of a product's part that a loop repeats, where tensor cores multiply from shared memory (wgmma, tcgen05). Smaller parts
+read more operands for each element: on sm_90 matrices take 1.2 times as long in 64 x 128, with multicast, as in 128 x 256; on
+sm_100, where there is none, 1.25 times in 128 x 128 as in 256 x 128."""
 LOADS = ("tiled_load", "load")
 ONCE = ("tiled_store", "store", "tiled_atomic_rmw", "atomic_rmw", "atomic_cas")
 """What several CTAs must not do to the same place."""
@@ -206,7 +206,8 @@ class Work:
             return False
         whole = prod(extent for extent, _ in self.product)
         part = prod(extent // parts(masks.get(axis, 0)) for extent, axis in self.product)
-        return self._has_few_rows(masks, target) or ((target.has_wgmma or target.has_tcgen05) and part < min(whole, LEAST_PART))
+        least = LEAST_PART_UMMA if target.has_tcgen05 else LEAST_PART if target.has_wgmma else 0
+        return self._has_few_rows(masks, target) or part < min(whole, least)
 
     def cost(self, masks: Mapping[Place, int], target: Any) -> float:
         """A CTA's part under a plan."""

@@ -84,7 +84,7 @@ class Target:
     has_mbarrier: bool = False
     has_clusters: bool = False
     has_tma: bool = False
-    has_multicast: bool = False            # one copy of the engine's to several CTAs of a cluster, at speed
+    fast_multicast: bool = False           # one copy of the engine's to several CTAs of a cluster, at speed
     has_elect: bool = False
     has_setmaxnreg: bool = False
     has_griddepcontrol: bool = False
@@ -113,7 +113,7 @@ class Target:
     has_cvt_fp8: bool = False              # cvt.rn.satfinite.{e4m3x2,e5m2x2}.f32 and back by f16x2
     has_cvt_fp4_fp6: bool = False          # cvt to/from e2m1x2, e2m3x2, e3m2x2, ue8m0x2
     has_cvt_e5m3: bool = False             # cvt to ue5m3x2, and back by bf16x2
-    has_e5m3_scales: bool = False          # of block-scaled products by tcgen05
+    takes_e5m3_scales: bool = False        # of block-scaled products by tcgen05
 
     # --- atomics
     has_atom_bf16: bool = False            # atom.add.noftz.bf16[x2]
@@ -165,7 +165,7 @@ _BLACKWELL: dict[str, Any] = {
     "has_launch_control": True, "has_wide_global_access": True, "has_f32x2_arith": True, "has_minmax3": True,
     "has_cvt_fp4_fp6": True,
 }
-_TENSOR_MEMORY: dict[str, Any] = {**_BLACKWELL, "has_tcgen05": True, "has_multicast": True}
+_TENSOR_MEMORY: dict[str, Any] = {**_BLACKWELL, "has_tcgen05": True, "fast_multicast": True}
 _GEFORCE: dict[str, Any] = {**_BLACKWELL, "has_block_scaled_mma": True}
 
 _KIB = 1024
@@ -185,12 +185,12 @@ TARGETS: tuple[Target, ...] = (
     Target("sm_88", 88, "sm_88", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_AMPERE),
     Target("sm_89", 89, "sm_89", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_ADA),
     Target("sm_90", 90, "sm_90a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_HOPPER, has_wgmma=True,
-           has_multicast=True),
+           fast_multicast=True),
     Target("sm_100", 100, "sm_100a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True,
            has_tcgen05_i8=True),
     Target("sm_103", 103, "sm_103a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True),
     Target("sm_107", 107, "sm_107a", _STATIC_SMEM_RUBIN, 328 * _KIB, 1024, **_TENSOR_MEMORY, has_redux_f32=True, has_cvt_e5m3=True,
-           has_e5m3_scales=True, ptx_version="9.4", llvm_name="sm_103a"),
+           takes_e5m3_scales=True, ptx_version="9.4", llvm_name="sm_103a"),
     Target("sm_110", 110, "sm_110a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 1536, **_TENSOR_MEMORY, has_tcgen05_i8=True),
     Target("sm_120", 120, "sm_120a", _STATIC_SMEM_GEFORCE, 100 * _KIB, 1536, **_GEFORCE),
     Target("sm_121", 121, "sm_121a", _STATIC_SMEM_GEFORCE, 100 * _KIB, 1536, **_GEFORCE),

@@ -83,7 +83,7 @@ def run(module: Operation, context: Any) -> None:
             accesses = [op for op in func.walk() if op.name in (LOAD, STORE)]
         engine = context.uses("tma") and context.target.has_tma
         if engine:
-            shares = context.target.has_multicast and not (context.target.has_tcgen05 and context.uses("tcgen05"))
+            shares = context.target.fast_multicast and not (context.target.has_tcgen05 and context.uses("tcgen05"))
             function = _Function(func, context, shares)
             refused = function.run()
             if context.remarks is not None:

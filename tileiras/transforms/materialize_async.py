@@ -97,7 +97,8 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
     found = [move for op in loop.regions[0].block.ops if (move := _move(loop, op, num_warps.data, gathers)) is not None]
     if own:
         found = [move if isinstance(move, Refusal) or _is_of_parameters(func, move.load) else
-                 Refusal(move.load, "it may read what the kernel allocates, in shared memory; copies read global memory") for move in found]
+                 Refusal(move.load, "it may read what the kernel allocates, in shared memory; copies read global memory")
+                 for move in found]
     moves = [move for move in found if isinstance(move, Move)]
     refused = [move for move in found if isinstance(move, Refusal)]
     stages = 0

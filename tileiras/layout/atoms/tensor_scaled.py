@@ -30,7 +30,7 @@ from tileiras.layout.descriptors import instruction_descriptor
 from tileiras.layout.linear import log2
 from tileiras.layout.shared import PADDED_RUN, SharedLayout
 
-FEATURE, E5M3_FEATURE = "has_tcgen05", "has_e5m3_scales"
+FEATURE, E5M3_FEATURE = "has_tcgen05", "takes_e5m3_scales"
 SCALES = {**block_scaled.SCALES, "fnv8E5M3FNU": "ue5m3"}
 """From the IR's names of the scale factors' types."""
 PREFIX = "sm100.mma_bs."
