@@ -1,7 +1,8 @@
-"""Where layouts chosen by cost make ptxas spill, the kernel is compiled once more with layouts by priority."""
+"""Where ptxas spills, the kernel is compiled once more with layouts by priority, then with more warps for its products."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,40 +18,44 @@ def spills(module: CompiledModule) -> int:
     return sum(e.spill_stores + e.spill_loads for e in module.entries)
 
 
+ATTEMPTS: list[dict[str, Any]] = [{}, {"search_layouts": False}, {"large_parts": False}]
+"""What changes from attempt to attempt for a kernel that goes on spilling."""
+
+
 def test_the_choice_that_spills_less_is_kept(kernel_bytecode: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     bytecode = kernel_bytecode("conv2d_3x3_relu_f16")
-    asked: list[bool] = []
+    options = [CompileOptions(find_target("sm_80"), **changes) for changes in ATTEMPTS]
+    asked: list[tuple[bool, bool]] = []
     lower = compiler.lower
 
     def watched(data: bytes, options: CompileOptions) -> str:
-        asked.append(options.search_layouts)
+        asked.append((options.search_layouts, options.large_parts))
         return lower(data, options)
     monkeypatch.setattr(compiler, "lower", watched)
     kept = tileiras.compile(bytecode, "sm_80")
-    assert asked == [True, False]
-    alone = [compiler._compiled(bytecode, lower(bytecode, options), options)
-             for search in (True, False) for options in [CompileOptions(find_target("sm_80"), search_layouts=search)]]
-    assert spills(kept) == min(map(spills, alone))
+    assert asked == [(o.search_layouts, o.large_parts) for o in options]
+    alone = [spills(compiler._compiled(bytecode, lower(bytecode, o), o)) for o in options]
+    assert spills(kept) == min(alone) < alone[0]
 
 
 def test_a_second_attempt_that_fails_costs_nothing(kernel_bytecode: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     lower = compiler.lower
 
-    def only_by_cost(data: bytes, options: CompileOptions) -> str:
-        if not options.search_layouts:
+    def only_once(data: bytes, options: CompileOptions) -> str:
+        if not (options.search_layouts and options.large_parts):
             raise CompileError("no room")
         return lower(data, options)
-    monkeypatch.setattr(compiler, "lower", only_by_cost)
+    monkeypatch.setattr(compiler, "lower", only_once)
     options = CompileOptions(find_target("sm_80"), timing=[])
     module = compiler.compile_module(kernel_bytecode("conv2d_3x3_relu_f16"), options)
     assert module.cubin and spills(module) > 0
     assert options.timing is not None and "order-memory" in [name for name, _ in options.timing]
 
 
-def test_both_attempts_are_timed(kernel_bytecode: Callable[..., bytes]) -> None:
+def test_all_attempts_are_timed(kernel_bytecode: Callable[..., bytes]) -> None:
     options = CompileOptions(find_target("sm_80"), timing=[])
     compiler.compile_module(kernel_bytecode("conv2d_3x3_relu_f16"), options)
-    assert options.timing is not None and [name for name, _ in options.timing].count("order-memory") == 2
+    assert options.timing is not None and [name for name, _ in options.timing].count("order-memory") == len(ATTEMPTS)
 
 
 def test_a_kernel_that_does_not_spill_is_compiled_once(kernel_bytecode: Callable[..., bytes],

@@ -23,6 +23,8 @@ from xdsl.ir import Block, Region
 from tests.integer_programs import Program, Undefined, evaluate
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.driver.options import CompileOptions
+from tileiras.machine.targets import find_target
 from tileiras.pipeline import PIPELINE
 from tileiras.transforms import cse, dce, hoist_invariants, simplify
 
@@ -36,7 +38,7 @@ def canonicalize(func, opt_level: int = 3) -> None:
     """What the pipeline does to a function between the two conversions."""
     for entry in PIPELINE:
         if entry.level == "nv_tileaa" and not entry.name.startswith("convert-") and entry.min_opt <= opt_level:
-            entry.apply(func, None)
+            entry.apply(func, CompileOptions(find_target("sm_80")))
 
 
 class Builder:
