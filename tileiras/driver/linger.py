@@ -30,7 +30,8 @@ INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended."""
 PATIENCE = 0.25
 """Seconds within which a server accepts a request."""
-READY, ACCEPTED = b"R", b"A"
+READY, ACCEPTED, GO = b"R", b"A", b"G"
+"""The server is awake; a copy has everything; the command still waits for it, and won't do the work itself."""
 CODE_BYTES = 4
 _LENGTH_BYTES = 4
 MOST_BYTES = 1 << 22            # of a request: an environment is at most some 128 KiB a variable
@@ -133,6 +134,7 @@ def _ask(path: str, arguments: list[str]) -> int | None:
         head = _receive(connection, 1 + 4)
         if len(head) != 5 or head[:1] != ACCEPTED:
             return None
+        connection.sendall(GO)
         return _wait(connection, int.from_bytes(head[1:], "little"))
     finally:
         connection.close()

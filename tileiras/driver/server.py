@@ -248,6 +248,9 @@ class _Work:
             sys.argv[:] = arguments
             self.connection.settimeout(None)
             self.connection.sendall(linger.ACCEPTED + os.getpid().to_bytes(4, "little"))
+            if self.connection.recv(1) != linger.GO:
+                os.write(self.report, _IN_ORDER)        # the command has lost patience, and does the work itself
+                os._exit(0)
         except BaseException:
             os._exit(1)
         self._command()
