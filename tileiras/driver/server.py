@@ -276,10 +276,13 @@ class _Work:
             except (OSError, ValueError):
                 pass
         interrupted = bool(ended_by) or code == linger.INTERRUPTED
-        if client.is_in_order() and not interrupted:
-            os.write(self.report, _IN_ORDER)
-        else:
-            client.stop(reap=False)
+        try:
+            if client.is_in_order() and not interrupted:
+                os.write(self.report, _IN_ORDER)
+            else:
+                client.stop(reap=False)
+        except Exception:
+            pass  # the server starts another worker; the exit code must be told, or the command would do its work again
         if not ended_by:
             try:
                 self.connection.sendall(code.to_bytes(linger.CODE_BYTES, "little"))
