@@ -40,7 +40,7 @@ def place_of(bytecode: bytes, options: CompileOptions) -> str | None:
 
 def _program() -> str:
     """What this program is, by its sources. The checksum of files that didn't change is kept."""
-    from tileiras import kept
+    import tileiras.kept as kept
     from tileiras.driver.version_text import source_digest
 
     root = os.path.dirname(os.path.abspath(__file__))

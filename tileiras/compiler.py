@@ -162,7 +162,7 @@ def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:
         raise ConfigError(f"'{options.emit}' is no compiled module; `CompiledModule.ir` and `--emit` print it")
     if not os.environ.get(CACHE):
         return _compile(bytecode, options)
-    from tileiras import cache
+    import tileiras.cache as cache
 
     place = cache.place_of(bytecode, options)
     known = cache.load(place) if place is not None else None

@@ -93,11 +93,9 @@ class Program:
     @property
     def output(self) -> bytes:
         """The cubin, or the text that was asked for instead. Raises ProgramError before there is one."""
-        self._check_held()
-        if self._module is None:
-            raise ProgramError("program has not been compiled")
-        text = {"ptx": self._module.ptx, "llvm": self._module.llvm}.get(self._options.emit)
-        return self._module.cubin if text is None else text.encode(errors="surrogateescape")
+        module = self.module
+        text = {"ptx": module.ptx, "llvm": module.llvm}.get(self._options.emit)
+        return module.cubin if text is None else text.encode(errors="surrogateescape")
 
     @property
     def module(self) -> CompiledModule:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 
-from tileiras import kept
+import tileiras.kept as kept
 from tileiras.codegen.guards import QUICK
 
 TYPE_CHECKING = False

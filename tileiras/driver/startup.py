@@ -15,7 +15,7 @@ import os
 import sys
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 
-from tileiras import kept
+import tileiras.kept as kept
 from tileiras.driver.modules import KeptModules
 
 TYPE_CHECKING = False
