@@ -40,6 +40,7 @@ from tileiras.layout.shared import CanonicalTile, SharedLayout, bank_conflicts, 
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.hoist_buffers import only_store
 from tileiras.transforms.stage_tiles import is_staged, staged_ops, unstage
+from tileiras.transforms.structure import holder_in
 from tileiras.transforms.tma_common import (
     MOVES,
     Refused,
@@ -116,7 +117,7 @@ class _Function:
             if isinstance(site, Site):
                 block = site.load.parent
                 assert block is not None
-                first = min((_in_block(reader, block) for reader in site.readers), key=block.get_operation_index)
+                first = min((holder_in(block, reader) for reader in site.readers), key=block.get_operation_index)
                 together.setdefault((block, first), []).append(site)
             elif site is not None:
                 refused.append(site)
@@ -179,7 +180,7 @@ class _Function:
             return load, [Refusal("what reads the tile from shared memory wants it in another order than the copy engine's")]
         block = load.parent
         assert block is not None
-        last = max((_in_block(reader, block) for reader in readers), key=block.get_operation_index)
+        last = max((holder_in(block, reader) for reader in readers), key=block.get_operation_index)
         if _leaves_between(load, last):
             return load, [Refusal("a break, continue or return may stand between the load and its use")]
         return Site(load, moves, store, alloc, found, buffer_layout(found, moves, alloc), readers)
@@ -244,15 +245,6 @@ def _uses(v: SSAValue) -> int:
     return len(list(v.uses))
 
 
-def _in_block(op: Operation, block: Block) -> Operation:
-    """The op of `block` that is or holds `op`."""
-    while op.parent is not block:
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op
-
-
 def _leaves_between(first: Operation, last: Operation) -> bool:
     """Whether control may leave the block between two of its ops (the first before the last)."""
     op: Operation | None = first
@@ -294,7 +286,7 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
     """Replace what `first` reads by a pipe of one stage. False, and nothing is done, if the rings don't fit. `shares`: CTAs that
     load the same load parts of it for each other."""
     start = max((site.load for site in sites), key=block.get_operation_index)
-    outer = _in_block(start, func.regions[0].block)
+    outer = holder_in(func.regions[0].block, start)
     nbytes = sum(site.facts.tile.num_bytes for site in sites)
     pipe = before(outer, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("tma"), IntAttr(1))], {
         "bytes": IntAttr(nbytes), "consumers": func.properties["num_warps"],
@@ -331,7 +323,7 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
     if len(peers) > 1:
         pipe.owner.properties["peers"] = ArrayAttr([IntAttr(n) for n in sorted(peers)])    # type: ignore[union-attr]
     before(start, nv_tileas.ProducerCommit.make([pipe], []), start)
-    last = max((_in_block(r, block) for site in sites for r in site.readers), key=block.get_operation_index)
+    last = max((holder_in(block, r) for site in sites for r in site.readers), key=block.get_operation_index)
     before(after(last), nv_tileas.ConsumerRelease.make([pipe], []), last)
     for site in sites:
         _remove(site)

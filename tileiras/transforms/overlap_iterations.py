@@ -33,6 +33,7 @@ from tileiras.dialects.nv_tileas import BufferType
 from tileiras.remarks import MISSED, PASSED, TENSOR_CORE, remark, tile_text
 from tileiras.schedule.depth import registers_of
 from tileiras.schedule.names import STAGE, told
+from tileiras.transforms.structure import holder_in
 
 WAIT, RELEASE, SLICE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release", "nv_tileas.extract_slice"
 STAY = frozenset({"nv_tileas.barrier", "nv_tileas.print", "nv_tileas.assert", "nv_tileas.producer_acquire",
@@ -141,7 +142,7 @@ def _carriable(body: Block, early: list[Operation], late: set[Operation]) -> boo
             again = owner.clone()
             body.insert_op_after(again, owner)
             index = list(owner.results).index(v)        # type: ignore[arg-type]
-            v.replace_uses_with_if(again.results[index], lambda use: _in_block(use.operation, body) in late)
+            v.replace_uses_with_if(again.results[index], lambda use: holder_in(body, use.operation) in late)
             late.add(again)
             todo.append(again)
     return True
@@ -191,7 +192,7 @@ def _close(body: Block, ops: list[Operation], late: set[Operation]) -> str:
         return isinstance(v.owner, Operation) and v.owner in late
     for op in reversed(ops):        # waits, slices, and whatever only late ops use
         if told(op, STAGE) is None and op.results and op.name != RELEASE:
-            users = {_in_block(use.operation, body) for r in op.results for use in r.uses}
+            users = {holder_in(body, use.operation) for r in op.results for use in r.uses}
             if users and users <= late | {yielded} and users & late:
                 late.add(op)
     grown = True
@@ -224,19 +225,11 @@ def _close(body: Block, ops: list[Operation], late: set[Operation]) -> str:
     return ""
 
 
-def _in_block(op: Operation, block: Block) -> Operation:
-    while op.parent is not block:
-        outer = op.parent_op()
-        assert outer is not None
-        op = outer
-    return op
-
-
 def _readers(pipe: SSAValue, body: Block) -> list[Operation]:
     """What reads the stages of a pipe that this body waits for."""
     numbers = [use.operation.results[0] for use in pipe.uses if use.operation.name == WAIT and use.operation.parent is body]
     slices = [use.operation.results[0] for n in numbers for use in n.uses if use.operation.name == SLICE]
-    return [_in_block(use.operation, body) for v in slices for use in v.uses]
+    return [holder_in(body, use.operation) for v in slices for use in v.uses]
 
 
 def _independent(ops: list[Operation], late: set[Operation]) -> bool:

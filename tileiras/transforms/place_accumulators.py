@@ -27,6 +27,7 @@ from tileiras.dialects.nv_tileas import EXITS, TmemType
 from tileiras.layout.atoms.umma import IN_CELLS, UmmaAtom
 from tileiras.transforms.overlap_dots import number_of
 from tileiras.transforms.places import keep_places
+from tileiras.transforms.structure import carry_no_longer
 
 PRODUCTS = ("nv_tileas.dot", "nv_tileas.dot_scaled")
 BOOL = IntegerType(1)
@@ -64,7 +65,7 @@ def _loop(loop: Any) -> bool:
         return False
     for number in numbers:
         _move(loop, number)
-    _without(loop, numbers)
+    carry_no_longer(loop, numbers)
     return True
 
 
@@ -118,7 +119,7 @@ def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skip
         _inside(inner, yielded.index, chain, home, False)
         last.operands[number] = arg
         inner.operands[3 + yielded.index] = loop.operands[3 + number]       # anything from outside: it goes with the number
-        _without(inner, [yielded.index])
+        carry_no_longer(inner, [yielded.index])
         return
     first = chain[0]
     if skips:
@@ -180,27 +181,6 @@ def _runs(loop: Any) -> bool:
     """Whether an iteration is sure."""
     lower, upper = map(number_of, loop.operands[:2])
     return lower is not None and upper is not None and lower < upper and (lower >= 0 or "unsigned_cmp" not in loop.properties)
-
-
-def _without(loop: Any, numbers: list[int]) -> None:
-    """The loop anew, carrying these values no longer: nothing uses them."""
-    body = loop.regions[0].block
-    last = body.last_op
-    for number in sorted(numbers, reverse=True):
-        arg = body.args[1 + number]
-        last.operands = [v for i, v in enumerate(last.operands) if i != number]
-        body.erase_arg(arg)
-    keep = [n for n in range(len(loop.results)) if n not in numbers]
-    region = loop.detach_region(loop.regions[0])
-    new = type(loop).create(operands=[*loop.operands[:3], *(loop.operands[3 + n] for n in keep)], regions=[region],
-                            result_types=[loop.results[n].type for n in keep], properties=dict(loop.properties),
-                            location=loop.location)
-    new.attributes.update(loop.attributes)
-    loop.parent.insert_op_before(new, loop)
-    for n, result in zip(keep, new.results):
-        loop.results[n].replace_all_uses_with(result)
-    loop.detach()
-    loop.erase()
 
 
 # --- products ---------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import arith
 from tileiras.dialects.base import TileOp
+from tileiras.transforms.structure import carry_no_longer
 
 EXITS = frozenset({"nv_tileaa.break", "nv_tileaa.continue"})
 
@@ -66,22 +67,8 @@ def _leads_nowhere(v: SSAValue, last: Operation | None, dead: set[int]) -> bool:
 
 def _rebuild(loop: arith.For, dead: set[int]) -> None:
     """The loop without these values."""
-    kept = [i for i in range(len(loop.results)) if i not in dead]
-    inits, block = loop.carried_inits(), loop.regions[0].block
-    last = block.last_op
-    assert last is not None and loop.parent is not None
-    args = loop.carried_args()
+    inits, args = loop.carried_inits(), loop.carried_args()
     # who took a dead value takes where it began: what he makes of it leads nowhere, and `dce` removes it
     for i in dead:
         args[i].replace_all_uses_with(inits[i])
-    for i in sorted(dead, reverse=True):
-        block.erase_arg(block.args[1 + i])      # behind the induction variable
-    last.operands = [last.operands[i] for i in kept]
-    new = arith.For.create(operands=[*loop.operands[:3], *(inits[i] for i in kept)],
-                           result_types=[loop.results[i].type for i in kept], properties=dict(loop.properties),
-                           regions=[loop.detach_region(loop.regions[0])], location=loop.location)
-    loop.parent.insert_op_before(new, loop)
-    for i, result in zip(kept, new.results):
-        loop.results[i].replace_all_uses_with(result)
-    loop.detach()
-    loop.erase()
+    carry_no_longer(loop, dead)

@@ -24,6 +24,7 @@ from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileas import EXITS, BufferType, SharedLayoutAttr, layout_of
+from tileiras.transforms.structure import holder_in
 
 LOAD = "nv_tileas.tiled_load"
 ENGINE = "engine"
@@ -71,7 +72,7 @@ def _stage_load(load: Operation, buffer: BufferType) -> list[Operation]:
     block = load.parent
     assert block is not None
     tile = load.results[0]
-    users = {_in_block(use.operation, block) for use in tile.uses}
+    users = {holder_in(block, use.operation) for use in tile.uses}
     alloc = nv_tileas.AllocTensor.make([], [buffer])
     store = nv_tileas.StoreShared.make([tile, alloc.results[0], None], [])
     again = nv_tileas.LoadShared.make([alloc.results[0], None, None], [tile.type])
@@ -156,15 +157,6 @@ def staged_ops(access: Operation) -> list[Operation] | None:
         return None
     assert store is not None
     return [alloc, store, reads[0]]
-
-
-def _in_block(op: Operation, block: Block) -> Operation:
-    """The op of `block` that is or holds `op`."""
-    while op.parent is not block:
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op
 
 
 def _move_up(load: Operation, before: Operation) -> None:

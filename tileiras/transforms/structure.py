@@ -1,0 +1,35 @@
+"""Blocks and loops, for passes that change them: which op of a block holds another, and a loop that carries fewer values."""
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from xdsl.ir import Block, Operation
+
+
+def holder_in(block: Block, op: Operation) -> Operation:
+    """The op of `block` that is or holds `op`, which is somewhere in it."""
+    while op.parent is not block:
+        outer = op.parent_op()
+        assert outer is not None
+        op = outer
+    return op
+
+
+def carry_no_longer(loop: Any, numbers: Collection[int]) -> None:
+    """The counted loop anew, without the values that it carries under these numbers: nothing uses them in its body or behind it."""
+    block = loop.regions[0].block
+    last = block.last_op
+    kept = [i for i in range(len(loop.results)) if i not in numbers]
+    last.operands = [last.operands[i] for i in kept]
+    for number in sorted(numbers, reverse=True):
+        block.erase_arg(block.args[1 + number])     # behind the induction variable
+    inits = loop.carried_inits()
+    new = type(loop).create(operands=[*loop.operands[:3], *(inits[i] for i in kept)],
+                            result_types=[loop.results[i].type for i in kept], properties=dict(loop.properties),
+                            attributes=dict(loop.attributes), regions=[loop.detach_region(loop.regions[0])], location=loop.location)
+    loop.parent.insert_op_before(new, loop)
+    for i, result in zip(kept, new.results):
+        loop.results[i].replace_all_uses_with(result)
+    loop.detach()
+    loop.erase()
