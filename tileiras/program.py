@@ -17,13 +17,13 @@ from typing import Literal
 
 from tileiras.compiler import CompiledModule, compile_module
 from tileiras.driver.options import CompileOptions
-from tileiras.errors import BytecodeError, CompileError, ConfigError, ProgramError, TileirasError
+from tileiras.errors import CompileError, ConfigError, ProgramError, TileirasError
 from tileiras.host.object import DEFAULT_PLATFORM
 from tileiras.machine.targets import find_target
+from tileiras.magic import check_magic
 
 State = Literal["created", "compiled", "failed", "released"]
 ERROR, WARNING, REMARK = "error", "warning", "remark"
-MAGIC = b"\x7fTileIR\x00"
 FAILED = "failed to compile Tile IR program"
 
 
@@ -54,9 +54,7 @@ class Program:
         if bytecode is None:
             raise ConfigError("input buffer is null")
         data = bytes(bytecode)
-        if not data.startswith(MAGIC):
-            hint = " (it looks like MLIR bytecode instead)" if data.startswith(b"ML\xefR") else ""
-            raise BytecodeError(f"input does not correspond to Tile IR bytecode{hint}")
+        check_magic(data)
         options = CompileOptions(find_target(gpu_name), opt_level, lineinfo, device_debug, sanitize, emit, verify_each=verify_each,
                                  host_arch=host_arch, host_os=host_os, hints=dict(hints or {}), remarks=[] if remarks else None)
         options.validate()

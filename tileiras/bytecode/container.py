@@ -16,9 +16,8 @@ from itertools import pairwise
 from tileiras.bytecode.version import DEVELOPMENT_VERSIONS, SUPPORTED_VERSIONS, Version, supported_range
 from tileiras.bytecode.wire import align, append_varint, malformed, pad_to, read_count, read_varint
 from tileiras.errors import BytecodeError
+from tileiras.magic import MAGIC, not_bytecode
 
-MAGIC = b"\x7fTileIR\x00"
-MLIR_MAGIC = b"ML\xefR"
 HEADER_BYTES = len(MAGIC) + 4
 
 END, STRING, FUNCTION, DEBUG, CONSTANT, TYPE, GLOBAL, PRODUCER = range(8)
@@ -30,8 +29,7 @@ _OFFSET_FORMATS = {4: "I", 8: "Q"}
 def read_header(data: bytes) -> Version:
     """The version; raises BytecodeError where this isn't Tile IR bytecode or of a version that isn't known."""
     if data[:len(MAGIC)] != MAGIC:
-        hint = " (it looks like MLIR bytecode instead)" if data[:len(MLIR_MAGIC)] == MLIR_MAGIC else ""
-        raise BytecodeError(f"input does not correspond to Tile IR bytecode{hint}: {_wrong_magic(data)}")
+        raise BytecodeError(f"{not_bytecode(data)}: {_wrong_magic(data)}")
     if len(data) < HEADER_BYTES:
         raise malformed(len(data), "unexpected end of data while reading the version")
     version = Version(*struct.unpack_from("<BBH", data, len(MAGIC)))

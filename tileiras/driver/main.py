@@ -10,6 +10,7 @@ import os
 import sys
 
 from tileiras.errors import BytecodeError, CompileError, ConfigError, InputError, TileirasError, UsageError
+from tileiras.magic import MAGIC, NOT_BYTECODE, check_magic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ BROKEN_PIPE = 141
 """What a shell shows for a program whose reader went away."""
 DEFAULT_OUTPUT = "elf.o"
 DEFAULT_OPT_LEVEL = 3
-BYTECODE_MAGIC = b"\x7fTileIR\x00"
-MLIR_MAGIC = b"ML\xefR"
-_NOT_BYTECODE = "input does not correspond to Tile IR bytecode"
 _UNKNOWN_VERSION = "unsupported Tile IR bytecode version"
 
 
@@ -201,18 +199,11 @@ def _start_worker(emit: str, gpu_name: str, opt_level: int) -> None:
             pass  # said again where it matters
 
 
-def check_magic(bytecode: bytes) -> None:
-    """Raise BytecodeError for what can't be a Tile IR bytecode file, without importing the reader."""
-    if not bytecode.startswith(BYTECODE_MAGIC):
-        hint = " (it looks like MLIR bytecode instead)" if bytecode.startswith(MLIR_MAGIC) else ""
-        raise BytecodeError(f"{_NOT_BYTECODE}{hint}")
-
-
 def _check_version(bytecode: bytes) -> None:
     """Raise BytecodeError for a version that isn't known: said before anything else about the file or the options."""
     from tileiras.bytecode.version import DEVELOPMENT_VERSIONS, SUPPORTED_VERSIONS
 
-    version = bytecode[len(BYTECODE_MAGIC):len(BYTECODE_MAGIC) + 2]
+    version = bytecode[len(MAGIC):len(MAGIC) + 2]
     if len(version) == 2 and not any(known[:2] == tuple(version) for known in SUPPORTED_VERSIONS + DEVELOPMENT_VERSIONS):
         raise BytecodeError(f"{_UNKNOWN_VERSION}: {version[0]}.{version[1]}")
 
@@ -309,8 +300,8 @@ def _print_timings(timings: list[tuple[str, float]]) -> None:
 
 def _report(error: TileirasError) -> None:
     _say(error.render())
-    if isinstance(error, BytecodeError) and not error.message.startswith((_NOT_BYTECODE, _UNKNOWN_VERSION)):
-        _say(f"error: {_NOT_BYTECODE}")
+    if isinstance(error, BytecodeError) and not error.message.startswith((NOT_BYTECODE, _UNKNOWN_VERSION)):
+        _say(f"error: {NOT_BYTECODE}")
     if isinstance(error, CompileError):
         _say("error: failed to compile Tile IR program")
 

@@ -81,9 +81,9 @@ def list_pipeline(opt_level: int) -> str:
 def read_ir(data: bytes, file_name: str, extra_ops: Mapping[str, Any] | None = None) -> Any:
     """The program in a file: bytecode, cuda_tile text or a lower level's text. Several ops at the top of cuda_tile text
     stand in a builtin.module. Raises BytecodeError."""
-    from tileiras.driver.main import BYTECODE_MAGIC
+    from tileiras.magic import MAGIC
 
-    if data.startswith(BYTECODE_MAGIC):
+    if data.startswith(MAGIC):
         from tileiras.bytecode import read
         from tileiras.dialects.cuda_tile.verify import verify_program
 

@@ -124,7 +124,7 @@ def _save(request: str, args: list) -> None:
 
 def _ptx(path: str, gpu_name: str, level: int) -> str:
     """The PTX to run: the file's, or what its bytecode compiles to. Raises InputError and the compiler's errors."""
-    from tileiras.bytecode.container import MAGIC
+    from tileiras.magic import MAGIC
 
     data = read_bytes(path)
     if data.startswith(MAGIC):
@@ -142,8 +142,8 @@ def _machine_code(given: argparse.Namespace) -> tuple[str, bytes]:
     """The PTX to predict, and its cubin. Raises InputError and the compiler's errors."""
     import re
 
-    from tileiras.bytecode.container import MAGIC
     from tileiras.codegen.ptxas import arguments, assemble
+    from tileiras.magic import MAGIC
     from tileiras.sim.timing.cubin import ELF, Cubin
 
     data = read_bytes(given.input)

@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         except TileirasError as error:
             report(error)
             return UNREADABLE
-        from tileiras.driver.main import check_magic
+        from tileiras.magic import check_magic
 
         try:
             check_magic(bytecode)
