@@ -11,7 +11,7 @@ import pytest
 
 from tests.transforms.test_rings import CARRIED, COUNTED, NESTED, operands
 from tests.transforms.test_rings import run as run_product
-from tests.transforms.test_stage_streams import ELEMENTWISE, IN_PLACE, LENGTH, SUM, TILE, TRIPS, tiles
+from tests.transforms.test_stage_streams import ELEMENTWISE, IN_PLACE, LENGTH, SUM, gives_sums, gives_tiles
 from tileiras import pipeline
 from tileiras.codegen import compile_llvm_to_ptx
 from tileiras.codegen.llvm_text import print_module
@@ -116,27 +116,13 @@ def test_integers_become_floats_on_their_way(gpu: str) -> None:
 def test_sums_over_tiles(program: str, gpu: str, length: int) -> None:
     ptx, ahead = compiled(program, gpu)
     assert ahead
-    rng = np.random.default_rng(1)
-    for seed, (first, last, step) in enumerate(TRIPS):
-        x, y = rng.integers(-8, 8, (2, length)).astype(np.float32)
-        out = np.full(LENGTH, 7, np.float32)
-        report = simulate(ptx, args=[x, y, out, np.int32(first), np.int32(last), np.int32(step)], seed=seed)
-        assert not report.findings
-        assert out[:TILE].tolist() == (tiles(x) * tiles(y))[first:last:step].sum(0).tolist() and (out[TILE:] == 7).all()
+    gives_sums(ptx, length)
 
 
 def test_tiles_that_are_stored_elsewhere() -> None:
     ptx, ahead = compiled(ELEMENTWISE, "sm_75")
     assert ahead
-    rng = np.random.default_rng(2)
-    for seed, (first, last, step) in enumerate(TRIPS):
-        x, y = rng.integers(-8, 8, (2, LENGTH)).astype(np.float32)
-        out = np.full(LENGTH, 7, np.float32)
-        report = simulate(ptx, args=[x, y, out, np.int32(first), np.int32(last), np.int32(step)], seed=seed)
-        assert not report.findings
-        want = tiles(np.full(LENGTH, 7, np.float32)).copy()
-        want[first:last:step] = (tiles(x) + tiles(y))[first:last:step]
-        assert out.tolist() == want.reshape(-1)[:LENGTH].tolist()
+    gives_tiles(ptx)
 
 
 @pytest.mark.parametrize(("program", "wishes"), [

@@ -2,6 +2,7 @@
 where they store into what no later iteration reads, and out of bounds; a loop whose tiles depend on what it stores stays serial."""
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -88,32 +89,44 @@ def tiles(x: np.ndarray) -> np.ndarray:
     return np.pad(x, (0, -len(x) % TILE)).reshape(-1, TILE)
 
 
+def runs(ptx: str, length: int, drawn: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
+    """A run for each of TRIPS, each in another order of asynchronous operations, without findings: its tiles, x, y and the result
+    over sevens."""
+    rng = np.random.default_rng(drawn)
+    for seed, (first, last, step) in enumerate(TRIPS):
+        x, y = rng.integers(-8, 8, (2, length)).astype(np.float32)
+        out = np.full(LENGTH, 7, np.float32)
+        report = simulate(ptx, args=[x, y, out, np.int32(first), np.int32(last), np.int32(step)], seed=seed)
+        assert not report.findings
+        yield slice(first, last, step), x, y, out
+
+
+def gives_sums(ptx: str, length: int = LENGTH) -> None:
+    """SUM's result: the sum of products of tiles."""
+    for trip, x, y, out in runs(ptx, length, 1):
+        assert out[:TILE].tolist() == (tiles(x) * tiles(y))[trip].sum(0).tolist() and (out[TILE:] == 7).all()
+
+
+def gives_tiles(ptx: str) -> None:
+    """ELEMENTWISE's result: sums of elements, where the trip's tiles are."""
+    for trip, x, y, out in runs(ptx, LENGTH, 2):
+        want = tiles(np.full(LENGTH, 7, np.float32)).copy()
+        want[trip] = (tiles(x) + tiles(y))[trip]
+        assert out.tolist() == want.reshape(-1)[:LENGTH].tolist()
+
+
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_120"])
 def test_sums_over_tiles(gpu: str) -> None:
     ptx = compiled(SUM, gpu).ptx
     assert "cp.async.c" in ptx or "cp.async.bulk.tensor" in ptx
-    rng = np.random.default_rng(1)
-    for seed, (first, last, step) in enumerate(TRIPS):
-        x, y = rng.integers(-8, 8, (2, LENGTH)).astype(np.float32)
-        out = np.full(LENGTH, 7, np.float32)
-        report = simulate(ptx, args=[x, y, out, np.int32(first), np.int32(last), np.int32(step)], seed=seed)
-        assert not report.findings
-        assert out[:TILE].tolist() == (tiles(x) * tiles(y))[first:last:step].sum(0).tolist() and (out[TILE:] == 7).all()
+    gives_sums(ptx)
 
 
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90"])
 def test_tiles_that_are_stored_elsewhere(gpu: str) -> None:
     ptx = compiled(ELEMENTWISE, gpu).ptx
     assert "cp.async.c" in ptx or "cp.async.bulk.tensor" in ptx
-    rng = np.random.default_rng(2)
-    for seed, (first, last, step) in enumerate(TRIPS):
-        x, y = rng.integers(-8, 8, (2, LENGTH)).astype(np.float32)
-        out = np.full(LENGTH, 7, np.float32)
-        report = simulate(ptx, args=[x, y, out, np.int32(first), np.int32(last), np.int32(step)], seed=seed)
-        assert not report.findings
-        want = tiles(np.full(LENGTH, 7, np.float32)).copy()
-        want[first:last:step] = (tiles(x) + tiles(y))[first:last:step]
-        assert out.tolist() == want.reshape(-1)[:LENGTH].tolist()
+    gives_tiles(ptx)
 
 
 def test_what_a_loop_stores_and_loads_stays_in_order() -> None:
