@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tileiras
 from tests.conversion.products import Product
+from tileiras.bytecode import write
+from tileiras.bytecode.version import CURRENT_VERSION
+from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.layout.atoms import tcgen05, umma
 from tileiras.machine.targets import find_target
 
@@ -43,6 +47,38 @@ def test_every_type_in_every_order(kind: str, acc: str, order: str) -> None:
     p = Product(kind, acc, (128, 64, 64), a_order=a, b_order=b)
     multiplies(p)
     assert "tcgen05" not in p.compiled("sm_100", opt_level=0).ptx
+
+
+@pytest.mark.parametrize("m, n", [(64, 64), (128, 32), (128, 256)])
+@pytest.mark.parametrize("order", ["mk kn", "km kn", "km nk"])
+def test_tf32_comes_by_the_copy_engine_as_it_lies(m: int, n: int, order: str) -> None:
+    a, b = order.split()
+    ptx = multiplies(Product("tf32", "f32", (m, n, 32), a_order=a, b_order=b, steps=4))
+    assert "ld.global" not in ptx
+
+
+def test_few_columns_of_tf32_are_turned() -> None:
+    ptx = multiplies(Product("tf32", "f32", (128, 16, 32), steps=4))        # 64 bytes of N; the form takes 128
+    assert ptx.count("cp.async.bulk.tensor.2d.shared") == 1
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
+def test_what_f32_loses_on_its_way_to_tf32_the_copy_engine_takes_away(gpu: str) -> None:
+    p = Product("tf32", "f32", (64, 64, 32), a_order="mk", b_order="nk", steps=4)
+    text = p.text.replace("tf32", "f32")
+    for x, shape in (("x", "64x32"), ("y", "32x64")):
+        text = re.sub(rf"(%{x}, %{x}t = load_view_tko .*)", rf"\1\n%{x}r = ftof %{x} rounding<nearest_even> : "
+                      rf"tile<{shape}xf32> -> tile<{shape}xtf32>", text)
+    text = text.replace("mmaf %x, %y, %acc : tile<64x32xf32>, tile<32x64xf32>",
+                        "mmaf %xr, %yr, %acc : tile<64x32xtf32>, tile<32x64xtf32>")
+    ptx = tileiras.compile(write(parse_module(text), CURRENT_VERSION), gpu_name=gpu, opt_level=3).ptx
+    assert "cvt.rn.tf32" not in ptx and "cp.async.bulk.tensor" in ptx
+    # 1 + 2^-11 and 1 + 3 * 2^-11 lie between two neighbours of 10 fraction bits, 1 + 2^-10 + 2^-12 nearer to the lower one
+    rows = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, 1 + 2.0**-10 + 2.0**-12, -2.5], np.float32)
+    rounded = np.array([1, 1 + 2.0**-9, 1 + 2.0**-10, -2.5])
+    a, b = np.tile(rows[:, None], (16, 128)), np.zeros((128, 64), np.float32)
+    b[5, :] = 1
+    np.testing.assert_array_equal(p.simulated(ptx, inputs=(a, b)), np.tile(rounded[:, None], (16, 64)))
 
 
 @pytest.mark.parametrize("m", [64, 128, 256])

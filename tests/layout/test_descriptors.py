@@ -11,7 +11,7 @@ from tileiras.layout.cute.f2 import from_shared
 from tileiras.layout.descriptors import address_field, boxes, byte_offset, instruction_descriptor, matrix_descriptor
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import ldmatrix_plan
-from tileiras.layout.shared import SWIZZLES, CanonicalTile, SharedLayout, canonical, canonical_of
+from tileiras.layout.shared import SWIZZLES, WIDE_ATOMS, CanonicalTile, SharedLayout, canonical, canonical_of
 from tileiras.sim.copy.box import places
 from tileiras.sim.matrix.descriptors import chunk_addresses, decode
 from tileiras.sim.tcgen05.descriptor import decode_instruction
@@ -19,6 +19,9 @@ from tileiras.sim.tcgen05.descriptor import decode_instruction
 TILES = [canonical(shape, bits, major, swizzle)
          for shape in ((64, 64), (128, 64), (64, 256), (8, 128)) for bits in (8, 16, 32) for major in (0, 1)
          for swizzle in SWIZZLES if shape[major] * bits // 8 >= (swizzle or 16)]
+WIDE = [canonical(shape, 32, major, WIDE_ATOMS) for shape in ((64, 64), (8, 128), (64, 32), (128, 8)) for major in (0, 1)
+        if shape[major] >= 32]
+ATOMICITIES = {16: 0, 32: 1}
 
 
 def name(tile: CanonicalTile) -> str:
@@ -31,13 +34,13 @@ def element_bytes(tile: CanonicalTile) -> np.ndarray:
     return (np.array([tile.layout.offset(i) for i in range(n)]) * tile.bits // 8).reshape(tile.shape)
 
 
-@pytest.mark.parametrize("tile", TILES, ids=name)
+@pytest.mark.parametrize("tile", TILES + WIDE, ids=name)
 def test_every_byte_is_used_once(tile: CanonicalTile) -> None:
     found = sorted(element_bytes(tile).ravel())
     assert found == list(range(0, tile.num_bytes, tile.bits // 8))
 
 
-@pytest.mark.parametrize("tile", TILES, ids=name)
+@pytest.mark.parametrize("tile", TILES + WIDE, ids=name)
 def test_tensor_copies_put_each_element_where_accesses_look(tile: CanonicalTile) -> None:
     where = element_bytes(tile)
     plan = boxes(tile)
@@ -46,7 +49,8 @@ def test_tensor_copies_put_each_element_where_accesses_look(tile: CanonicalTile)
     seen = np.zeros(tile.shape, bool)
     for copy in plan.copies:
         # the box's 16-byte chunks in the order of the tensor map, each where the simulated copy engine puts it
-        chunks = places(copy.byte, plan.box[1], plan.box[0] * tile.bits // 8, plan.swizzle, 0).reshape(plan.box[1], -1)
+        chunks = places(copy.byte, plan.box[1], plan.box[0] * tile.bits // 8, plan.swizzle, ATOMICITIES[plan.atom])
+        chunks = chunks.reshape(plan.box[1], -1)
         each = 128 // tile.bits
         for row in range(plan.box[1]):
             for column in range(plan.box[0]):
@@ -61,12 +65,16 @@ def test_tensor_copies_put_each_element_where_accesses_look(tile: CanonicalTile)
 
 @pytest.mark.parametrize("form", ["wgmma", "tcgen05"])
 @pytest.mark.parametrize("k_dim", [0, 1])
-@pytest.mark.parametrize("tile", TILES, ids=name)
+@pytest.mark.parametrize("tile", TILES + WIDE, ids=name)
 def test_matrix_descriptors_read_each_element_where_accesses_look(tile: CanonicalTile, k_dim: int, form: str) -> None:
     where = element_bytes(tile)
     major = "k" if tile.major == k_dim else "mn"
     matrix = where.T if k_dim == 0 else where           # [mn, k]
     each, k = 128 // tile.bits, 256 // tile.bits        # elements a chunk; K of one instruction, 32 bytes
+    if tile in WIDE and (form == "wgmma" or major == "k"):
+        with pytest.raises(ValueError, match="only tcgen05 takes tiles of which 32 bytes stay together"):
+            matrix_descriptor(tile, k_dim, form)
+        return
     if matrix.shape[1] < k or (major == "k" and tile.swizzle == 0 and tile.panels < 2):
         return
     mn = min(64, matrix.shape[0])
@@ -112,6 +120,16 @@ def test_matrices_of_eight_rows_are_loaded_from_it(swizzle: int, major: int) -> 
     fragment = LinearLayout((16, 64), (1, 8 * 64, 8, 16, 32), (2, 4, 64, 128, 256), ())
     plan = ldmatrix_plan(fragment, canonical((16, 64), 16, major, min(swizzle, 32) if major == 0 else swizzle).layout, 2)
     assert plan is not None and plan.trans == (major == 0)
+
+
+def test_atoms_of_32_bytes_lie_as_the_layouts_of_the_ptx_isa_say() -> None:
+    # 64 of N contiguous, 8 of K, 32 bits each: rows of 32 elements, of which 8 each change places by the row's number modulo 4;
+    # the next 32 of N lie behind all 8 rows; a descriptor steps over 1024 bytes to these, over 512 to the next four rows
+    tile = canonical((8, 64), 32, 1, WIDE_ATOMS)
+    where = element_bytes(tile)
+    for k, n in itertools.product(range(8), range(64)):
+        assert where[k, n] == n // 32 * 1024 + k * 128 + (n % 32 // 8 ^ k % 4) * 32 + n % 8 * 4
+    assert matrix_descriptor(tile, 0, "tcgen05") == 1 << 61 | 1 << 46 | 512 // 16 << 32 | 1024 // 16 << 16
 
 
 def test_the_widest_swizzle_is_taken() -> None:

@@ -301,9 +301,9 @@ def test_packed_types_get_and_lose_their_padding():
 
 
 def test_tf32_maps_round_what_they_load():
-    array = np.array([[1.0 + 2.0**-11, 1.0 + 2.0**-12, -3.14159265, np.inf]], np.float32)
-    got = tmakit.load(array, tiled(0, "tf32", (4, 1), (4, 1)), (0, 0), 16).view(np.float32)
-    assert np.array_equal(got, np.array([1.0 + 2.0**-10, 1.0, -3.140625, np.inf], np.float32))
+    array = np.array([[1.0 + 2.0**-11, 1.0 + 3 * 2.0**-11, 1.0 + 2.0**-12, -3.14159265, np.inf, 2.0 - 2.0**-23, 0, 0]], np.float32)
+    got = tmakit.load(array, tiled(0, "tf32", (8, 1), (8, 1)), (0, 0), 32).view(np.float32)
+    assert np.array_equal(got, np.array([1.0, 1.0 + 2.0**-9, 1.0, -3.140625, np.inf, 2.0, 0, 0], np.float32))
 
 
 def test_cache_hints_and_prefetches_change_nothing():

@@ -32,7 +32,17 @@ from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, TiledViewType, int_values
 from tileiras.dialects.nv_tileas import EXITS
 from tileiras.layout.descriptors import boxes
-from tileiras.layout.shared import CHUNK_BYTES, COPY_ALIGNMENT, GROUP_ROWS, SWIZZLES, WHOLE_ROWS, CanonicalTile, canonical
+from tileiras.layout.shared import (
+    CHUNK_BYTES,
+    COPY_ALIGNMENT,
+    GROUP_ROWS,
+    SPANS,
+    SWIZZLES,
+    WHOLE_ROWS,
+    WIDE_ATOMS,
+    CanonicalTile,
+    canonical,
+)
 from tileiras.layout.tensormap import MAX_RANK
 
 ALIGNMENT = 16
@@ -47,6 +57,10 @@ ELEMENTS: dict[type, str] = {
     Float8E5M2Type: "u8", Float8E8M0FNUType: "u8", Float8E5M3FNUType: "u8"}
 """Element type -> what the map calls it; integers by their width."""
 WHOLE_BITS = (8, 16, 32, 64)
+WIDE_BITS = 32
+"""Of elements that products may want in the form WIDE_ATOMS."""
+ROUNDED = {("f32", "tf32"): "tf32"}
+"""Elements of memory and of the tile that is wanted, rounded to the nearest, ties to even -> what a map that does so calls them."""
 REDUCTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "add": ("add", {"u32": "u32", "u64": "u64"}), "addf": ("add", {"f16": "f16", "bf16": "bf16"}),
     "max": ("max", {"u32": "s32", "u64": "s64"}), "min": ("min", {"u32": "s32", "u64": "s64"}),
@@ -134,6 +148,16 @@ def in_forms(facts: MapFacts) -> Iterator[MapFacts]:
     """The same facts with each form."""
     for form in forms_of(facts.tile):
         yield replace(facts, tile=form)
+
+
+def for_products(facts: MapFacts) -> Iterator[MapFacts]:
+    """The same facts with each form that a product may read."""
+    yield from in_forms(facts)
+    tile = facts.tile
+    if tile.bits == WIDE_BITS and tile.shape[tile.major] * tile.bits // 8 >= SPANS[WIDE_ATOMS]:
+        form = canonical(tile.shape, tile.bits, tile.major, WIDE_ATOMS)
+        if is_copied(form):
+            yield replace(facts, tile=form)
 
 
 def is_copied(tile: CanonicalTile) -> bool:

@@ -11,7 +11,7 @@ from tileiras.analysis.agents import FEWEST_REGISTERS, MOST_REGISTERS, REGISTER_
 from tileiras.analysis.async_copies import CHUNKS, copies_chunks, fills_with_zeros
 from tileiras.analysis.layout_rules import accumulator_layout, dot_shape
 from tileiras.analysis.tensor_dots import TENSOR_DOT, umma_of
-from tileiras.analysis.tma import map_element
+from tileiras.analysis.tma import ROUNDED, map_element
 from tileiras.analysis.warpgroup_dots import tile_of, wgmma_of
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
 from tileiras.dialects.cuda_tile.verify_memory import count_conversions
@@ -234,7 +234,8 @@ def _make_tiled_tma_desc(op: Any) -> None:
     mapped, walked = int_values(t.shape), int_values(view.tile_shape)
     if mapped != walked:
         raise InvalidOp(op, f"a map of tiles {written(mapped)} for a view of tiles {written(walked)}")
-    if map_element(view.memref.element_type) != t.element.data:
+    own, named = map_element(view.memref.element_type), t.element.data
+    if named != own and ROUNDED.get((own, named)) != named:
         raise InvalidOp(op, f"a map of '{t.element.data}' for elements of type '{view.memref.element_type}'")
     if int_values(view.memref.strides)[int_values(view.dim_map)[t.major.data]] != 1:
         raise InvalidOp(op, f"dimension {t.major.data} of the view's tile doesn't run along memory")

@@ -6,24 +6,28 @@ swizzle to the address that it computes.
 
     64-bit matrix descriptor        start address, leading and stride offset, all in 16 bytes, at bits 0, 16, 32
                                     wgmma: swizzle at bits 62-63 (1: 128, 2: 64, 3: 32 bytes)
-                                    tcgen05: bit 46 set, swizzle at bits 61-63 (2: 128, 4: 64, 6: 32 bytes)
+                                    tcgen05: bit 46 set, swizzle at bits 61-63 (2: 128, 4: 64, 6: 32 bytes; 1: 128 bytes, of
+                                    which 32 stay together)
 
     offsets (bytes)                 leading                     stride
     K contiguous, swizzled          (not used: 1)               from 8 rows to the next 8
     K contiguous, no swizzle        from 16 bytes of K on       from 8 rows to the next 8
     M/N contiguous, swizzled        from panel to panel         from 8 rows of K to the next 8
     M/N contiguous, no swizzle      from 8 rows of K on         from panel to panel
+    M/N contiguous, WIDE_ATOMS      from panel to panel         from 4 rows of K to the next 4
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tileiras.layout.shared import CHUNK_BYTES, GROUP_ROWS, MAX_BOX_EXTENT, WHOLE_ROWS, CanonicalTile
+from tileiras.layout.shared import CHUNK_BYTES, GROUP_ROWS, MAX_BOX_EXTENT, WHOLE_ROWS, WIDE_ATOMS, CanonicalTile
 
 _FIELD = 0x3FFF
 """Offsets and addresses of matrix descriptors have 14 bits."""
 _WGMMA_SWIZZLES = {0: 0, 128: 1, 64: 2, 32: 3}
-_TCGEN05_SWIZZLES = {0: 0, 128: 2, 64: 4, 32: 6}
+_TCGEN05_SWIZZLES = {0: 0, 128: 2, 64: 4, 32: 6, WIDE_ATOMS: 1}
+_WIDE_GROUP_ROWS = 4
+"""That a descriptor steps over at once where 32 bytes stay together."""
 _TCGEN05_VERSION = 1 << 46
 
 
@@ -42,14 +46,15 @@ class BoxCopy:
 @dataclass(frozen=True)
 class Boxes:
     """How tensor copies move a tile. `order`: the tile's dimensions as the tensor map numbers them, contiguous one first;
-    `box`: elements in each of them, in that order; `swizzle`: bytes, as the map names it; `copies`: one a panel (more
-    where a panel has more rows than a box may have)."""
+    `box`: elements in each of them, in that order; `swizzle`: bytes, as the map names it, of which `atom` stay together; `copies`:
+    one a panel (more where a panel has more rows than a box may have)."""
 
     order: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
     copies: tuple[BoxCopy, ...]
     box_bytes: int
+    atom: int = CHUNK_BYTES
 
 
 def boxes(tile: CanonicalTile) -> Boxes:
@@ -63,7 +68,8 @@ def boxes(tile: CanonicalTile) -> Boxes:
     num = tile.bits
     for extent in box:
         num *= extent
-    return Boxes(order, box, 0 if tile.swizzle == WHOLE_ROWS else tile.swizzle, copies, num // 8)
+    swizzle = tile.span if tile.swizzle not in (0, WHOLE_ROWS) else 0
+    return Boxes(order, box, swizzle, copies, num // 8, tile.atom)
 
 
 def part_of(tile: CanonicalTile, count: int) -> tuple[tuple[int, ...], CanonicalTile] | None:
@@ -99,10 +105,12 @@ def matrix_descriptor(tile: CanonicalTile, k_dim: int, form: str) -> int:
 
     k_dim: the tile's dimension that is the product's K; the last two dimensions are the matrix. Add `address_field` of
     the shared address of a part (the tile's start plus `byte_offset`). Raises ValueError if the tile has fewer than eight
-    rows or its panels are too far apart."""
+    rows, its panels are too far apart, or it lies in a form that the instruction doesn't take."""
     if tile.rows % GROUP_ROWS:
         raise ValueError(f"a matrix descriptor steps over {GROUP_ROWS} rows, the tile has {tile.rows}")
-    group = GROUP_ROWS * tile.span
+    if tile.swizzle == WIDE_ATOMS and (form != "tcgen05" or tile.major == k_dim):
+        raise ValueError("only tcgen05 takes tiles of which 32 bytes stay together, where M or N is contiguous")
+    group = (_WIDE_GROUP_ROWS if tile.swizzle == WIDE_ATOMS else GROUP_ROWS) * tile.span
     if tile.major == k_dim:
         leading, stride = (CHUNK_BYTES, group) if tile.swizzle else (tile.panel_bytes, group)
     else:

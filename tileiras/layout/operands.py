@@ -8,10 +8,23 @@ from functools import lru_cache
 from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LANE_BITS, LinearLayout, dim_bits, log2
 from tileiras.layout.shape_rules import restrict
-from tileiras.layout.shared import GROUP_ROWS, SWIZZLES, CanonicalTile, SharedLayout, access, between, canonical, canonical_of
+from tileiras.layout.shared import (
+    GROUP_ROWS,
+    SPANS,
+    SWIZZLES,
+    WIDE_ATOMS,
+    CanonicalTile,
+    SharedLayout,
+    access,
+    between,
+    canonical,
+    canonical_of,
+)
 
 ROW_BYTES = 16
 """What one lane gives `ldmatrix`: a row of an 8 x 8 matrix of 16-bit elements (PTX ISA, ldmatrix)."""
+WIDE_BYTES = 4
+"""Of elements that matrix descriptors name only in the form WIDE_ATOMS where K isn't contiguous."""
 
 
 def operand_buffer(shape: Sequence[int], elem_bytes: int, k_dim: int, writer: LinearLayout,
@@ -55,9 +68,10 @@ def described_buffer(shape: tuple[int, ...], elem_bytes: int, k_dim: int, writer
     for major in (k_dim, 2 * rank - 3 - k_dim) if columns else (k_dim,):
         other = 2 * rank - 3 - major
         row = elem_bytes * (shape[major] if major == k_dim else columns)
-        if row < ROW_BYTES or shape[other] % GROUP_ROWS:
+        wide = elem_bytes == WIDE_BYTES and major != k_dim
+        if row < (SPANS[WIDE_ATOMS] if wide else ROW_BYTES) or shape[other] % GROUP_ROWS:
             continue
-        tile = canonical(shape, 8 * elem_bytes, major, max(s for s in SWIZZLES if s <= row), run)
+        tile = canonical(shape, 8 * elem_bytes, major, WIDE_ATOMS if wide else max(s for s in SWIZZLES if s <= row), run)
         stores = access(writer, tile.layout, elem_bytes)
         cost = len(stores.groups) * stores.passes(elem_bytes)
         if best is None or cost < best[0]:
@@ -71,6 +85,8 @@ def is_described(layout: SharedLayout, elem_bytes: int, k_dim: int, columns: int
     same `columns`."""
     tile = canonical_of(layout, 8 * elem_bytes)
     if tile is None or tile.shape[2 * len(tile.shape) - 3 - tile.major] % GROUP_ROWS:
+        return False
+    if (tile.swizzle == WIDE_ATOMS) != (tile.major != k_dim and elem_bytes == WIDE_BYTES):
         return False
     return tile.major == k_dim or tile.span <= columns * elem_bytes
 

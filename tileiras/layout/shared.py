@@ -250,6 +250,13 @@ SWIZZLES = (0, 32, 64, 128)
 WHOLE_ROWS = 1
 """Of a tile that has no swizzle and no panels of 16 bytes either: rows stay whole, or in pieces of MAX_BOX_EXTENT. Copies know this
 form, matrix descriptors don't."""
+WIDE_ATOMS = 160
+"""Of a tile whose swizzle spans 128 bytes and keeps 32 of them together, a pattern of four rows: the one in which tcgen05 takes
+32-bit elements with M or N contiguous (PTX ISA, canonical layouts; the copy engine's swizzle of that atomicity)."""
+ATOM_BYTES = {WIDE_ATOMS: 32}
+"""Swizzle -> what it keeps together, where that isn't CHUNK_BYTES."""
+SPANS = {WIDE_ATOMS: 128}
+"""Swizzle -> bytes that it spans, where its name isn't that."""
 MAX_BOX_EXTENT = 256
 """Elements of a box along one dimension (cuTensorMapEncodeTiled)."""
 COPY_ALIGNMENT = 128
@@ -258,8 +265,8 @@ GROUP_ROWS = 8
 """Rows of a panel that matrix descriptors step over at once."""
 PADDED_RUN = 16
 """Rows that lie together in a tile with less rows than its instruction takes."""
-SWIZZLE_SHIFT = 3
-"""A swizzle takes its key from this many address bits above those that it changes."""
+KEY_BIT = 7
+"""Of an address: from this bit on a swizzle takes its key."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +275,7 @@ class CanonicalTile:
 
     It is cut along dimension `major` into panels as wide as the swizzle spans (16 bytes without one), one panel after the
     other; a panel holds the rows of the other dimensions, row by row, and the hardware's swizzle exchanges 16-byte chunks
-    by address bits 7 and up. bits: of an element. swizzle: one of SWIZZLES, or WHOLE_ROWS.
+    by address bits 7 and up. bits: of an element. swizzle: one of SWIZZLES, WIDE_ATOMS or WHOLE_ROWS.
 
         (64, 128) of 16 bits, major 1, swizzle 128: two panels of 64 rows of 64 elements, 8192 bytes each;
         byte address p * 8192 + r * 128 + c, bits 7-9 of it XORed into bits 4-6
@@ -287,7 +294,12 @@ class CanonicalTile:
         """Bytes of a panel's row."""
         if self.swizzle == WHOLE_ROWS:
             return min(self.shape[self.major], MAX_BOX_EXTENT) * self.bits // 8
-        return self.swizzle or CHUNK_BYTES
+        return SPANS.get(self.swizzle, self.swizzle) or CHUNK_BYTES
+
+    @property
+    def atom(self) -> int:
+        """Bytes that the swizzle keeps together."""
+        return ATOM_BYTES.get(self.swizzle, CHUNK_BYTES)
 
     @property
     def columns(self) -> int:
@@ -348,10 +360,10 @@ class CanonicalTile:
         """Where each element lies, for ordinary accesses: the swizzle as XORs of the offset's bits."""
         if self.swizzle == WHOLE_ROWS:
             return self.plain
-        keys = log2(self.span // CHUNK_BYTES)
-        to = 3 + log2(CHUNK_BYTES) - log2(self.bits)
-        mask = (1 << keys) - 1
-        return SharedLayout(self.shape, tuple(b ^ (b >> to + SWIZZLE_SHIFT & mask) << to for b in self.plain.bases))
+        bytes_to_elements = 3 - log2(self.bits)
+        to, key = (bit + bytes_to_elements for bit in (log2(self.atom), KEY_BIT))
+        mask = self.span // self.atom - 1
+        return SharedLayout(self.shape, tuple(b ^ (b >> key & mask) << to for b in self.plain.bases))
 
 
 @lru_cache(maxsize=1024)
@@ -363,10 +375,11 @@ def canonical(shape: tuple[int, ...], bits: int, major: int, swizzle: int | None
     row = shape[major] * bits // 8
     if swizzle is None:
         swizzle = max((s for s in SWIZZLES if s <= row), default=0)
-    if swizzle not in (*SWIZZLES, WHOLE_ROWS):
+    if swizzle not in (*SWIZZLES, WIDE_ATOMS, WHOLE_ROWS):
         raise ValueError(f"no swizzle spans {swizzle} bytes")
-    if row < max(swizzle, CHUNK_BYTES):
-        raise ValueError(f"{shape[major]} elements of {bits} bits don't fill the {max(swizzle, CHUNK_BYTES)} bytes of a row")
+    least = max(SPANS.get(swizzle, swizzle), CHUNK_BYTES)
+    if row < least:
+        raise ValueError(f"{shape[major]} elements of {bits} bits don't fill the {least} bytes of a row")
     return CanonicalTile(tuple(shape), bits, major, swizzle, run)
 
 
@@ -379,8 +392,8 @@ def described_tile(shared: SharedLayout, bits: int) -> CanonicalTile | None:
 def canonical_of(shared: SharedLayout, bits: int, run: int = 0) -> CanonicalTile | None:
     """The canonical form that a buffer's layout is, with `run` rows together, None if it is none."""
     for major, extent in enumerate(shared.shape):
-        for swizzle in reversed(SWIZZLES):
-            if extent * bits // 8 >= (swizzle or CHUNK_BYTES):
+        for swizzle in (*reversed(SWIZZLES), WIDE_ATOMS):
+            if extent * bits // 8 >= (SPANS.get(swizzle, swizzle) or CHUNK_BYTES):
                 tile = canonical(shared.shape, bits, major, swizzle, run)
                 if tile.layout == shared:
                     return tile

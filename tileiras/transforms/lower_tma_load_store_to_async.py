@@ -14,11 +14,12 @@
 The serial form: a ring of one stage, filled and read in turn, right in any loop. Who deepens the ring (or gives the filling to
 an agent of its own) changes the types and moves ops. What one op reads first is filled together, by one pipe. The view must allow
 a map (analysis/tma.py), the tile must lie in its buffer as boxes lie (the buffer's layout is changed if its readers take that),
-and nothing written may be what is read: the engine doesn't see a thread's stores without fences of its own.
+and nothing written may be what is read: the engine doesn't see a thread's stores without fences of its own. What rounds f32 to
+tf32 on the way the engine does, too.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, TensorType, UnitAttr, i32
@@ -28,10 +29,10 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, operand_fragments
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import changes_operands, described_of
-from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts
+from tileiras.analysis.tma import ROUNDED, MapFacts, Refusal, for_products, in_forms, is_unwritten, map_facts
 from tileiras.analysis.tma_choice import loop_of
 from tileiras.dialects import nv_tileas
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import MemTokenType, TiledViewType
 from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
 from tileiras.layout.descriptors import part_of
@@ -150,7 +151,9 @@ class _Function:
             return None
         moves: list[Operation] = []
         value = store.operands[0]
-        while isinstance(value.owner, Operation) and value.owner.name in MOVES:
+        rounded = ""
+        while isinstance(value.owner, Operation) and (value.owner.name in MOVES or rounded_by(value.owner)):
+            rounded = rounded_by(value.owner) or rounded
             moves.append(value.owner)
             value = value.owner.operands[0]
         load = value.owner
@@ -167,12 +170,14 @@ class _Function:
             return load, facts
         if not is_unwritten(load):
             return load, [Refusal("a store to global memory comes before the load in its token's order")]
+        if rounded:
+            facts = replace(facts, element=rounded)
         readers = [use.operation for use in alloc.results[0].uses if use.operation is not store]
         t: Any = alloc.results[0].type
         if is_staged(load):
             found = next((f for f in in_forms(facts) if f.tile.layout == t.layout.data), None)
         else:
-            found = next((f for f in in_forms(facts)
+            found = next((f for f in for_products(facts)
                           if all(_takes(r, alloc, buffer_layout(f, moves, alloc)) for r in readers)), None)
         if any(changes_operands(r) and r.parent is not load.parent for r in readers):
             return load, [Refusal("a product in a loop may give its elements the signs of their scales, each time anew")]
@@ -184,6 +189,15 @@ class _Function:
         if _leaves_between(load, last):
             return load, [Refusal("a break, continue or return may stand between the load and its use")]
         return Site(load, moves, store, alloc, found, buffer_layout(found, moves, alloc), readers)
+
+
+def rounded_by(op: Operation) -> str:
+    """What a map calls the elements that a load gives where it rounds as this op does; "" where none does."""
+    if op.name != "arith.convertf":
+        return ""
+    rounding: Any = op.properties.get("rounding")
+    kinds = tuple(element_name(v.type.element_type) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType))
+    return ROUNDED.get(kinds, "") if rounding is not None and rounding.data == "nearest_even" else ""  # type: ignore[call-overload]
 
 
 def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[Block, Operation], list[Site]]:

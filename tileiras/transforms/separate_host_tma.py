@@ -70,7 +70,7 @@ def recipe_of(op: Operation) -> HostMap:
     dims = [dim_map[d] for d in plan.order]
     return HostMap(_value(op, maker.base), t.element.data, tuple(apply("umax", sizes[d], Const(1)) for d in dims),
                    tuple(apply("mul", strides[d], Const(size)) for d in dims[1:]), plan.box, plan.swizzle,
-                   nan_fill="nan" in op.properties)
+                   f"{plan.atom}B", nan_fill="nan" in op.properties)
 
 
 def _values(op: Operation, static: Any, dynamic: Any) -> list[Expr]:

@@ -23,6 +23,7 @@ from typing import Any
 
 from tileiras.layout.atoms.mma_sync import BITS, TYPE_NAMES
 from tileiras.layout.linear import LinearLayout, log2
+from tileiras.layout.shared import SPANS, WIDE_ATOMS
 
 LANES, COLUMNS = 128, 512
 HALF_ROWS = 64
@@ -31,10 +32,8 @@ LEAST_N = {LANES: 16, HALF_ROWS: 8}
 """Rows of an instruction -> its fewest columns."""
 FEATURE = "has_tcgen05"
 PREFIX = "sm100.mma."
-TRANSPOSABLE = frozenset({"f16", "bf16", "e4m3", "e5m2", "s8", "u8"})
-"""Types whose tiles may have M or N contiguous in shared memory; of others K is."""
-LEAST_TRANSPOSED_BYTES = 16
-"""Of N, where that is contiguous."""
+LEAST_TRANSPOSED_BYTES = {"f16": 16, "bf16": 16, "e4m3": 16, "e5m2": 16, "s8": 16, "u8": 16, "tf32": SPANS[WIDE_ATOMS]}
+"""Types whose tiles may have M or N contiguous in shared memory -> the least bytes of M or N then; of others K is."""
 IN_CELLS = {"f16": 2, "bf16": 2}
 """Types of A that may come from tensor memory by the same threads that hold the rows of an accumulator -> elements of a cell."""
 _FP8 = ("e4m3", "e5m2")
@@ -75,7 +74,8 @@ class UmmaAtom:
 
     def contiguous(self, of_a: bool) -> int:
         """How many rows of A, or columns of B, may lie contiguous in shared memory, instead of K; 0: K must."""
-        if self.a not in TRANSPOSABLE or self.n * BITS[self.a] // 8 < LEAST_TRANSPOSED_BYTES:
+        least = LEAST_TRANSPOSED_BYTES.get(self.a)
+        if least is None or self.n * BITS[self.a] // 8 < least:
             return 0
         return self.m if of_a else self.n
 

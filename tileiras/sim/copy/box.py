@@ -214,10 +214,11 @@ def fill(m: Map, r: Rows, block: np.ndarray) -> None:
 
 
 def to_tf32(block: np.ndarray) -> None:
-    """Round f32 values to tf32, ties away from zero, in place."""
+    """Round f32 values to tf32, ties to even, in place; infinities and NaNs stay as they are."""
     words = block.view(np.uint32)
     finite = (words & 0x7F800000) != 0x7F800000
-    words[finite] = (words[finite] + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    odd = words[finite] >> np.uint32(13) & np.uint32(1)
+    words[finite] = (words[finite] + np.uint32(0xFFF) + odd) & np.uint32(0xFFFFE000)
 
 
 def pad(m: Map, block: np.ndarray) -> np.ndarray:
