@@ -75,7 +75,8 @@ def test_an_aligned_view_has_a_map() -> None:
     ({"index": "i64"}, "sizes or indices have more than 32 bits"),
     ({"tile": "64x4"}, "a row of the tile has 8 bytes, copies have 16 at least; use a wider tile"),
     ({"element": "i1", "stride": 16}, "the copy engine has no elements of type i1"),
-    ({"from_memory": True}, "address, sizes or strides are computed in the kernel, not functions of its parameters")])
+    ({"from_memory": True}, "address, sizes or strides are computed in the kernel, not functions of its parameters, and the map "
+                            "would serve one tile")])
 def test_the_one_thing_that_stands_against_a_map_is_said(given: dict[str, Any], said: str) -> None:
     assert [r.reason for r in load_of(**given)] == [said]
 

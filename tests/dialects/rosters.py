@@ -42,7 +42,7 @@ _STRIPED = "no: what split-K and StreamK exchange partial sums by; neither is ma
 _TEMPLATE = "no: layouts are static; the algebra is done in Python (layout/cute), so no op computes one"
 _IM2COL = _CONVOLUTION
 _NVGPU = "no: ops of nv_tileas go to instructions directly; a layer between would say each thing twice"
-_DESCRIPTOR_CHANGE = "no: maps are made before the launch and never change"
+_DESCRIPTOR_CHANGE = "no: a map that a kernel builds is written whole, by ordinary stores"
 _ASYNC_MMA_REGION = "no: `async_dot` and `dot_wait` say what is in flight"
 
 
@@ -248,7 +248,8 @@ ROSTERS = (
         ("mbarrier.arrive.nocomplete mbarrier.test.wait", _NVGPU),
         ("tma.async.load tma.async.store tma.async.reduce tma.prefetch.descriptor",
          "row cp.async.bulk.tensor.s2g.tile.2d, cp.async.bulk.tensor.reduce.add.tile.2d, prefetch.tensormap"),
-        ("tma.create.descriptor tma.fence.descriptor tensormap.update", _DESCRIPTOR_CHANGE),
+        ("tma.create.descriptor tma.fence.descriptor", "op nv_tileas.build_tma_desc"),
+        ("tensormap.update", _DESCRIPTOR_CHANGE),
         ("warpgroup.mma warpgroup.mma.init.accumulator warpgroup.mma.store", "op nv_tileas.async_dot, nv_tileas.begin_flight, "
                                                                             "nv_tileas.dot_wait"),
         ("fma.packed.f32x2 mul.packed.f32x2", "no: LLVM makes packed operations of vectors itself"),
@@ -274,7 +275,8 @@ ROSTERS = (
         ("prefetch.tensormap", ""),
         ("fence.proxy.acquire", "row fence.proxy.async, fence.proxy.async.shared_cta"),
         ("fence.mbarrier.init", "row fence.mbarrier_init.release.cluster"),
-        ("fence.proxy.tensormap.generic.release.cta tensormap.cp_fenceproxy tensormap.replace", _DESCRIPTOR_CHANGE),
+        ("fence.proxy.tensormap.generic.release.cta", "row fence.proxy.tensormap_generic.release.gpu"),
+        ("tensormap.cp_fenceproxy tensormap.replace", _DESCRIPTOR_CHANGE),
         ("cvt.packfloat.f32", "row cvt.rz.bf16.f32"),
         ("mma.sync", "row mma.m16n8k16.row.col.f32.f32"),
         ("mma.block_scale", "fn layout.atoms.block_scaled.choose_block_scaled"),
@@ -351,6 +353,7 @@ OURS: dict[str, str] = {
     "nv_tileas.is_valid_program_id": "nv_tileaa's, where the answer is read",
     "nv_tileas.fill_outside": "padding of tiles that came by copies, which fill with zeros",
     "nv_tileas.prefetch_tma_desc nv_tileas.begin_flight": "what an engine is told before its first use",
+    "nv_tileas.build_tma_desc": "maps that the kernel builds",
 }
 """Ops and types of ours (`*`: all of such names), with why the specification has none."""
 

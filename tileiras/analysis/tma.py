@@ -1,9 +1,10 @@
 """`analyse-tma`: which accesses through views may go by the tensor copy engine, and of the others, why not.
 
-An access may if a launch can make a tensor map of its view: the base and all strides but the innermost, which is 1, are known
-multiples of 16 bytes, address, sizes and strides are functions of the kernel's parameters (host_values.py), a tile's row has
-at least 16 bytes, the engine has elements of this width and this padding, and nothing orders the access but program and
-tokens. Facts only: whether the engine *is* used is decided where the tile goes (transforms/lower_tma_load_store_to_async.py).
+An access may if there can be a tensor map of its view: the base and all strides but the innermost, which is 1, are known
+multiples of 16 bytes; address, sizes and strides are functions of the kernel's parameters (host_values.py), or a loop goes through
+the view's tiles, so that the kernel may build the map before it; a tile's row has at least 16 bytes; the engine has elements of
+this width and this padding; and nothing orders the access but program and tokens. Facts only: whether the engine *is* used is
+decided where the tile goes (transforms/lower_tma_load_store_to_async.py).
 """
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from tileiras.analysis.host_values import host_value
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, TiledViewType, int_values
-from tileiras.dialects.nv_tileas import EXITS
+from tileiras.dialects.nv_tileas import EXITS, LOOPS
 from tileiras.layout.descriptors import boxes
 from tileiras.layout.shared import (
     CHUNK_BYTES,
@@ -236,14 +237,24 @@ def _memref(op: Any, view: SSAValue, t: TiledViewType, axis: AxisAnalysis) -> li
                 out.append(Refusal(f"stride {n} of dimension {d} isn't {what}"))
             else:
                 out.append(Refusal(f"stride {{name}} of dimension {d} isn't known to be {what}", value, needs))
-    for v in (maker.base, *maker.sizes, *maker.strides):
-        if host_value(v) is None:
-            out.append(Refusal("address, sizes or strides are computed in the kernel, not functions of its parameters"))
-            break
+    if not is_for_many(op, maker) and any(host_value(v) is None for v in (maker.base, *maker.sizes, *maker.strides)):
+        out.append(Refusal("address, sizes or strides are computed in the kernel, not functions of its parameters, and the map "
+                           "would serve one tile"))
     wide = [v for v in (*maker.sizes, *op.coords) if isinstance(v.type, IntegerType) and v.type.width.data > COORDINATE_BITS]
     if wide or any(n > MAX_SIZE for n in int_values(t.memref.shape)):
         out.append(Refusal(f"sizes or indices have more than {COORDINATE_BITS} bits"))
     return out
+
+
+def is_for_many(access: Operation, maker: Operation) -> bool:
+    """Whether a loop goes through tiles of a memref that is made before it: a map that the kernel builds is worth its fences."""
+    loop = access.parent_op()
+    while loop is not None and loop.name not in LOOPS:
+        loop = loop.parent_op()
+    around = maker.parent_op()
+    while around is not None and around is not loop:
+        around = around.parent_op()
+    return loop is not None and around is None
 
 
 def is_unwritten(access: Operation) -> bool:

@@ -54,7 +54,7 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
             timing(phase, seconds)
     if host is not None:
         host_maps.prepare_with_maps(llvm_ir, target, host)
-    ptx = fix_ptx(ptx, target, host_maps.recipes_of(llvm_ir))
+    ptx = fix_ptx(ptx, target, host_maps.recipes_of(llvm_ir), host_maps.built_by(llvm_ir))
     table = read_table(llvm_ir)
     ptx, stand_ins = (ptx, []) if table is None else complete(ptx, table)
     for entry in entries_of_ptx(ptx):

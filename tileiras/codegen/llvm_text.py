@@ -108,7 +108,8 @@ class Printer:
             attributes[-len(maps):] = [HIDDEN_MAP] * len(maps)
         params = ", ".join(f"{type_text(arg.type)}{' ' + attrs if attrs else ''} {self.value(arg)}"
                            for arg, attrs in zip(entry.args, attributes, strict=True))
-        launch = "".join(f' "{key}"="{value.data}"' for key, value in _data(func, "launch", {}).items()) + attributes_of(maps)
+        launch = "".join(f' "{key}"="{value.data}"' for key, value in _data(func, "launch", {}).items()) + attributes_of(
+            maps, getattr(func.properties.get("built_maps"), "data", 0))
         debug = self.debug
         scope = "" if debug is None else debug.kernel(name, func.location)
         kind = "ptx_kernel" if "kernel" in func.properties else "internal"

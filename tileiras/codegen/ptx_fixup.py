@@ -17,7 +17,9 @@ doesn't print. Of this
                                             {
 
 A 64-byte-aligned 128-byte parameter is always a tensor map that the launcher builds, hence hidden. Its recipe
-(`host/recipe.py`) stands behind it as a comment: whoever has the PTX can launch it.
+(`host/recipe.py`) stands behind it as a comment: whoever has the PTX can launch it. A kernel that builds maps itself says how much
+memory each of its blocks needs for them (`.minperctamemory`, from PTX 9.4 on); the pointer before the maps is for drivers that
+give none, and hidden, too.
 """
 from __future__ import annotations
 
@@ -31,14 +33,18 @@ TILE_LANGUAGE = ".language 7"
 LAUNCH_METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
 
 RECIPE = " // tensor map: "
+MAP_BYTES = 128
+BUILDS_FROM = "9.4"
+"""The first PTX version with memory of a block's own, `.minperctamemory`."""
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _TENSOR_MAP = re.compile(r"^\s*\.param\s+\.align\s+64\s+\.b8\s+[\w$]+\[128\]")
 
 
-def fix_ptx(ptx: str, target: Target, maps: Mapping[str, Sequence[str]] | None = None) -> str:
+def fix_ptx(ptx: str, target: Target, maps: Mapping[str, Sequence[str]] | None = None,
+            built: Mapping[str, int] | None = None) -> str:
     """LLVM's PTX for `target` with the launch contract's header and entry directives. `maps`: recipes of each kernel's tensor
-    maps, one for each parameter that is one.
+    maps, one for each parameter that is one. `built`: for how many maps that it builds itself a kernel has memory.
 
     Raises CompileError for an entry whose thread count isn't fixed by `.reqntid`, or that has other maps than recipes.
     """
@@ -49,7 +55,8 @@ def fix_ptx(ptx: str, target: Target, maps: Mapping[str, Sequence[str]] | None =
     for line in ptx.split("\n"):
         if entry is None:
             if line.startswith(".version"):
-                line = f".version {target.ptx_version}"
+                version = max(target.ptx_version, BUILDS_FROM if built else "", key=_number)
+                line = f".version {version}"
             elif line.startswith(".target"):
                 line = line.replace(target.llvm_cpu, target.ptx, 1)
             elif line.startswith(".address_size"):
@@ -65,6 +72,9 @@ def fix_ptx(ptx: str, target: Target, maps: Mapping[str, Sequence[str]] | None =
                 raise CompileError(f"kernel '{entry}' has no parameter for a tensor map '{recipes[0]}'")
             if not has_minimum:
                 out.append(".minnctapersm 1")
+            if built and entry in built:
+                _hide_pointer(out)
+                out.append(f".minperctamemory {MAP_BYTES * built[entry]}")
             out.append(TILE_LANGUAGE)
             entry = None
         elif line.startswith(".reqntid"):
@@ -79,6 +89,18 @@ def fix_ptx(ptx: str, target: Target, maps: Mapping[str, Sequence[str]] | None =
                 line += RECIPE + recipes.pop(0)
         out.append(line)
     return "\n".join(out)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part)
+
+
+def _hide_pointer(lines: list[str]) -> None:
+    """The last of an entry's parameters that isn't hidden yet is the pointer to an older driver's memory for maps."""
+    for n in range(len(lines) - 1, -1, -1):
+        if lines[n].lstrip().startswith(".param"):
+            lines[n] = "\t.hidden " + lines[n].lstrip()
+            return
 
 
 def empty_ptx(target: Target) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tileiras.codegen.ptx_fixup import RECIPE
+from tileiras.codegen.ptx_fixup import MAP_BYTES, RECIPE
 from tileiras.machine.targets import target_of_ptx
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _BARRIERS = re.compile(r"used (\d+) barriers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _ALIGN = re.compile(r"\.align\s+(\d+)")
 _TARGET = re.compile(r"^\.target\s+(\w+)", re.MULTILINE)
+_MEMORY = ".minperctamemory "
 _TYPE_BYTES = re.compile(r"\.[bsuf](\d+)\b")
 
 
@@ -43,7 +44,8 @@ class Parameter:
 class Entry:
     """One kernel of a cubin. Sizes are bytes a thread (stack, spills) or a CTA (shared); parameters begin at
     `param_base` of the constant bank. `params` are the ordinary ones, which a launch gives; behind them lie `hidden` ones,
-    which the driver fills: at their end one for each of `maps`, with the recipe of a tensor map."""
+    which the driver fills: at their end one for each of `maps`, with the recipe of a tensor map. `built_maps`: how many others a
+    block has memory for, which it builds itself; a hidden pointer before the maps is for drivers that give no such memory."""
 
     name: str
     params: tuple[Parameter, ...]
@@ -57,6 +59,7 @@ class Entry:
     param_base: int = 0
     hidden: tuple[Parameter, ...] = ()
     maps: tuple[HostMap, ...] = ()
+    built_maps: int = 0
 
     @property
     def param_offsets(self) -> tuple[int, ...]:
@@ -99,18 +102,18 @@ def entries_of_ptx(ptx: str) -> list[Entry]:
     name: str | None = None
     params: list[Parameter] = []
     recipes: list[str] = []
-    threads = 1
+    threads, built = 1, 0
     target = target_of_ptx(named.group(1)) if (named := _TARGET.search(ptx)) else None
     base = target.parameter_base if target is not None else 0
     for line in ptx.split("\n"):
         if name is None:
             match = _ENTRY.search(line) if ".entry" in line else None
             if match:
-                name, params, threads, recipes = match.group(1), [], 1, []
+                name, params, threads, recipes, built = match.group(1), [], 1, [], 0
             continue
         if line.startswith("{"):
             ordinary, hidden = (tuple(p for p in params if p.hidden is kind) for kind in (False, True))
-            entries.append(Entry(name, ordinary, threads, param_base=base, hidden=hidden, maps=_maps(recipes)))
+            entries.append(Entry(name, ordinary, threads, param_base=base, hidden=hidden, maps=_maps(recipes), built_maps=built))
             name = None
             continue
         line, _, recipe = line.partition(RECIPE) if line.startswith(_HIDDEN) else (line, "", "")
@@ -122,6 +125,8 @@ def entries_of_ptx(ptx: str) -> list[Entry]:
             threads = 1
             for extent in match.group(1).split(","):
                 threads *= int(extent)
+        elif line.startswith(_MEMORY):
+            built = int(line[len(_MEMORY):]) // MAP_BYTES
     return entries
 
 

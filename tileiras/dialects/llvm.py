@@ -137,10 +137,11 @@ AddressOf = _op("mlir.addressof", "", "result:llvm.ptr", "symbol:name")
 class Func(TileOp):
     """A kernel (`kernel` set) whose entry block's arguments are its parameters; `launch`: string attributes as
     `nvvm.reqntid`; `arg_attrs`: an array of strings, LLVM parameter attributes. `maps`: recipes (`host/recipe.py`) of the
-    tensor maps that the host builds; the last parameters, generic pointers, are the addresses of as many hidden maps."""
+    tensor maps that the host builds; the last parameters, generic pointers, are the addresses of as many hidden maps.
+    `built_maps`: how many the kernel builds itself, in memory that older drivers give by the hidden pointer before these."""
 
     name = "llvm.func"
-    ATTRS = "sym_name:name kernel:unit? launch:string_dict? arg_attrs:strings? maps:strings?"
+    ATTRS = "sym_name:name kernel:unit? launch:string_dict? arg_attrs:strings? maps:strings? built_maps:positive?"
     REGIONS = "body:blocks"
 
 

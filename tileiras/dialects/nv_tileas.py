@@ -198,7 +198,7 @@ EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
 
 _ACCESS = "runs:numbers? contiguous:count?"
 _PLACED_ATTRS: dict[str, str] = {
-    "func": "num_warps:power shared_bytes:count? shared_alignment:power? tensor_maps:strings?",
+    "func": "num_warps:power shared_bytes:count? shared_alignment:power? tensor_maps:strings? built_maps:positive?",
     "dot": "atom:string? chained:unit? k_slices:power?", "dot_scaled": "atom:string? k_slices:power?",
     "load": f"{_ACCESS} owners:unit?", "store": _ACCESS,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
@@ -207,7 +207,8 @@ _PLACED_ATTRS: dict[str, str] = {
     "tiled_atomic_rmw": f"check:flags? {_ACCESS} engine:unit?",
     "reduce": "parts:unit?", "print": "in_turn:unit?", "alloca": "owners:unit? offset:count?"}
 """What only this level says. num_warps: of a block. shared_bytes, shared_alignment, offset: set by `allocate-buffers`.
-tensor_maps: how a launch makes the maps that are the last parameters (texts of host/recipe.py).
+tensor_maps: how a launch makes the maps that are the last parameters (texts of host/recipe.py). built_maps: how many the kernel
+builds itself.
 atom: the instruction that computes a dot (none: multiply and add); chained: in the layouts that let its result be another
 dot's operand; k_slices: parts of k that will go through buffers one after another. runs, contiguous, check: what is known of
 an access (analysis/access.py). owners: only the threads that own an element (the lowest of those that hold it; the first
@@ -348,12 +349,24 @@ COPIES_BY_THREADS = ("nv_tileas.tiled_copy", "nv_tileas.async_copy")
 
 class MakeTiledTmaDesc(TileOp):
     """The tensor map of a view's array. `nan`: what lies outside reads as NaN, not as zero. From `separate-host-tma` on a map
-    is a parameter of the function."""
+    is a parameter of the function, or built by it."""
 
     name = "nv_tileas.make_tiled_tma_desc"
     OPERANDS = "view:view"
     RESULTS = "map:tensormap"
     ATTRS = "nan:unit?"
+    PURE = True
+
+
+class BuildTmaDesc(TileOp):
+    """A tensor map of what is no function of the kernel's parameters, which the agent builds when it comes by, for copies that it
+    makes itself; what was copied by the one before has been. `recipe`: a text of host/recipe.py over the op's operands in the
+    place of parameters. `number`: which of the memory that a block has for maps, one for each such op (`allocate-buffers`)."""
+
+    name = "nv_tileas.build_tma_desc"
+    OPERANDS = "sources:scalar*"
+    RESULTS = "map:tensormap"
+    ATTRS = "recipe:string number:count?"
     PURE = True
 
 

@@ -164,7 +164,7 @@ def _table() -> None:
     for axis in "xyz":
         for register in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster.ctaid", "cluster.nctaid"):
             _intrinsic(f"read.ptx.sreg.{register}.{axis}", "", "i32")
-    for register in ("laneid", "warpid", "smid", "cluster.ctarank", "cluster.nctarank"):
+    for register in ("laneid", "warpid", "smid", "nsmid", "cluster.ctarank", "cluster.nctarank"):
         _intrinsic(f"read.ptx.sreg.{register}", "", "i32")
 
     # between the lanes of a warp
@@ -248,6 +248,10 @@ def _table() -> None:
         _intrinsic(f"cp.async.bulk.tensor.prefetch.tile.{rank}d", f"p {at} i64 i1", effects=ALL)
         for op in ("add", "min", "max", "inc", "dec", "and", "or", "xor"):
             _intrinsic(f"cp.async.bulk.tensor.reduce.{op}.tile.{rank}d", f"p3 p {at} i64 i1", effects=ALL)
+    # maps that the kernel builds: where a block has memory for them, and between writing and using one
+    _assembly("mov.perctamemoryoffset", "mov.u64 $0, %perctamemoryoffset;", "", "i64", features="has_tma")
+    _intrinsic("fence.proxy.tensormap_generic.release.gpu", effects=ALL)
+    _intrinsic("fence.proxy.tensormap_generic.acquire.gpu", "p i32", effects=ALL)
     # LLVM's intrinsic becomes two instructions where the map is a parameter
     _assembly("prefetch.tensormap", "prefetch.tensormap [$0];", "p", features="has_tma")
     _intrinsic("cp.async.bulk.commit.group", effects=ALL)

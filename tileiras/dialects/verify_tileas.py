@@ -55,6 +55,10 @@ def _recipe(op: Any, text: str, parameters: int) -> None:
             raise InvalidOp(op, f"a tensor map is made from parameter {parameter.index} of {parameters}")
 
 
+def _build_tma_desc(op: Any) -> None:
+    _recipe(op, op.recipe.data, len(op.sources))
+
+
 def _convert_layout(op: Any) -> None:
     if kind(op.source) != kind(op.result) or shape(op.source) != shape(op.result):
         raise InvalidOp(op, f"must keep shape and elements, but goes from '{op.source.type}' to '{op.result.type}'")
@@ -440,7 +444,8 @@ OP_RULES: dict[str, Rule] = {
     "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
     "nv_tileas.tiled_copy": _tiled_copy, "nv_tileas.async_copy": _copy,
     "nv_tileas.extract_slice": _extract_slice, "nv_tileas.create_pipeline": _create_pipeline,
-    "nv_tileas.make_tiled_tma_desc": _make_tiled_tma_desc, "nv_tileas.tma_load": _tma_load,
+    "nv_tileas.make_tiled_tma_desc": _make_tiled_tma_desc, "nv_tileas.build_tma_desc": _build_tma_desc,
+    "nv_tileas.tma_load": _tma_load,
     "nv_tileas.tma_store": _moves,
     "nv_tileas.cancel_next_program_id": _cancel_next_program_id, "nv_tileas.is_valid_program_id": _answer,
     "nv_tileas.consumer_wait": _consumer_wait, "nv_tileas.agent_switch": _agent_switch,

@@ -8,6 +8,8 @@ the block behind its pipes, and gives them back at every way out.
     create_pipeline ...             create_pipeline ... ; tmem_alloc {columns = 128, offset = 32} ; tmem_base {offset = 32}
     %d = alloc_tensor : tmem        %d = alloc_tensor {offset = 0} : tmem
     return                          tmem_free {columns = 128} ; return
+
+Tensor maps that the kernel builds are numbered: each has its own part of the memory that a block has for them.
 """
 from __future__ import annotations
 
@@ -34,6 +36,7 @@ def run(module: Operation, context: Any) -> None:
         if func.name != "nv_tileas.func":
             continue
         _tensor_memory(func)
+        _built_maps(func)
         plan = plan_shared_memory(func)
         if plan.size > target.most_static_smem:
             name: Any = func.properties["sym_name"]
@@ -46,6 +49,15 @@ def run(module: Operation, context: Any) -> None:
         if plan.size:
             func.properties["shared_bytes"] = IntAttr(plan.size)
             func.properties["shared_alignment"] = IntAttr(plan.alignment)
+
+
+def _built_maps(func: Operation) -> None:
+    """A place for each map that the function builds: agents may be about different ones at a time."""
+    built = [op for op in func.walk() if op.name == "nv_tileas.build_tma_desc"]
+    for number, op in enumerate(built):
+        op.properties["number"] = IntAttr(number)
+    if built:
+        func.properties["built_maps"] = IntAttr(len(built))
 
 
 def _tensor_memory(func: Operation) -> None:

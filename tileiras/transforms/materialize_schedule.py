@@ -39,7 +39,7 @@ from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import EXITS, LayoutAttr, PipeType, RingType, TmemType
+from tileiras.dialects.nv_tileas import EXITS, LayoutAttr, PipeType, RingType, TmemType, layout_of, with_layout
 from tileiras.layout.atoms.umma import COLUMNS, UmmaAtom
 from tileiras.layout.linear import LinearLayout
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
@@ -273,9 +273,14 @@ def _load_warps(loader: Slice, warps: int) -> int:
 
 
 def _is_placed(op: Operation, part: Slice) -> bool:
-    """Whether an op's values are spread over the threads of the compute agents: who repeats it must be as many. What lies in
-    shared memory, or is copied there by one thread or by whichever, isn't."""
-    return any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results) if v in part.values) or _stored_by_threads(op)
+    """Whether an op's values are spread over the warps of the compute agents: who repeats it must be as many. What each warp has
+    for itself, lies in shared memory, or is copied there by one thread or by whichever, isn't."""
+    return any(_is_spread(v) for v in (*op.operands, *op.results) if v in part.values) or _stored_by_threads(op)
+
+
+def _is_spread(v: SSAValue) -> bool:
+    """Whether a tile's elements are in different warps."""
+    return isinstance(v.type, TensorType) and any(layout_of(v).warp)
 
 
 def _stored_by_threads(op: Operation) -> bool:
@@ -290,11 +295,16 @@ def _chunks(copy: Any) -> int:
 
 
 def _narrow(agent: Region, warps: int) -> None:
-    """Copies by threads are those of so many warps, each thread with what others would have had."""
+    """Copies by threads are those of so many warps, each thread with what others would have had; tiles that every warp has are
+    those of so many warps."""
+    keep = warps.bit_length() - 1
     for op in agent.walk():
+        for v in (*op.results, *(arg for region in op.regions for block in region.blocks for arg in block.args)):
+            if isinstance(v.type, TensorType) and len((have := layout_of(v)).warp) > keep and not any(have.warp):
+                v._type = with_layout(v.type, LinearLayout(have.shape, have.reg, have.lane, have.warp[:keep]))
         threads: Any = op.properties.get("threads") if op.name == COPY else None
         if threads is not None and threads.data.num_warps > warps:
-            have, keep = threads.data, warps.bit_length() - 1
+            have = threads.data
             layout = LinearLayout(have.shape, (*have.reg, *have.warp[keep:]), have.lane, have.warp[:keep])
             op.properties["threads"] = LayoutAttr.of(layout.compact_regs())
 

@@ -1,4 +1,4 @@
-"""`separate-host-tma`: tensor maps become parameters that the launch makes.
+"""`separate-host-tma`: tensor maps become parameters that the launch makes, or, where it can't, are built by the kernel.
 
     func(%p: ptr<f16>, %n: i32) {                          func(%p: ptr<f16>, %n: i32, %map: tensormap) {
       %v = block_tile (make_memref %p, %n)         ->        prefetch_tma_desc %map
@@ -7,79 +7,124 @@
 
 What a map is made of are functions of the other parameters (analysis/host_values.py); the function says which, as texts of
 host/recipe.py, in the order of the maps. Equal maps are one parameter.
+
+Where the array's place is known only in the kernel (lists of arrays, slices by loaded bounds), the map is built where the array
+is made, once for all tiles:
+
+    %p = int_to_ptr (load ...)                             %p = int_to_ptr (load ...)
+    %v = block_tile (make_memref %p, %n)         ->        %map = build_tma_desc %p, %n {recipe = "f16 p0 [u32(p1)] [] box [64]"}
+    for { %map = make_tiled_tma_desc %v }                  for { }
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.host_values import host_value
-from tileiras.dialects import nv_tileas
+from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
 from tileiras.dialects.nv_tileas import TensorMapType
-from tileiras.errors import CompileError
-from tileiras.host.recipe import Const, Expr, HostMap, apply
+from tileiras.host.recipe import BITS, Const, Expr, HostMap, Param, apply
 from tileiras.layout.descriptors import boxes
+from tileiras.transforms.tma_common import before
 
 
 def run(module: Operation, context: Any = None) -> None:
-    """Give each function the maps that it uses as parameters, in place."""
+    """Give each function the maps that it uses as parameters, in place, or let it build them."""
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
             made = [op for op in func.walk() if op.name == "nv_tileas.make_tiled_tma_desc"]
-            if made:
-                _separate(func, made)
+            by_host = [(op, recipe) for op in made if (recipe := _recipe_of(op, host_value)) is not None]
+            if by_host:
+                _separate(func, by_host)
+            _build([op for op in made if op.parent is not None])
 
 
-def _separate(func: Operation, made: list[Operation]) -> None:
+def _separate(func: Operation, made: list[tuple[Operation, HostMap]]) -> None:
     body = func.regions[0].block
     maps: dict[tuple[str, Any], SSAValue] = {}
-    for op in made:
+    for op, recipe in made:
         t: Any = op.results[0].type
-        text = str(recipe_of(op))
+        text = str(recipe)
         found = maps.get((text, t))
         if found is None:
             found = maps[text, t] = body.insert_arg(t, len(body.args))
-        op.results[0].replace_all_uses_with(found)
-        op.detach()
-        op.erase()
+        _replace(op, found)
     func.properties["tensor_maps"] = ArrayAttr([StringAttr(text) for text, _ in maps])
     first = body.first_op
     assert first is not None
     for found in maps.values():
-        prefetch = nv_tileas.PrefetchTmaDesc.make([found])
-        prefetch.location = func.location
-        body.insert_op_before(prefetch, first)
+        before(first, nv_tileas.PrefetchTmaDesc.make([found]), func)
 
 
-def recipe_of(op: Operation) -> HostMap:
-    """How the launch makes the map of a `make_tiled_tma_desc`."""
+def _build(made: list[Operation]) -> None:
+    """Maps that only the kernel can make stand behind the arrays that they are of."""
+    maps: dict[tuple[Operation, str, Any], SSAValue] = {}
+    for op in made:
+        t, sources = op.results[0].type, _Sources()
+        maker = _maker(op)
+        recipe = _recipe_of(op, sources.value)
+        assert recipe is not None
+        found = maps.get((maker, str(recipe), t))
+        if found is None:
+            following = maker.next_op
+            assert following is not None, "a terminator follows"
+            built = before(following, nv_tileas.BuildTmaDesc.make([sources.values], [t], {"recipe": StringAttr(str(recipe))}), op)
+            found = maps[maker, str(recipe), t] = built.results[0]
+        _replace(op, found)
+
+
+def _replace(op: Operation, found: SSAValue) -> None:
+    op.results[0].replace_all_uses_with(found)
+    op.detach()
+    op.erase()
+
+
+def _maker(op: Operation) -> Any:
+    """The array that a `make_tiled_tma_desc` is of."""
+    return op.operands[0].owner.operands[0].owner   # type: ignore[union-attr]
+
+
+class _Sources:
+    """What a map is made of: values that stand in its recipe for parameters."""
+
+    def __init__(self) -> None:
+        self.values: list[SSAValue] = []
+
+    def value(self, value: SSAValue) -> Expr:
+        known = _constant(value)
+        if known is not None:
+            return known
+        if value not in self.values:
+            self.values.append(value)
+        bits = value.type.width.data if isinstance(value.type, IntegerType) else BITS
+        return Param(self.values.index(value), bits)
+
+
+def _constant(value: SSAValue) -> Const | None:
+    found = host_value(value) if isinstance(value.owner, arith.Constant) else None
+    return found if isinstance(found, Const) else None
+
+
+def _recipe_of(op: Operation, value_of: Callable[[SSAValue], Expr | None]) -> HostMap | None:
+    """What the map of a `make_tiled_tma_desc` is, None if one of its values isn't known to `value_of`."""
     t: Any = op.results[0].type
     assert isinstance(t, TensorMapType)
     view: Any = op.operands[0].type
-    maker: Any = op.operands[0].owner.operands[0].owner  # type: ignore[union-attr]
+    maker = _maker(op)
+    known = {v: found for v in (maker.base, *maker.sizes, *maker.strides) if (found := value_of(v)) is not None}
+    if len(known) < len({maker.base, *maker.sizes, *maker.strides}):
+        return None
     memref, dim_map = view.memref, int_values(view.dim_map)
     size = element_bytes(memref.element_type)
-    sizes = _values(op, memref.shape, maker.sizes)
-    strides = _values(op, memref.strides, maker.strides)
+    sizes, strides = ([Const(n) if n != DYNAMIC else known[next(rest)] for n in int_values(static)]
+                      for static, rest in ((memref.shape, iter(maker.sizes)), (memref.strides, iter(maker.strides))))
     plan = boxes(t.tile)
     dims = [dim_map[d] for d in plan.order]
-    return HostMap(_value(op, maker.base), t.element.data, tuple(apply("umax", sizes[d], Const(1)) for d in dims),
+    return HostMap(known[maker.base], t.element.data, tuple(apply("umax", sizes[d], Const(1)) for d in dims),
                    tuple(apply("mul", strides[d], Const(size)) for d in dims[1:]), plan.box, plan.swizzle,
                    f"{plan.atom}B", nan_fill="nan" in op.properties)
-
-
-def _values(op: Operation, static: Any, dynamic: Any) -> list[Expr]:
-    rest = iter(dynamic)
-    return [_value(op, next(rest)) if n == DYNAMIC else Const(n) for n in int_values(static)]
-
-
-def _value(op: Operation, value: SSAValue) -> Expr:
-    found = host_value(value)
-    if found is None:
-        raise CompileError("a tensor map of what isn't a function of the kernel's parameters", location_text(op))
-    return found

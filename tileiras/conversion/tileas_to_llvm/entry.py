@@ -59,6 +59,12 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
     for a, new in zip(old.args, entry.args):
         # A 32-bit parameter that is loaded and extended at once can't be a factor of `mul.wide` any more; a frozen one can.
         low.set(a, builder.freeze(new) if new.type == I32 else new)
+    attributes = ["align 1" if isinstance(a.type, nv_tileaa.PtrType) else "" for a in old.args]
+    if "built_maps" in func.properties:
+        maps: Any = func.properties.get("tensor_maps")
+        hidden = len(attributes) - (len(maps.data) if maps is not None else 0)
+        low.map_memory = entry.insert_arg(llvm.ptr(0), hidden)
+        attributes.insert(hidden, "align 1")
     low.lower_block(old)
     globals_ += low.extra_globals
     launch = {"nvvm.reqntid": StringAttr(str(32 * num_warps)), "nvvm.minctasm": StringAttr("1")}
@@ -68,11 +74,11 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
     registers = launch_registers(func) or register_limit(func, target, 32 * num_warps)
     if registers is not None:
         launch["nvvm.maxnreg"] = StringAttr(str(registers))
-    arg_attrs = ArrayAttr([StringAttr("align 1" if isinstance(a.type, nv_tileaa.PtrType) else "") for a in old.args])
-    properties: dict[str, Attribute] = {"sym_name": StringAttr(name), "kernel": UnitAttr(),
-                                        "launch": DictionaryAttr(launch), "arg_attrs": arg_attrs}
-    if "tensor_maps" in func.properties:
-        properties["maps"] = func.properties["tensor_maps"]
+    properties: dict[str, Attribute] = {"sym_name": StringAttr(name), "kernel": UnitAttr(), "launch": DictionaryAttr(launch),
+                                        "arg_attrs": ArrayAttr([StringAttr(text) for text in attributes])}
+    for theirs, ours in (("tensor_maps", "maps"), ("built_maps", "built_maps")):
+        if theirs in func.properties:
+            properties[ours] = func.properties[theirs]
     return [*globals_, llvm.Func.create(properties=properties, regions=[region], location=func.location)]
 
 

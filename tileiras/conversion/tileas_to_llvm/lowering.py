@@ -102,6 +102,7 @@ class Lowering:
         self.joins: list[Any] = []
         self.views: dict[SSAValue, Any] = {}
         self.generic_pointers = False
+        self.map_memory: SSAValue | None = None
         self.extra_globals: list[Operation] = []
         self.shared_base: SSAValue | None = None
         self.tensor_base: SSAValue | None = None
