@@ -78,10 +78,10 @@ class _Mending:
         forms = {r.value: r.form for r in found if isinstance(r, Normal)}
         for r in found:
             if isinstance(r, Same):
-                first = r.values[0]
-                layout = _layout(first)
-                if first in forms:
-                    layout = forms[first](layout) or layout
+                leader = next((v for v in r.values if v in forms), r.values[0])
+                layout = _layout(leader)
+                if leader in forms:
+                    layout = forms[leader](layout) or layout
                 for v in r.values:
                     wanted[v] = layout
         for v, form in forms.items():

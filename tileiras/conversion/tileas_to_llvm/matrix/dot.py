@@ -146,8 +146,12 @@ def _layouts(op: Operation, atom: MmaAtom) -> tuple[int, list[LinearLayout]]:
     shapes = [_shape(v) for v in op.operands[:3]]
     (*batch, m, k), n = shapes[0], shapes[1][-1]
     placed = layout_of(op.results[0])
-    plain, chained = (dot_layouts(atom, m, n, k, placed.num_warps, batch[0] if batch else 0, chained=c) for c in (False, True))
-    return batch[0] if batch else 1, list(chained if chained[2].reshape(placed.shape) == placed else plain)
+    for chained in (False, True):
+        layouts = dot_layouts(atom, m, n, k, placed.num_warps, batch[0] if batch else 0, chained=chained)
+        fragments = zip(op.operands[:3], layouts)
+        if all(layout_of(v) == f.reshape(_shape(v)) for v, f in fragments if isinstance(v.type, TensorType)):
+            return batch[0] if batch else 1, list(layouts)
+    raise CompileError(f"the layouts of a product's tiles aren't those of {atom.intrinsic}", location_text(op))
 
 
 def _operand(low: Lowering, op: Operation, index: int, fragment: LinearLayout, per_word: int,
