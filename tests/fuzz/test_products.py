@@ -1,0 +1,58 @@
+"""A fixed sample of loops whose products hang together, and the smallest of them that were once compiled wrongly."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.fuzz.products import OPERANDS, check
+from tests.fuzz.programs import failure
+from tileiras.bytecode import write
+from tileiras.bytecode.version import CURRENT_VERSION
+from tileiras.dialects.cuda_tile.asm_parse import parse_module
+
+SMS = ("sm_90", "sm_80", "sm_100", "sm_120", "sm_75")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_products_that_hang_together(seed: int) -> None:
+    assert check(seed, [(SMS[seed % len(SMS)], 3)], extents=(16, 32, 64)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10, 40))
+def test_products_of_larger_tiles_that_hang_together(seed: int) -> None:
+    assert check(seed, [(SMS[seed % len(SMS)], level) for level in (0, 3)], extents=(32, 64, 128)) == []
+
+
+@pytest.mark.parametrize("gpu, level", [("sm_80", 3), ("sm_90", 3), ("sm_90", 0), ("sm_100", 3)])
+@pytest.mark.parametrize("first, second", [("f32", "f16"), ("f16", "f32"), ("f16", "bf16")])
+def test_an_accumulator_that_two_instructions_share(first: str, second: str, gpu: str, level: int) -> None:
+    """Products of f32 are multiplied and added by threads, the others by tensor cores, which hold sums otherwise."""
+    def view(name: str, element: str) -> str:
+        tensor = f"tensor_view<64x64x{element}, strides=[64,1]>"
+        return f"""%{name}t = make_tensor_view %{name}, shape = [64, 64], strides = [64, 1] : {tensor}
+        %{name}v = make_partition_view %{name}t : partition_view<tile=(64x64), {tensor}>"""
+
+    def load(name: str, element: str) -> str:
+        return (f"%{name}x, %{name}k = load_view_tko weak %{name}v[%zero, %zero] token = %none : partition_view<tile=(64x64), "
+                f"tensor_view<64x64x{element}, strides=[64,1]>>, tile<i32> -> tile<64x64x{element}>, token")
+    parts = {"a": first, "b": first, "c": second, "d": second, "o": "f32"}
+    bytecode = write(parse_module(f"""cuda_tile.module @m {{
+      entry @kernel({', '.join(f'%{n}: tile<ptr<{e}>>' for n, e in parts.items())}) {{
+        %zero = constant <i32: 0> : tile<i32>
+        %none = make_token : token
+        %nothing = constant <f32: 0.0> : tile<64x64xf32>
+        {chr(10).join(view(n, e) for n, e in parts.items())}
+        {chr(10).join(load(n, e) for n, e in parts.items() if n != 'o')}
+        %x = mmaf %ax, %bx, %nothing : tile<64x64x{first}>, tile<64x64x{first}>, tile<64x64xf32>
+        %y = mmaf %cx, %dx, %x : tile<64x64x{second}>, tile<64x64x{second}>, tile<64x64xf32>
+        %s = store_view_tko weak %y, %ov[%zero, %zero] token = %none : tile<64x64xf32>,
+             partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
+        return
+      }}
+    }}"""), CURRENT_VERSION)
+    rng = np.random.default_rng(0)
+    a, b, c, d = (rng.integers(-3, 4, (64, 64)) for _ in range(4))
+    given = [x.astype(OPERANDS[e]).reshape(-1) for x, e in zip((a, b, c, d), parts.values())]
+    want = [*given, (a @ b + c @ d).astype(np.float32).reshape(-1)]
+    assert failure(bytecode, (1,), [*given, np.zeros(64 * 64, np.float32)], want, (gpu, level)) == ""
