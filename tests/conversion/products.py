@@ -29,7 +29,8 @@ TYPES: dict[str, tuple[str, Any]] = {
 @dataclass(frozen=True)
 class Product:
     """`tile`: m, n, k of a tile. `start`: what the accumulator begins with. `aligned`: the matrices lie at multiples of 16
-    bytes. `warps`: as a hint asks for (0: there is none)."""
+    bytes. `warps`, `ctas`: as a hint asks for (0: there is none). `missing`: rows, columns and k that the matrices lack of whole
+    tiles."""
 
     kind: str
     acc: str
@@ -41,36 +42,49 @@ class Product:
     start: int = 0
     aligned: bool = True
     warps: int = 0
+    ctas: int = 0
+    missing: tuple[int, int, int] = (0, 0, 0)
 
     def __str__(self) -> str:
         m, n, k = self.tile
         extra = ("-fast" if self.fast else "") + ("" if self.aligned else "-unaligned")
-        extra += f"-{self.warps}warps" if self.warps else ""
+        extra += (f"-{self.warps}warps" if self.warps else "") + (f"-{self.ctas}ctas" if self.ctas else "")
+        extra += "-missing" + "x".join(map(str, self.missing)) if any(self.missing) else ""
         return f"{self.kind}-{self.acc}-{m}x{n}x{k}-{self.steps}-{self.a_order}-{self.b_order}{extra}"
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """Of the matrices: m, n, k."""
+        m, n, k = self.tile
+        lacks = self.missing
+        return m - lacks[0], n - lacks[1], k * max(self.steps, 1) - lacks[2]
 
     @property
     def text(self) -> str:
         """The program."""
         m, n, k = self.tile
         t, c = TYPES[self.kind][0], TYPES[self.acc][0]
-        whole = k * max(self.steps, 1)
+        rows, columns, whole = self.extents
+        padding = "padding_value = zero, " if any(self.missing) else ""
 
         def view(name: str, rows: int, columns: int, order: bool, tile: tuple[int, int], element: str) -> tuple[str, str]:
             """A matrix of rows x columns, rows contiguous or (`order`) columns."""
             strides = f"[{columns},1]" if order else f"[1,{rows}]"
             tensor = f"tensor_view<{rows}x{columns}x{element}, strides={strides}>"
-            partition = f"partition_view<tile=({tile[0]}x{tile[1]}), {tensor}>"
+            partition = f"partition_view<tile=({tile[0]}x{tile[1]}), {padding}{tensor}>"
             made = f"[{columns}, 1]" if order else f"[1, {rows}]"
             return (f"%{name}t = make_tensor_view %{name}, shape = [{rows}, {columns}], strides = {made} : {tensor}\n"
                     f"%{name}v = make_partition_view %{name}t : {partition}\n", partition)
-        a, av = view("a", m, whole, self.a_order == "mk", (m, k), t)
-        b, bv = view("b", whole, n, self.b_order == "kn", (k, n), t)
-        d, dv = view("d", m, n, True, (m, n), c)
+        a, av = view("a", rows, whole, self.a_order == "mk", (m, k), t)
+        b, bv = view("b", whole, columns, self.b_order == "kn", (k, n), t)
+        d, dv = view("d", rows, columns, True, (m, n), c)
         signed = {"s8": " signed signed", "u8": " unsigned unsigned"}.get(self.kind, "")
         op = "mmai" if self.acc == "s32" else "mmaf"
         start = f"{self.start}" if self.acc == "s32" else f"{self.start}.0"
-        asked = ", ".join(f"sm_{sm} = {{num_worker_warps_per_cta = {self.warps}}}" for sm in (90, 100))
-        hints = f" optimization_hints=<{asked}>" if self.warps else ""
+        hinted = {"num_worker_warps_per_cta": self.warps, "num_cta_in_cga": self.ctas}
+        given = ", ".join(f"{name} = {n}" for name, n in hinted.items() if n)
+        asked = ", ".join(f"sm_{sm} = {{{given}}}" for sm in (90, 100, 103, 110))
+        hints = f" optimization_hints=<{asked}>" if given else ""
         assume = "".join(f"%{x} = assume div_by<16>, %{x}p : tile<ptr<{e}>>\n" if self.aligned else
                          f"%{x} = assume div_by<1>, %{x}p : tile<ptr<{e}>>\n" for x, e in (("a", t), ("b", t), ("d", c)))
         return f"""cuda_tile.module @m {{
@@ -100,21 +114,21 @@ class Product:
     def inputs(self) -> tuple[np.ndarray, np.ndarray]:
         """A as (m, k), B as (k, n)."""
         m, n, k = self.tile
+        rows, columns, whole = self.extents
         rng = np.random.default_rng(m + n + k)
         dtype = TYPES[self.kind][1]
         low = 0 if self.kind == "u8" else -3
-        a, b = (rng.integers(low, 4, s).astype(dtype) for s in ((m, k * max(self.steps, 1)), (k * max(self.steps, 1), n)))
+        a, b = (rng.integers(low, 4, s).astype(dtype) for s in ((rows, whole), (whole, columns)))
         return a, b
 
     def expected(self) -> np.ndarray:
         a, b = (x.astype(np.float64) for x in self.inputs())
-        return (a @ b if self.steps else 0) + np.full((self.tile[0], self.tile[1]), float(self.start))
+        return (a @ b if self.steps else 0) + np.full(self.extents[:2], float(self.start))
 
     def simulated(self, ptx: str, seed: int = 0, inputs: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
         """What the program computes (from `inputs`, if others are given). The first finding is raised."""
-        m, n, _ = self.tile
         a, b = inputs or self.inputs()
-        d = np.zeros((m, n), TYPES[self.acc][1])
+        d = np.zeros(self.extents[:2], TYPES[self.acc][1])
         a, b = (np.ascontiguousarray(x if o in ("mk", "kn") else x.T) for x, o in ((a, self.a_order), (b, self.b_order)))
         report = simulate(ptx, kernel="product", args=[a, b, d, self.steps], seed=seed)
         if report.findings:

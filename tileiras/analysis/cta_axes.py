@@ -185,7 +185,11 @@ def _dot(op: Any) -> Relation:
         out.groups.append([Member(v, d, i) for v, i in _members(op)])
     m, n = batch, batch + 1
     rows = [Member(lhs, m, 0), Member(acc, m, 2), Member(result, m)]
-    columns = [Member(rhs, n, 1), Member(acc, n, 2), Member(result, n)]
+    columns = [Member(acc, n, 2), Member(result, n)]
+    if "pair" in op.properties:
+        out.groups.append([Member(rhs, n, 1)])      # each CTA of a pair has half of them, and multiplies all
+    else:
+        columns.append(Member(rhs, n, 1))
     if scales:
         rows.append(Member(scales[0], m, 3))
         columns.append(Member(scales[1], n, 4))

@@ -2,7 +2,8 @@
 
 Of the plans that axes (analysis/cta_axes.py) allow, the one with the least work a CTA is taken. Work is counted in elements of
 element-wise ops; what is in a loop counts more often, products by their k, accesses double. What isn't split, every CTA does.
-Plans whose parts make a loop's products slower on the target aren't taken.
+Plans whose parts make a loop's products slower on the target aren't taken. Where pairs of CTAs can multiply together
+(analysis/cta_pairs.py), they do: the lowest bit of a rank then numbers a pair's halves, of the products' rows and of B's columns.
 """
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.cta_axes import Axes, Place, Relation, extents, mnemonic, relation
@@ -19,6 +21,9 @@ from tileiras.analysis.entry_hints import MOST_CTAS
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import PtrType
 from tileiras.remarks import tile_text
+
+if TYPE_CHECKING:
+    from tileiras.analysis.cta_pairs import Pairs
 
 WORTH = 0.75
 """A split must leave a CTA no more than this part of the work."""
@@ -65,7 +70,7 @@ def planned(func: Operation, ctas: int, context: Any) -> Plan:
         raise Refusal("clusters are switched off")
     for op in func.walk():
         _check_alone(op)
-    plan = _choose(func, ctas, context.target)
+    plan = _choose_pairs(func, ctas, context) or _choose(func, ctas, context.target)
     for op in func.walk():
         _check_copies(op, plan)
     return plan
@@ -96,11 +101,12 @@ def _text(op: Operation, name: str) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which bits of a rank number the parts of which axis; `ctas` in all."""
+    """Which bits of a rank number the parts of which axis; `ctas` in all. `pairs`: products that pairs of CTAs multiply."""
 
     axes: Axes
     masks: Mapping[Place, int]
     ctas: int
+    pairs: int = 0
 
     def of(self, value: SSAValue) -> Masks:
         """How a tile is split that isn't cheap; () for anything but a tensor."""
@@ -130,6 +136,8 @@ class Plan:
         for (value, dim), mask in self.masks.items():
             kind: Any = value.type
             out[f"Parts{len(out) + 1}"] = f"{parts(mask)} of dimension {dim} of {tile_text(kind)}"
+        if self.pairs:
+            out["PairedProducts"] = self.pairs
         return out
 
 
@@ -170,6 +178,51 @@ def _choose(func: Operation, ctas: int, target: Any) -> Plan:
     return Plan(axes, best, ctas)
 
 
+def _choose_pairs(func: Operation, ctas: int, context: Any) -> Plan | None:
+    """The plan with the least work a CTA of those in which pairs of CTAs do all products; these are marked then. None, and nothing
+    is marked, where there is none."""
+    from tileiras.analysis.cta_pairs import Pairs
+
+    pairs = Pairs(func, context)
+    if pairs.obstacle is not None:
+        return None
+    for op in pairs.products:
+        op.properties["pair"] = UnitAttr()
+    plan = _choose_marked(func, ctas, pairs, context.target)
+    if plan is None:
+        for op in pairs.products:
+            del op.properties["pair"]
+    return plan
+
+
+def _choose_marked(func: Operation, ctas: int, pairs: Pairs, target: Any) -> Plan | None:
+    axes = Axes(func)
+    free = axes.free()
+    halves = [axes.of(op.operands[1], 1) for op in pairs.products]
+    if not set(halves) <= set(free):
+        return None
+    work = [w for op in func.walk() if (w := _work(op, axes))]
+    best, least = None, sum(w.amount for w in work) * WORTH
+    for way in _ways([axis for axis in free if axis not in halves], axes, ctas.bit_length() - 1):
+        columns: dict[Place, int] = {}
+        for op, half in zip(pairs.products, halves):
+            columns[half] = columns.get(half, 0) | way.get(axes.of(op.results[0], 1), 0) | 1
+        if any(axes.most[half] < parts(mask) for half, mask in columns.items()) or any(
+                not way.get(axes.of(op.results[0], 0), 0) & 1 for op in pairs.products):
+            continue
+
+        def part(op: Operation, way: Mapping[Place, int] = way) -> tuple[int, int]:
+            m, n = (extent // parts(way.get(axes.of(op.results[0], d), 0)) for d, extent in enumerate(extents(op.results[0])))
+            return m, n
+        masks = way | columns
+        if any(w.is_hampered(way, target) for w in work) or not pairs.takes(part):
+            continue
+        cost = sum(w.cost(masks, target) for w in work)
+        if cost < least:
+            best, least = masks, cost
+    return None if best is None else Plan(axes, best, ctas, len(pairs.products))
+
+
 def _ways(free: Sequence[Place], axes: Axes, bits: int) -> Iterator[dict[Place, int]]:
     """All ways to number the parts of one or two axes with so many bits of a rank; the first axis takes the lowest."""
     for axis in free:
@@ -184,13 +237,15 @@ def _ways(free: Sequence[Place], axes: Axes, bits: int) -> Iterator[dict[Place, 
 @dataclass(frozen=True)
 class Work:
     """What an op costs: `amount`, shared by the parts of `axes`; `product`: of a product, its rows and columns and their axes;
-    `summed`: what an exchange costs where the axis of a reduction is split; `repeated`: in a loop."""
+    `summed`: what an exchange costs where the axis of a reduction is split; `repeated`: in a loop; `paired`: a pair of CTAs
+    multiplies together, and reads as few operands as one with twice as many rows."""
 
     amount: float
     axes: frozenset[Place]
     product: tuple[tuple[int, Place], tuple[int, Place]] | None = None
     summed: tuple[float, Place] | None = None
     repeated: bool = False
+    paired: bool = False
 
     def _has_few_rows(self, masks: Mapping[Place, int], target: Any) -> bool:
         """Whether a product's parts have too few rows for the tensor core, where the whole has enough."""
@@ -205,7 +260,7 @@ class Work:
         if self.product is None or not self.repeated:
             return False
         whole = prod(extent for extent, _ in self.product)
-        part = prod(extent // parts(masks.get(axis, 0)) for extent, axis in self.product)
+        part = (2 if self.paired else 1) * prod(extent // parts(masks.get(axis, 0)) for extent, axis in self.product)
         least = LEAST_PART_UMMA if target.has_tcgen05 else LEAST_PART if target.has_wgmma else 0
         return self._has_few_rows(masks, target) or part < min(whole, least)
 
@@ -225,7 +280,9 @@ def _work(op: Operation, axes: Axes) -> Work | None:
     tiles = [v for v in (*op.operands, *op.results) if extents(v) and v not in axes.cheap]
     if not tiles or mnemonic(op) in ("for", "loop", "if") or getattr(op, "TERMINATOR", False):
         return None
-    on = frozenset(axes.of(v, d) for v in tiles for d in range(len(extents(v))))
+    paired = "pair" in op.properties
+    halved = op.operands[1] if paired else None     # each CTA multiplies by the whole of it
+    on = frozenset(axes.of(v, d) for v in tiles if v is not halved for d in range(len(extents(v))))
     elements = max(prod(extents(v)) for v in tiles)
     trips, outer = 0, op.parent_op()
     while outer is not None:
@@ -236,7 +293,7 @@ def _work(op: Operation, axes: Axes) -> Work | None:
     if name in ("dot", "dot_scaled"):
         lhs, result = extents(op.operands[0]), extents(op.results[0])
         rows, columns = ((result[d], axes.of(op.results[0], d)) for d in (len(result) - 2, len(result) - 1))
-        return Work(scale * prod(result) * lhs[-1] / PRODUCT_STEPS, on, (rows, columns), repeated=trips > 0)
+        return Work(scale * prod(result) * lhs[-1] / PRODUCT_STEPS, on, (rows, columns), repeated=trips > 0, paired=paired)
     if name in LOADS or name in ONCE:
         moved = [v.type.element_type for v in (*op.operands, *op.results) if extents(v)]    # type: ignore[attr-defined]
         size = max((element_bytes(t) for t in moved if not isinstance(t, PtrType)), default=1)

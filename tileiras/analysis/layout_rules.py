@@ -342,8 +342,8 @@ def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout | None, Li
         return lhs, None, acc
     into_tensor = umma_of(op)
     if into_tensor is not None:
-        lhs = None if into_tensor.a_in_shared else umma.fragment((batch, m, k) if batch else (m, k), into_tensor.m, num_warps)
-        return lhs, None, umma.fragment(_result(op).get_shape(), into_tensor.m, num_warps)
+        lhs = None if into_tensor.a_in_shared else umma.fragment((batch, m, k) if batch else (m, k), into_tensor.rows, num_warps)
+        return lhs, None, umma.fragment(_result(op).get_shape(), into_tensor.rows, num_warps)
     return dot_layouts(atom_named(name.data), m, n, k, num_warps, batch, chained="chained" in op.properties)
 
 

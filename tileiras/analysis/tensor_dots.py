@@ -29,6 +29,12 @@ def umma_of(op: Operation) -> UmmaAtom | TensorScaledAtom | None:
     return tensor_scaled.named(name.data)
 
 
+def is_paired(op: Operation) -> bool:
+    """Whether a pair of CTAs computes a product together."""
+    atom = umma_of(op)
+    return atom is not None and atom.ctas > 1
+
+
 def changes_operands(op: Operation) -> bool:
     """Whether a product may change what its operands and their scales hold in shared memory, so that both together still stand for
     the same: signs of scales go to elements."""

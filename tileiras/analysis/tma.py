@@ -31,7 +31,7 @@ from tileiras.analysis.host_values import host_value
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, TiledViewType, int_values
-from tileiras.dialects.nv_tileas import EXITS, LOOPS
+from tileiras.dialects.nv_tileas import LOOPS
 from tileiras.layout.descriptors import boxes
 from tileiras.layout.shared import (
     CHUNK_BYTES,
@@ -69,8 +69,9 @@ REDUCTIONS: dict[str, tuple[str, dict[str, str]]] = {
     **{mode: (mode, {"u32": "u32", "u64": "u64"}) for mode in ("and", "or", "xor")}}
 """Mode of an atomic on a view -> what the copy engine calls it, and of the maps' elements those that it reduces, under the name
 that says how. It adds f32 only with subnormal numbers flushed (PTX ISA, cp.reduce.async.bulk), which atomics don't do."""
-READERS = ("nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
+READERS = ("tiled_load", "load", "join_mem_token", "create_mem_token")
 """What makes a token that stands for no write."""
+LEAVES = ("break", "continue", "return")
 MAX_TOKENS = 256
 """Tokens looked at, at most, to find whether one stands for a write."""
 
@@ -106,14 +107,16 @@ def map_element(t: Attribute) -> str | None:
     return ELEMENTS.get(type(t))
 
 
-def map_facts(op: Operation, axis: AxisAnalysis, filled: bool = False) -> MapFacts | list[Refusal]:
+def map_facts(op: Operation, axis: AxisAnalysis, filled: bool = False, contiguous: int | None = None) -> MapFacts | list[Refusal]:
     """The facts of an access through a view (tiled_load, tiled_store, tiled_atomic_rmw), or all that stands against a map.
-    `filled`: whoever reads the tile sees to what lies outside of the array."""
+    `filled`: whoever reads the tile sees to what lies outside of the array. `contiguous`: the tile's dimension that runs along
+    memory, where the access doesn't say it yet."""
     view: SSAValue = op.view  # type: ignore[attr-defined]
     t = view.type
     assert isinstance(t, TiledViewType)
-    out = [*_access(op, t, filled), *_memref(op, view, t, axis)]
-    element, major = map_element(t.memref.element_type), contiguous_of(op)
+    major = contiguous_of(op) if contiguous is None else contiguous
+    out = [*_access(op, t, filled), *_memref(op, view, t, axis, major)]
+    element = map_element(t.memref.element_type)
     if element is None:
         out.append(Refusal(f"the copy engine has no elements of type {element_name(t.memref.element_type)}"))
     elif major is not None:
@@ -212,7 +215,7 @@ def _access(op: Operation, t: TiledViewType, filled: bool) -> list[Refusal]:
     return out
 
 
-def _memref(op: Any, view: SSAValue, t: TiledViewType, axis: AxisAnalysis) -> list[Refusal]:
+def _memref(op: Any, view: SSAValue, t: TiledViewType, axis: AxisAnalysis, major: int | None) -> list[Refusal]:
     """What base, sizes, strides and coordinates say against it."""
     tiling: Any = view.owner
     maker: Any = tiling.operands[0].owner if isinstance(tiling, Operation) else tiling
@@ -220,7 +223,6 @@ def _memref(op: Any, view: SSAValue, t: TiledViewType, axis: AxisAnalysis) -> li
         return [Refusal("its view is chosen at run time")]
     size = element_bytes(t.memref.element_type)
     facts = axis.memref(view)
-    major = contiguous_of(op)
     out = []
     if major is None:
         out.append(Refusal("no dimension of the tile is known to have stride 1"))
@@ -267,7 +269,7 @@ def is_unwritten(access: Operation) -> bool:
             loop: Any = v.owner.parent_op()
             if loop.name == "scf.for":
                 sources = [loop.operands[2 + v.index], v.owner.last_op.operands[v.index - 1]]  # type: ignore[union-attr]
-                if any(op.name == "nv_tileas.continue" for op in loop.walk()):
+                if any(op.name.endswith(".continue") for op in loop.walk()):
                     return False
             else:
                 return False
@@ -276,9 +278,9 @@ def is_unwritten(access: Operation) -> bool:
             assert isinstance(owner, Operation)
             if owner.name == "scf.for":
                 sources = [owner.operands[3 + v.index], owner.regions[0].block.last_op.operands[v.index]]  # type: ignore[union-attr]
-                if any(op.name in EXITS for op in owner.walk()):
+                if any(op.name.partition(".")[2] in LEAVES for op in owner.walk()):
                     return False
-            elif owner.name in READERS:
+            elif owner.name.partition(".")[2] in READERS:
                 sources = [x for x in owner.operands if isinstance(x.type, MemTokenType)]
             else:
                 return False

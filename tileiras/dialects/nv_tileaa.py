@@ -235,13 +235,14 @@ GetGlobal = shared_op("get_global", "", "result:ptr", "symbol:symbol", pure=True
 Global = shared_op("global", attrs="sym_name:name type:type value:elements alignment:size? constant:unit?")
 Alloca = shared_op("alloca", "", "result:ptr", "num_elem:index alignment:size? global:unit?")
 
-# Collectives. dot: result = lhs x rhs + acc; rank 2 or 3 (leading batch). dot_scaled: the same, each `block` elements along k
-# times their scale; as tcgen05 takes it (`block` is given), 4-bit elements are `packed` two along k in an i8
-# (transforms/prepare_dot_scaled.py). reduce, scan: N sources of one shape, N
-# results; the body's block has 2N scalar arguments and ends in scf.yield of N; `identities`: ArrayAttr of N scalars.
-# reduce's block arguments come in pairs (a0, b0, a1, b1, ...); scan's too, (accumulated, current).
+# Collectives. dot: result = lhs x rhs + acc; rank 2 or 3 (leading batch); `pair`: rhs is this CTA's half of the columns, the CTA
+# whose rank differs in the lowest bit has the other, and the two multiply together (plan-cta). dot_scaled: the same, each `block`
+# elements along k times their scale; as tcgen05 takes it (`block` is given), 4-bit elements are `packed` two along k in an i8
+# (transforms/prepare_dot_scaled.py). reduce, scan: N sources of one shape, N results; the body's block has 2N scalar arguments and
+# ends in scf.yield of N; `identities`: ArrayAttr of N scalars. reduce's block arguments come in pairs (a0, b0, a1, b1, ...); scan's
+# too, (accumulated, current).
 Dot = shared_op("dot", "lhs:factor rhs:factor acc:number_tensor", "result:number_tensor",
-                "signedness_lhs:signedness? signedness_rhs:signedness? fast_acc:unit?", same="acc result", pure=True)
+                "signedness_lhs:signedness? signedness_rhs:signedness? fast_acc:unit? pair:unit?", same="acc result", pure=True)
 DotScaled = shared_op("dot_scaled", "lhs:factor rhs:factor acc:float_tensor lhs_scale:float_tensor "
                                     "rhs_scale:float_tensor", "result:float_tensor", "packed:unit? block:positive?",
                       same="acc result", pure=True)

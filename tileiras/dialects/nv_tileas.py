@@ -262,11 +262,12 @@ class CreatePipeline(TileOp):
     `allocate-buffers`. `bytes`: that a stage receives (tma). `producers`, `consumers`: arrivals that make a stage full (1 for
     tma: who acquires it), and empty. `peers`: CTAs of the cluster that fill each other's stages, this one among them, as what
     their ranks differ in; consumers tell all of them that a stage is empty. `once`: a stage is filled no second time, so that
-    nobody waits for an empty one (tma)."""
+    nobody waits for an empty one (tma). `pair`: of a pair of CTAs, whose lower one begins the products that read the stages of both
+    (tma), or tells both that they are done (umma): its full stage has the bytes of both."""
 
     name = "nv_tileas.create_pipeline"
     RESULTS = "pipe:pipe"
-    ATTRS = "offset:count? bytes:count? producers:positive? consumers:positive? peers:numbers? once:unit?"
+    ATTRS = "offset:count? bytes:count? producers:positive? consumers:positive? peers:numbers? once:unit? pair:unit?"
 
 
 class ProducerAcquire(TileOp):
@@ -469,10 +470,10 @@ class ScaleTmem(TileOp):
 
 class TmemAlloc(TileOp):
     """The block gets this many columns of tensor memory, waiting until the SM has them. Where they are goes to shared memory at
-    `offset`."""
+    `offset`. `pair`: both CTAs of a pair get the same."""
 
     name = "nv_tileas.tmem_alloc"
-    ATTRS = "columns:power offset:count"
+    ATTRS = "columns:power offset:count pair:unit?"
 
 
 class TmemBase(TileOp):
@@ -483,10 +484,10 @@ class TmemBase(TileOp):
 
 
 class TmemFree(TileOp):
-    """The block's columns are given back: nobody uses them any more."""
+    """The block's columns are given back: nobody uses them any more. `pair`: as they were got."""
 
     name = "nv_tileas.tmem_free"
-    ATTRS = "columns:power"
+    ATTRS = "columns:power pair:unit?"
 
 
 class TmaStore(TileOp):

@@ -282,6 +282,7 @@ def _table() -> None:
         _intrinsic(f"tcgen05.dealloc.cg{group}", "p6 i32", convergent=True, effects=ALL)
         _intrinsic(f"tcgen05.relinq.alloc.permit.cg{group}", convergent=True, effects=ALL)
         _intrinsic(f"tcgen05.commit.shared.cg{group}", "p3", effects=ALL)
+        _intrinsic(f"tcgen05.commit.mc.shared.cg{group}", "p3 i16", effects=ALL)    # to the CTAs of a mask
         for shape in ("128x256b", "128x128b", "4x256b", "64x128b_warpx2_02_13", "64x128b_warpx2_01_23", "32x128b_warpx4"):
             _intrinsic(f"tcgen05.cp.{shape}.cg{group}", "p6 i64", effects=ALL)
     _intrinsic("tcgen05.mma.shared", "p6 i64 i64 i32 i1 i32 i32 i32", effects=ALL)

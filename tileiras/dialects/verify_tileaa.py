@@ -335,7 +335,8 @@ def _product(op: Any) -> int:
         raise InvalidOp(op, f"operands must all have 2 or all have 3 dimensions, but are {written(lhs)}, {written(rhs)}, "
                             f"{written(acc)}")
     *batch, m, k = lhs
-    if (*batch, k) != rhs[:-1] or (*batch, m, rhs[-1]) != acc:
+    halves = 2 if "pair" in op.properties else 1
+    if (*batch, k) != rhs[:-1] or (*batch, m, halves * rhs[-1]) != acc:
         raise InvalidOp(op, f"{written(lhs)} times {written(rhs)} does not make {written(acc)}")
     return len(batch)
 

@@ -404,12 +404,12 @@ def _tensor_dot(op: Any) -> None:
     t = op.acc.type
     *batch, m, n = int_values(t.shape)
     lhs, rhs = shape(op.lhs), shape(op.rhs)
-    if lhs[:-1] != (*batch, m) or rhs[:-2] != tuple(batch) or rhs[-1] != n or lhs[-1] != rhs[-2]:
+    if lhs[:-1] != (*batch, m) or rhs[:-2] != tuple(batch) or atom.ctas * rhs[-1] != n or lhs[-1] != rhs[-2]:
         raise InvalidOp(op, f"multiplies {written(lhs)} by {written(rhs)} into {written((*batch, m, n))}")
     k = lhs[-1] if isinstance(atom, UmmaAtom) else lhs[-1] * atom.elements
-    if not atom.a_in_shared and (op.lhs.type.rows.data, op.lhs.type.packed.data) != (atom.m, IN_CELLS.get(atom.a)):
+    if not atom.a_in_shared and (op.lhs.type.rows.data, op.lhs.type.packed.data) != (atom.rows, IN_CELLS.get(atom.a)):
         raise InvalidOp(op, f"A of '{atom.intrinsic}' doesn't lie as '{op.lhs.type}' does")
-    if t.rows.data != atom.m or n % atom.n or k % atom.k:
+    if t.rows.data != atom.rows or n % atom.n or k % atom.k:
         raise InvalidOp(op, f"'{atom.intrinsic}' doesn't fit '{t}' and k of {k}")
     if isinstance(atom, UmmaAtom):
         if (op.lhs_scale, op.rhs_scale, op.factors) != (None, None, None):

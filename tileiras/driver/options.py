@@ -31,6 +31,7 @@ SWITCHES = {
     "tcgen05": "products and accumulators in tensor memory (sm_100 and its kin)",
     "agents": "warps that only load beside warps that only compute",
     "clusters": "tile blocks that the CTAs of a cluster share, where a hint asks for it",
+    "pairs": "products that two CTAs of a cluster compute together (sm_100 and its kin)",
 }
 """What -O1 and up may use, and `without` turns off."""
 WITHOUT = "TILEIRAS_WITHOUT"

@@ -153,7 +153,7 @@ def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:
     memory that its products want."""
     carried = sum(registers_of(v) for v in loop.results)
     each = min(target.max_registers_per_thread, BESIDE_CARRIED + carried + carried // 4)
-    columns = sum(columns_of(op.results[0].type.get_shape(), atom.m)        # type: ignore[attr-defined]
+    columns = sum(columns_of(op.results[0].type.get_shape(), atom.rows)        # type: ignore[attr-defined]
                   for op in loop.walk() if (atom := umma_of(op)) is not None and op.results)
     return max(1, min(MOST_BLOCKS, target.registers_per_sm // (each * warps * LANES), COLUMNS // max(1, columns)))
 

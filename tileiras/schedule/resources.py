@@ -226,11 +226,11 @@ class Model:
         """The tensor core reads operands beside what it multiplies: its interval counts both."""
         from tileiras.machine.tensor import COMMIT, tcgen05_fetch, tcgen05_interval, tcgen05_latency
         row: Any = atom_named(name)
-        issues = max(batch, 1) * (m // row.m) * (n // row.n) * -(-k // row.k)
-        interval = tcgen05_interval(row.m, row.n, row.a_in_shared)
+        issues = max(batch, 1) * (m // row.rows) * (n // row.n) * -(-k // row.k)
+        interval = tcgen05_interval(row.m, row.n, row.a_in_shared, row.ctas)
         return self._timed((("tensor", issues * interval), ("issue", issues),
-                            ("port", issues * tcgen05_fetch(row.m, row.n, row.a_in_shared))),
-                           tcgen05_latency(row.m, row.n, row.a_in_shared) - interval + COMMIT)
+                            ("port", issues * tcgen05_fetch(row.m, row.n, row.a_in_shared, row.ctas))),
+                           tcgen05_latency(row.m, row.n, row.a_in_shared, row.ctas) - interval + COMMIT)
 
     def _load(self, op: Operation) -> Footprint:
         nbytes = _bytes_of(op.results[0]) if op.results and isinstance(op.results[0].type, TensorType) else _bytes_of_copy(op)

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import IntAttr, UnitAttr
 from xdsl.ir import Operation
 
 from tileiras.analysis.agents import agent_of, switch_of
 from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.tensor_dots import is_paired
 from tileiras.analysis.tensor_memory import plan_tensor_memory
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
@@ -70,12 +71,12 @@ def _tensor_memory(func: Operation) -> None:
         raise CompileError(f"entry '{name.data}' needs {plan.columns} columns of tensor memory", location_text(func))
     for op, offset in plan.offsets.items():
         op.properties["offset"] = IntAttr(offset)
-    columns = IntAttr(plan.allocation)
+    given: dict[str, Any] = {"columns": IntAttr(plan.allocation), "pair": UnitAttr() if any(map(is_paired, func.walk())) else None}
     block = func.regions[0].block
     switch = switch_of(func)
     ends = [op for op in (func if switch is None else switch.regions[0]).walk() if op.name == RETURN]
     for end in ends:
-        _insert(nv_tileas.TmemFree.make([], [], {"columns": columns}), end)
+        _insert(nv_tileas.TmemFree.make([], [], given), end)
     if switch is not None and all(agent_of(op) == (switch, 0) for op in plan.offsets):
         block = switch.regions[0].block     # the other agents don't wait for it
     pipe = next((op for op in block.ops if op.name == "nv_tileas.create_pipeline"), None)
@@ -83,7 +84,7 @@ def _tensor_memory(func: Operation) -> None:
     while before is not None and before.name == "nv_tileas.create_pipeline":
         before = before.next_op
     assert before is not None
-    _insert(nv_tileas.TmemAlloc.make([], [], {"columns": columns, "offset": IntAttr(0)}), before)
+    _insert(nv_tileas.TmemAlloc.make([], [], {**given, "offset": IntAttr(0)}), before)
     _insert(nv_tileas.TmemBase.make([], [], {"offset": IntAttr(0)}), before)
 
 

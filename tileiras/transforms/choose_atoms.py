@@ -76,6 +76,9 @@ def run(module: Operation, context: Any) -> None:
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
                     report_dot(func, op, atom, slices, context.target, context.remarks, why)
+                if ctas_of(op) > 1 and (not isinstance(atom, UmmaAtom) or slices > 1):
+                    reason = why or "they are too large"
+                    raise CompileError(f"a pair of CTAs can't multiply these tiles: {reason}", location_text(op))
                 if atom is not None:
                     op.properties["atom"] = StringAttr(atom.intrinsic)
                     if isinstance(atom, WgmmaAtom):
@@ -135,7 +138,8 @@ def _umma_of(op: Operation, func: Operation, target: Any) -> UmmaAtom | str:
     """The instruction, or why there is none."""
     batch, m, n, k = dot_shape(op)
     num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
-    return umma.chosen(target, *_types(op), m, n, k, num_warps, batch, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"))
+    return umma.chosen(target, *_types(op), m, n, k, num_warps, batch, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"),
+                       ctas_of(op))
 
 
 def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:
@@ -144,7 +148,7 @@ def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:
     if atom is None or (isinstance(before, Operation) and umma_of(before) is not None):
         return 0
     batch, m, n, _ = dot_shape(op)
-    return umma.columns_of((batch, m, n) if batch else (m, n), atom.m)
+    return umma.columns_of((batch, m, n) if batch else (m, n), atom.rows)
 
 
 def _operand_columns(op: Operation, atom: UmmaAtom) -> int:
@@ -153,7 +157,12 @@ def _operand_columns(op: Operation, atom: UmmaAtom) -> int:
     if atom.a not in umma.IN_CELLS or not takes_rows(op):
         return umma.COLUMNS + 1
     batch, m, _, k = dot_shape(op)
-    return umma.columns_of((batch, m, k) if batch else (m, k), atom.m) // umma.IN_CELLS[atom.a]
+    return umma.columns_of((batch, m, k) if batch else (m, k), atom.rows) // umma.IN_CELLS[atom.a]
+
+
+def ctas_of(op: Operation) -> int:
+    """How many CTAs multiply together."""
+    return umma.PAIR if "pair" in op.properties else 1
 
 
 def _types(op: Operation) -> tuple[str, str, str]:
@@ -198,7 +207,7 @@ def _k_slices(op: Operation, atom: MmaAtom | WgmmaAtom | UmmaAtom | None, contex
     if target.has_cp_async and context.uses("pipelines"):
         budget = max(budget, target.most_static_smem // 2 - SHARED_RESERVE)
     slices, least = 1, atom.k if atom is not None else 1
-    while max(batch, 1) * (m + n) * k // slices * size > budget and k // slices > least:
+    while max(batch, 1) * (m + n // ctas_of(op)) * k // slices * size > budget and k // slices > least:
         slices *= 2
     return slices
 

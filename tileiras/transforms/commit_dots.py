@@ -24,7 +24,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.agents import SWITCH
 from tileiras.analysis.effects import effects_of
 from tileiras.analysis.shared_memory import plan_shared_memory
-from tileiras.analysis.tensor_dots import TENSOR_DOT
+from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, TmemType
 from tileiras.transforms.places import keep_places
@@ -53,7 +53,8 @@ class _Commits:
         body = func.regions[0].block
         first = next((op for op in body.ops if op.name == "nv_tileas.create_pipeline"), body.first_op)
         assert first is not None
-        made = nv_tileas.CreatePipeline.make([], [PipeType(StringAttr(UMMA), IntAttr(1))])
+        paired = any(map(is_paired, func.walk()))
+        made = nv_tileas.CreatePipeline.make([], [PipeType(StringAttr(UMMA), IntAttr(1))], {"pair": UnitAttr() if paired else None})
         made.location = func.location
         body.insert_op_before(made, first)
         self.pipe: SSAValue = made.results[0]

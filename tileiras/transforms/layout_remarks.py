@@ -271,7 +271,7 @@ class Dots(Base):
                 self.say(op, MISSED, TENSOR_CORE, "TensorCoreWidened", f"Operands of type {types[0]} are widened to f16",
                          reasons=[f"{target.name} multiplies no {types[0]} on tensor cores that accumulate in {types[2]}"])
             rows, columns = acc.get_shape()[-2:]
-            if rows < atom.m or columns < atom.n:
+            if rows < getattr(atom, "rows", atom.m) or columns < atom.n:
                 self.say(op, MISSED, TENSOR_CORE, "TensorCoreSmallTile",
                          f"A {rows}x{columns} tile fills part of a {atom.m}x{atom.n} instruction only",
                          reasons=[f"tiles of at least {atom.m}x{atom.n} use it whole"])

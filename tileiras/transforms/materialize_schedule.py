@@ -222,7 +222,7 @@ def _blocks(func: Operation, warps: list[int], target: Any) -> int:
     most = max((registers_of(op.results[0]) for op in dots), default=0)
     if not between or most < MANY_REGISTERS or warps != [WARPGROUP, 1] or hint(func, "occupancy") is not None:
         return 1
-    columns = sum(TmemType.of(op.results[0].type, umma_of(op).m).columns for op in dots     # type: ignore
+    columns = sum(TmemType.of(op.results[0].type, umma_of(op).rows).columns for op in dots     # type: ignore
                   if not (isinstance(before := op.operands[2].owner, Operation) and umma_of(before) is not None))
     fits = columns <= COLUMNS // MOST_BLOCKS and plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS)
     return MOST_BLOCKS if fits else 1

@@ -9,7 +9,8 @@ writing (`allocate-buffers` has said which bytes; what a buffer's place held bef
 path of tokens happen in order, at least one of them writing; accesses that no token joins stay unordered. Threads of a block hold
 different elements in the two, so program order isn't enough; a barrier is (it makes writes visible to the block, and a release
 after it carries them to the device). One barrier serves every pair that it separates. Where the CTAs of a cluster share a tile
-block, tokens ask for a barrier of the cluster, buffers for one of their CTA's. What ops do is said in `analysis/effects.py`.
+block, tokens ask for a barrier of the cluster, buffers for one of their CTA's (but for products that two CTAs compute together).
+What ops do is said in `analysis/effects.py`.
 
 The stages of a ring are ordered by their pipe: accesses to the same ring don't wait for each other here, only for what else has
 its place. Products into tensor memory are done in order, and every thread waits for them itself: behind the wait nobody else's
@@ -26,10 +27,12 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.analysis.agents import SWITCH, switch_of
+from tileiras.analysis.agents import SWITCH, agent_of, switch_of
 from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.shared_memory import buffer_bytes
+from tileiras.analysis.tensor_dots import is_paired
 from tileiras.dialects import nv_tileas
+from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS, RingType, TmemType, layout_of
 from tileiras.errors import CompileError
@@ -38,7 +41,7 @@ from tileiras.layout.atoms.umma import COLUMNS, GROUP_WARPS
 NEVER = -1
 TENSOR_MEMORY = 1 << 32
 """Added to columns of tensor memory, which are places as bytes of shared memory are."""
-DOT, COMMIT = "nv_tileas.tensor_dot", "nv_tileas.producer_commit"
+DOT, COMMIT, FREE = "nv_tileas.tensor_dot", "nv_tileas.producer_commit", "nv_tileas.tmem_free"
 MOVES = ("nv_tileas.load_tmem", "nv_tileas.store_tmem", "nv_tileas.scale_tmem")
 
 
@@ -102,16 +105,21 @@ def run(module: ModuleOp, context: Any = None) -> None:
 
 
 def _stay(func: Operation) -> None:
-    """Where CTAs fill each other's stages, none leaves while another may still tell it that one is empty, or begins before all
-    others' barriers are set up."""
-    if "cluster" not in func.properties or not any(
-            "peers" in op.properties for op in func.walk() if op.name == "nv_tileas.create_pipeline"):
+    """Where CTAs fill each other's stages or multiply together, none leaves (or gives tensor memory back) while another may still
+    tell it that a stage is empty, or begins before all others' barriers are set up."""
+    if "cluster" not in func.properties or not any(map(_is_joined, func.walk())):
         return
     switch = switch_of(func)
     for op in list((func if switch is None else switch).walk()):
         if op.name == "nv_tileas.return":
             assert op.parent is not None
-            op.parent.insert_op_before(nv_tileas.ClusterBarrier.create(location=op.location), op)
+            before = op.prev_op if op.prev_op is not None and op.prev_op.name == FREE else op
+            op.parent.insert_op_before(nv_tileas.ClusterBarrier.create(location=op.location), before)
+
+
+def _is_joined(op: Operation) -> bool:
+    """Whether other CTAs arrive at a pipe's barriers."""
+    return op.name == "nv_tileas.create_pipeline" and not {"peers", "pair"}.isdisjoint(op.properties)
 
 
 def touches(op: Operation, effects: Effects) -> list[Touch]:
@@ -241,7 +249,7 @@ class _Ordering:
                     found.token_write and before.read > self.last_meeting):
                 self.barrier(op, self.cluster)
             elif found.before or (found.engine and self.fence_due) or any(t.clashes(old) for t in mine for old in state):
-                self.barrier(op)
+                self.barrier(op, self.joins(op))
             if found.inside:
                 self.met()
                 mine = [t for t in mine if not t.writes]
@@ -258,6 +266,14 @@ class _Ordering:
             if isinstance(r.type, MemTokenType):
                 self.tokens[r] = after
 
+    def joins(self, op: Operation) -> bool:
+        """Whether an op reads and writes what threads of two CTAs touch: products of a pair. Raises CompileError where these don't
+        meet."""
+        paired = op.name == DOT and is_paired(op)
+        if paired and agent_of(op) is not None:
+            raise CompileError("agents of two CTAs would have to meet before their product", location_text(op))
+        return paired
+
     def barrier(self, op: Operation, cluster: bool = False) -> None:
         assert op.parent is not None
         self.fence(op)
@@ -267,7 +283,7 @@ class _Ordering:
 
     def barrier_behind(self, op: Operation) -> None:
         """One behind a run of such ops; of the cluster, where one of them is."""
-        self.joined |= "peers" in op.properties
+        self.joined |= _is_joined(op)
         following = op.next_op
         if following is None or not self.effects.get(following, Effects()).behind:
             assert op.parent is not None

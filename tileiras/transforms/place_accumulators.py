@@ -223,7 +223,7 @@ def _home(op: Operation, before: Operation) -> SSAValue:
     """An accumulator in tensor memory for a product's."""
     atom, t = umma_of(op), op.results[0].type
     assert atom is not None and isinstance(t, TensorType)
-    return _before(before, nv_tileas.AllocTensor.make([], [TmemType.of(t, atom.m)]), op)
+    return _before(before, nv_tileas.AllocTensor.make([], [TmemType.of(t, atom.rows)]), op)
 
 
 def _begin(op: Operation, home: SSAValue) -> SSAValue:
@@ -259,7 +259,7 @@ def _rows(op: Operation) -> SSAValue:
     maker = rows.owner
     early = maker.next_op if isinstance(maker, Operation) and maker.parent is op.parent else None
     before = early or op        # their registers are free then
-    place = _before(before, nv_tileas.AllocTensor.make([], [TmemType.of(rows.type, atom.m, IN_CELLS[atom.a])]), op)
+    place = _before(before, nv_tileas.AllocTensor.make([], [TmemType.of(rows.type, atom.rows, IN_CELLS[atom.a])]), op)
     _before(before, nv_tileas.StoreTmem.make([rows, place]), op)
     return place
 

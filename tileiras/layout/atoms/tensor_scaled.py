@@ -66,6 +66,12 @@ class TensorScaledAtom:
     widen = ""
     feature = FEATURE
     a_in_shared = True
+    ctas = 1
+
+    @property
+    def rows(self) -> int:
+        """Of the tile that a CTA has: all."""
+        return self.m
 
     @property
     def packed(self) -> bool:

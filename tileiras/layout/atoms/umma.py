@@ -5,6 +5,9 @@ is made:
 
     choose(target, "f16", "f16", "f32", m=128, n=128, k=64, num_warps=4)   ->  sm100.mma.f16.m128n128k16.f32.f16.f16.cg1.ss
 
+A pair of CTAs multiplies twice as many rows (`.cg2`): each has its rows of A and of the accumulator and half of B's columns, and
+the thread of one issues for both.
+
 One thread issues; B lies in shared memory, and so does A, unless its rows come out of registers: then it lies in tensor memory
 (`.ts`), a row where the accumulator has it, as many elements a cell as 32 bits hold. An accumulator has a cell of 32 bits for
 each element, whatever its type: row r of 128 in lane r, a column of the tile in a column of tensor memory. Of 64 rows, 16 each
@@ -42,13 +45,16 @@ _KINDS: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {
     **{(a, b): ("f8f6f4", ("f32", "f16")) for a in _FP8 for b in _FP8},
     **{(a, b): ("i8", ("s32",)) for a in ("s8", "u8") for b in ("s8", "u8")}}
 """Types of A and B -> the kind, the accumulators it has."""
-_NAME = re.compile(r"sm100\.mma\.(\w+)\.m(\d+)n(\d+)k(\d+)\.(\w+)\.(\w+)\.(\w+)\.cg1\.([st])s")
+_NAME = re.compile(r"sm100\.mma\.(\w+)\.m(\d+)n(\d+)k(\d+)\.(\w+)\.(\w+)\.(\w+)\.cg([12])\.([st])s")
+PAIR = 2
+LEAST_N_OF_PAIRS = {"i8": 32}
+"""Kind -> fewest columns of a pair's product; 16 of the others (PTX ISA, tcgen05.mma). Ours are powers of two."""
 
 
 @dataclass(frozen=True)
 class UmmaAtom:
     """D(m x n) = A(m x k) x B(k x n) + D, D in tensor memory, by one thread. `a_in_shared`: A is a tile in shared memory, else in
-    tensor memory."""
+    tensor memory. `ctas`: that multiply together, each with its part of A's and D's rows and of B's columns."""
 
     kind: str
     m: int
@@ -57,6 +63,7 @@ class UmmaAtom:
     b: str
     acc: str
     a_in_shared: bool = True
+    ctas: int = 1
 
     widen = ""
     feature = FEATURE
@@ -67,17 +74,22 @@ class UmmaAtom:
         return K_BYTES * 8 // BITS[self.a]
 
     @property
+    def rows(self) -> int:
+        """Of A and of the accumulator that a CTA has."""
+        return self.m // self.ctas
+
+    @property
     def intrinsic(self) -> str:
         """The atom's name in the IR, and its row's in `tcgen05.py`."""
         form = f"m{self.m}n{self.n}k{self.k}.{self.acc}.{self.a}.{self.b}"
-        return f"{PREFIX}{self.kind}.{form}.cg1.{'ss' if self.a_in_shared else 'ts'}"
+        return f"{PREFIX}{self.kind}.{form}.cg{self.ctas}.{'ss' if self.a_in_shared else 'ts'}"
 
     def contiguous(self, of_a: bool) -> int:
-        """How many rows of A, or columns of B, may lie contiguous in shared memory, instead of K; 0: K must."""
-        least = LEAST_TRANSPOSED_BYTES.get(self.a)
-        if least is None or self.n * BITS[self.a] // 8 < least:
+        """How many rows of A, or columns of B, may lie contiguous in a CTA's shared memory, instead of K; 0: K must."""
+        columns, least = self.n // self.ctas, LEAST_TRANSPOSED_BYTES.get(self.a)
+        if least is None or columns * BITS[self.a] // 8 < least:
             return 0
-        return self.m if of_a else self.n
+        return self.rows if of_a else columns
 
     def with_a_in(self, shared: bool) -> UmmaAtom:
         return replace(self, a_in_shared=shared)
@@ -90,10 +102,17 @@ def named(name: str) -> UmmaAtom:
     kind, accumulators = _KINDS.get((match[6], match[7]), ("", ())) if match is not None else ("", ())
     if match is None or match[1] != kind or match[5] not in accumulators:
         raise KeyError(name)
-    atom = UmmaAtom(kind, int(match[2]), int(match[3]), match[6], match[7], match[5], match[8] == "s")
-    if atom.intrinsic != name or not LEAST_N.get(atom.m, MAX_N + 1) <= atom.n <= MAX_N or atom.n & atom.n - 1:
+    atom = UmmaAtom(kind, int(match[2]), int(match[3]), match[6], match[7], match[5], match[9] == "s", int(match[8]))
+    if atom.intrinsic != name or not least_columns(kind, atom.rows, atom.ctas) <= atom.n <= MAX_N or atom.n & atom.n - 1:
         raise KeyError(name)
     return atom
+
+
+def least_columns(kind: str, rows: int, ctas: int) -> int:
+    """Of an instruction that takes so many rows of each CTA; more than there are where there is none."""
+    if ctas == PAIR:
+        return LEAST_N_OF_PAIRS.get(kind, LEAST_N[LANES]) if rows == LANES else MAX_N + 1
+    return LEAST_N.get(rows, MAX_N + 1)
 
 
 def choose(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, num_warps: int, batch: int = 0,
@@ -107,8 +126,8 @@ def choose(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, num_wa
 
 @lru_cache(maxsize=1024)
 def chosen(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, num_warps: int, batch: int = 0,
-           signed_a: bool = True, signed_b: bool = True) -> UmmaAtom | str:
-    """The same on a target with tensor memory, or why there is none."""
+           signed_a: bool = True, signed_b: bool = True, ctas: int = 1) -> UmmaAtom | str:
+    """The same on a target with tensor memory, or why there is none. `m`, `n`: of the accumulator that each of so many CTAs has."""
     if num_warps % GROUP_WARPS:
         return f"{num_warps} warps don't reach all of tensor memory; ask for {GROUP_WARPS} or {2 * GROUP_WARPS}"
     if m < HALF_ROWS:
@@ -121,9 +140,11 @@ def chosen(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, num_wa
     if held not in accumulators or (kind == "i8" and not target.has_tcgen05_i8):
         return f"{target.name} multiplies no {a} x {b} into tensor memory with sums of {acc}"
     rows = LANES if m >= LANES and n >= LEAST_N[LANES] else HALF_ROWS
-    atom = UmmaAtom(kind, rows, min(n, MAX_N), *types, held)
-    if n < LEAST_N[rows]:
-        return f"the tile has {n} columns, the smallest instruction {LEAST_N[rows]}"
+    atom = UmmaAtom(kind, rows * ctas, min(n, MAX_N), *types, held, ctas=ctas)
+    if ctas == PAIR and rows < LANES:
+        return f"a pair of CTAs multiplies {PAIR * LANES} rows"
+    if n < (least := least_columns(kind, rows, ctas)):
+        return f"the tile has {n} columns, the smallest instruction {least}"
     if k < atom.k:
         return f"the tile's k of {k} is less than the instruction's {atom.k}"
     shape = (batch, m, n) if batch else (m, n)
@@ -141,8 +162,8 @@ def columns_of(shape: tuple[int, ...], rows: int) -> int:
 
 
 def units(atom: UmmaAtom, m: int, n: int, batch: int = 0) -> tuple[int, int, int]:
-    """How many instructions a step of k needs: over the batch, rows, columns."""
-    return max(batch, 1), m // atom.m, n // atom.n
+    """How many instructions a step of k needs: over the batch, rows, columns of a CTA's accumulator."""
+    return max(batch, 1), m // atom.rows, n // atom.n
 
 
 @lru_cache(maxsize=256)

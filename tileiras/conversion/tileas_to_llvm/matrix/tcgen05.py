@@ -9,6 +9,9 @@
     scale_tmem %f, %d                if a factor of the warp isn't one (vote): tcgen05.ld, wait::ld, multiply, tcgen05.st ; wait::st
     tmem_free {columns}              warp 0: tcgen05.dealloc
 
+A product of a pair of CTAs (`.cg2`) is begun by a thread of the lower one, for the matrices and accumulators at the same places in
+both; each has its rows of A and of the accumulator and half of B's columns.
+
 An address is 32 bits: lane in the upper half, column in the lower. Warp w of four reaches lanes 32 w and up. The fences make what
 threads do in tensor memory, and the tensor core for them, one order with the barriers between. A product's step moves on in the
 matrix descriptors, which are sums of a form and an address (layout/descriptors.py).
@@ -25,12 +28,12 @@ from tileiras.conversion.tileas_to_llvm.builder import F16, I16, I32, Builder, e
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.matrix.tensor_places import DISCARD, ONE_CTA, address
 from tileiras.conversion.tileas_to_llvm.matrix.wgmma import Described
-from tileiras.conversion.tileas_to_llvm.shared.pipes import only_if
+from tileiras.conversion.tileas_to_llvm.shared.pipes import first_of, only_if
 from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import TmemType, layout_of
 from tileiras.errors import CompileError
-from tileiras.layout.atoms.umma import GROUP_WARPS, LANES, UmmaAtom, units
+from tileiras.layout.atoms.umma import GROUP_WARPS, LANES, PAIR, UmmaAtom, units
 from tileiras.layout.descriptors import instruction_descriptor
 from tileiras.layout.linear import log2
 
@@ -56,9 +59,11 @@ def tmem_alloc(low: Lowering, op: Operation) -> None:
     columns: Any = op.properties["columns"]
     slot = low.shared_ptr(op)
 
+    group = _group(op)
+
     def allocate() -> None:
-        b.nvvm("tcgen05.alloc.shared.cg1", [slot, b.i32(columns.data)])
-        b.nvvm("tcgen05.relinq.alloc.permit.cg1")
+        b.nvvm(f"tcgen05.alloc.shared.{group}", [slot, b.i32(columns.data)])
+        b.nvvm(f"tcgen05.relinq.alloc.permit.{group}")
     only_if(low, b.icmp("eq", low.warp, b.i32(0)), allocate)
 
 
@@ -74,7 +79,12 @@ def tmem_free(low: Lowering, op: Operation) -> None:
     base = low.tensor_base
     assert base is not None
     only_if(low, b.icmp("eq", low.warp, b.i32(0)),
-            lambda: b.nvvm("tcgen05.dealloc.cg1", [address(b, base), b.i32(columns.data)]))
+            lambda: b.nvvm(f"tcgen05.dealloc.{_group(op)}", [address(b, base), b.i32(columns.data)]))
+
+
+def _group(op: Operation) -> str:
+    """As instructions name the CTAs that have tensor memory together."""
+    return f"cg{PAIR if 'pair' in op.properties else ONE_CTA}"
 
 
 def accumulator(low: Lowering, op: Operation) -> SSAValue:
@@ -198,7 +208,7 @@ def _to_words(b: Builder, elements: SSAValue, count: int) -> SSAValue:
 def tensor_dot(low: Lowering, op: Any) -> None:
     atom = umma_of(op)
     if isinstance(atom, UmmaAtom):
-        only_if(low, low.first_thread(), lambda: _issue(low, op, atom))
+        only_if(low, first_of(low, atom.ctas == PAIR), lambda: _issue(low, op, atom))
     else:
         assert atom is not None
         from tileiras.conversion.tileas_to_llvm.matrix import tcgen05_scaled
@@ -222,7 +232,7 @@ def _issue(low: Lowering, op: Any, atom: UmmaAtom) -> None:
         for z, i, j in product(*map(range, over)):
             column = (z * over[1] + i) * n + j * atom.n
             if lhs is not None:
-                a, form = lhs.at(z, i * atom.m, step * atom.k, none), "shared"
+                a, form = lhs.at(z, i * atom.rows, step * atom.k, none), "shared"
             else:
                 cells = op.lhs.type.packed.data
                 a = address(b, b.add(low.scalar(op.lhs), b.i32(((z * over[1] + i) * k + step * atom.k) // cells)))
@@ -230,4 +240,4 @@ def _issue(low: Lowering, op: Any, atom: UmmaAtom) -> None:
             b.nvvm(f"tcgen05.mma.{form}", [
                 address(b, b.add(start, b.i32(column))), a,
                 rhs.at(z, j * atom.n, step * atom.k, none), b.i32(word), low.scalar(op.add) if step == 0 else b.true(),
-                b.i32(KINDS[atom.kind]), b.i32(ONE_CTA), b.i32(DISCARD)])
+                b.i32(KINDS[atom.kind]), b.i32(atom.ctas), b.i32(DISCARD)])

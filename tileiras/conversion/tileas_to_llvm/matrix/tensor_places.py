@@ -7,7 +7,7 @@ from tileiras.conversion.tileas_to_llvm.builder import Builder
 from tileiras.dialects.llvm import TENSOR, ptr
 
 ONE_CTA, DISCARD = 1, 0
-"""The group of CTAs; what becomes of A in the collector."""
+"""The group of CTAs where each multiplies for itself; what becomes of A in the collector."""
 
 
 def address(b: Builder, at: SSAValue) -> SSAValue:

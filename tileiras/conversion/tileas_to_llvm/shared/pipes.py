@@ -8,6 +8,9 @@
 Where products are told of (`umma`, `by_dots`) the tensor core arrives, by tcgen05.commit, and the thread that begins the products
 waits and commits alone.
 
+Of a pair of CTAs, that multiply together, the thread of the lower one does so for both: its full barrier has the bytes of both
+CTAs' copies, and what it commits arrives at the barriers of both.
+
 Full barriers come first, then the empty ones, 8 bytes each. A cursor is an index and the parity of the phase it waits for: both
 are variables of the thread's own, which LLVM makes registers of, so they go on through whatever loops stand around. What waits
 for empty begins in parity 1: a barrier that was just set up counts as having been through that phase.
@@ -20,8 +23,10 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.shared_memory import MBARRIER_BYTES, stage_bytes
-from tileiras.conversion.tileas_to_llvm.builder import I32
+from tileiras.conversion.tileas_to_llvm.builder import I16, I32
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
+from tileiras.dialects.llvm import SHARED, ptr
+from tileiras.layout.atoms.umma import PAIR
 
 WORD = 4
 """Bytes of an index or a phase."""
@@ -38,7 +43,7 @@ class Cursor:
 @dataclass
 class Pipe:
     """What a pipe is in this function: where its barriers are (None for groups), its cursors; `peers`: whose stages what one CTA
-    loads goes to, as what their ranks differ in; `once`: nobody waits for an empty stage."""
+    loads goes to, as what their ranks differ in; `once`: nobody waits for an empty stage; `pair`: two CTAs' products read it."""
 
     kind: str
     stages: int
@@ -50,6 +55,7 @@ class Pipe:
     release: Cursor
     peers: tuple[int, ...] = (0,)
     once: bool = False
+    pair: bool = False
 
 
 def pipe_of(low: Lowering, v: SSAValue) -> Pipe:
@@ -91,8 +97,9 @@ def create_pipeline(low: Lowering, op: Operation) -> None:
     def cursor(phase: int) -> Cursor:
         return Cursor(b.variable(I32, b.i32(0)), b.variable(I32, b.i32(phase)))
     received = properties["bytes"].data if "bytes" in properties else 0
-    low.views[op.results[0]] = Pipe(kind, stages, received, full, empty, cursor(1), cursor(0), cursor(0), peers,
-                                     "once" in properties)
+    pair = "pair" in properties
+    low.views[op.results[0]] = Pipe(kind, stages, received * (PAIR if pair else 1), full, empty, cursor(1), cursor(0), cursor(0),
+                                    peers, "once" in properties, pair)
 
 
 def _initialize(low: Lowering, full: SSAValue, empty: SSAValue | None, stages: int, producers: int, consumers: int) -> None:
@@ -148,7 +155,7 @@ def producer_acquire(low: Lowering, op: Operation) -> None:
         return
     full, empty = (barrier_at(low, barriers, index) for barriers in (pipe.full, pipe.empty))
     if pipe.once:
-        only_if(low, low.first_thread(),
+        only_if(low, first_of(low, pipe.pair),
                 lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
         return
     if pipe.kind != "tma":
@@ -157,7 +164,13 @@ def producer_acquire(low: Lowering, op: Operation) -> None:
 
     def acquire() -> None:
         _wait(low, empty, phase)
-        b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)])
+
+        def announce() -> None:
+            b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)])
+        if pipe.pair:
+            only_if(low, leads(low), announce)
+        else:
+            announce()
     # a thread that comes late would find the barrier in a later phase, and wait for ever: nothing waits for it
     only_if(low, low.first_thread(), acquire)
 
@@ -171,7 +184,7 @@ def producer_commit(low: Lowering, op: Operation) -> None:
     elif pipe.full is not None and pipe.kind != "tma":
         full = barrier_at(low, pipe.full, _read(low, pipe.produce)[0])
         if pipe.kind == "umma":
-            _commit(low, full)
+            _commit(low, full, pipe)
         elif pipe.kind == "cp_async":
             low.b.nvvm("bar.warp.sync", [low.b.i32(-1)])        # one instruction for all lanes, wherever some have been
             b.nvvm("cp.async.mbarrier.arrive.noinc.shared", [full])
@@ -194,7 +207,7 @@ def consumer_wait(low: Lowering, op: Operation) -> None:
             def together() -> None:     # before one lane has products begin that empty the stage
                 _wait(low, full, phase)
                 low.b.nvvm("bar.warp.sync", [low.b.i32(-1)])
-            only_if(low, low.first_warp(), together)
+            only_if(low, low.b.and_(leads(low), low.first_warp()) if pipe.pair else low.first_warp(), together)
         else:
             _wait(low, full, phase)
         if pipe.kind == "umma":
@@ -208,15 +221,43 @@ def consumer_release(low: Lowering, op: Operation) -> None:
     if pipe.empty is not None and not pipe.once:
         empty = barrier_at(low, pipe.empty, _read(low, pipe.release)[0])
         if "by_dots" in op.properties:
-            _commit(low, empty)
+            _commit(low, empty, pipe)
         else:
             _arrive_once_a_warp(low, empty, pipe.peers)
         _advance(low, pipe.release, pipe.stages)
 
 
-def _commit(low: Lowering, barrier: SSAValue) -> None:
-    """The barrier is arrived at when the products that the team has begun are done."""
-    only_if(low, low.first_thread(), lambda: low.b.nvvm("tcgen05.commit.shared.cg1", [barrier]))
+def leads(low: Lowering) -> SSAValue:
+    """Whether this CTA is the lower one of its pair, whose thread begins the products of both."""
+    b = low.b
+    return b.icmp("eq", b.and_(b.nvvm("read.ptx.sreg.cluster.ctarank")[0], b.i32(PAIR - 1)), b.i32(0))
+
+
+def first_of(low: Lowering, pair: bool) -> SSAValue:
+    """Whether this is the team's first thread, of a pair's teams that of the lower CTA."""
+    return low.b.and_(leads(low), low.first_thread()) if pair else low.first_thread()
+
+
+def barrier_of_pair(low: Lowering, barrier: SSAValue) -> SSAValue:
+    """The barrier at the same place in the CTA that leads the pair, as the copy engine is told of it."""
+    b = low.b
+    leader = b.and_(b.nvvm("read.ptx.sreg.cluster.ctarank")[0], b.i32(-PAIR))
+    there = b.nvvm("mapa.shared.cluster", [barrier, leader])[0]
+    return b.cast("inttoptr", b.cast("ptrtoint", there, I32), ptr(SHARED))
+
+
+def _commit(low: Lowering, barrier: SSAValue, pipe: Pipe) -> None:
+    """The barrier (of a pair that of both CTAs) is arrived at when the products that the team has begun are done."""
+    b = low.b
+
+    def commit() -> None:
+        if pipe.pair:
+            leader = b.nvvm("read.ptx.sreg.cluster.ctarank")[0]
+            both = b.cast("trunc", b.shl(b.i32((1 << PAIR) - 1), leader), I16)
+            b.nvvm("tcgen05.commit.mc.shared.cg2", [barrier, both])
+        else:
+            b.nvvm("tcgen05.commit.shared.cg1", [barrier])
+    only_if(low, first_of(low, pipe.pair), commit)
 
 
 def _arrive_once_a_warp(low: Lowering, barrier: SSAValue, peers: tuple[int, ...] = (0,)) -> None:

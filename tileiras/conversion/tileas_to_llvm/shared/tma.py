@@ -2,6 +2,7 @@
 
     tma_load %map[%r, %c] -> %slot, %pipe[%i]
 ->  the first thread: for each box of the tile, cp.async.bulk.tensor [slot + byte], [map, {c + ..., r + ...}], [full[i]]
+    of a pair of CTAs that multiply together: told to the barrier of the one that begins the products (.cta_group::2)
     with `cta_copies`: for each box of this CTA's part of it, to all CTAs that load the same (.multicast::cluster)
 
     tma_store %slot, %map[%r, %c]
@@ -19,9 +20,10 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.tma import REDUCTIONS
 from tileiras.conversion.tileas_to_llvm.builder import I16, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
-from tileiras.conversion.tileas_to_llvm.shared.pipes import barrier_at, only_if, pipe_of
+from tileiras.conversion.tileas_to_llvm.shared.pipes import barrier_at, barrier_of_pair, only_if, pipe_of
 from tileiras.dialects import llvm
 from tileiras.dialects.llvm import ptr
+from tileiras.layout.atoms.umma import PAIR
 from tileiras.layout.descriptors import BoxCopy, Boxes, boxes
 
 
@@ -36,15 +38,23 @@ def tma_load(low: Lowering, op: Any) -> None:
     plan = boxes(op.map.type.tile)
     tensor_map, slot = low.scalar(op.map), low.scalar(op.slot)
     coords = [low.scalar(v) for v in op.coords]
-    full = pipe_of(low, op.pipe).full
-    assert full is not None
-    barrier = barrier_at(low, full, low.scalar(op.index))
+    pipe = pipe_of(low, op.pipe)
+    assert pipe.full is not None
+    barrier = barrier_at(low, pipe.full, low.scalar(op.index))
     if op.cta_copies is not None:
         only_if(low, low.first_thread(), lambda: _load_for_all(low, op, plan, tensor_map, slot, barrier, coords))
         return
-    name = f"cp.async.bulk.tensor.g2s.cta.tile.{len(plan.order)}d"
+    rank = len(plan.order)
 
     def issue() -> None:
+        if pipe.pair:
+            told, place = barrier_of_pair(low, barrier), b.cast("addrspacecast", slot, ptr(llvm.CLUSTER))
+            for copy in plan.copies:
+                b.nvvm(f"cp.async.bulk.tensor.g2s.tile.{rank}d",
+                       [b.gep(place, copy.byte), told, tensor_map, *_coordinates(low, coords, plan, copy), b.bits(0, I16),
+                        b.bits(0, I64), b.false(), b.false(), b.i32(PAIR)])
+            return
+        name = f"cp.async.bulk.tensor.g2s.cta.tile.{rank}d"
         for copy in plan.copies:
             b.nvvm(name, [b.gep(slot, copy.byte), barrier, tensor_map, *_coordinates(low, coords, plan, copy), b.bits(0, I64),
                           b.false()])

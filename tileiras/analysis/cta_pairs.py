@@ -1,0 +1,148 @@
+"""Which products may a pair of CTAs multiply together (`tcgen05.mma.cta_group::2`)?
+
+Each CTA of a pair has half of the tile's rows (its own of A and of the accumulator) and half of B's columns; the tensor cores of
+both read both halves of B, so that neither CTA loads what the other one has. All of a kernel's products go so, or none: an
+instruction of another group isn't allowed beside. One thread begins the products of both CTAs, and threads of two agents in two
+CTAs don't meet. So the products have to be those of a loop that runs once, whose operands the copy engine brings where the loop
+wants them, and whose sums nobody sees before its end.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from tileiras.analysis.access_facts import view_facts
+from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.cta_axes import extents, mnemonic
+from tileiras.analysis.entry_hints import worker_warps
+from tileiras.analysis.tma import LEAVES, MapFacts, is_unwritten, map_facts
+from tileiras.analysis.warpgroup_dots import is_zero
+from tileiras.dialects.element import element_bytes, element_name
+from tileiras.dialects.nv_tileaa import int_values
+from tileiras.layout.atoms import umma
+from tileiras.layout.atoms.umma import COLUMNS, GROUP_WARPS, LANES, MAX_N, PAIR, UmmaAtom
+from tileiras.layout.shared import CHUNK_BYTES, GROUP_ROWS
+
+PRODUCTS = ("dot", "dot_scaled")
+SWITCHES = ("tcgen05", "tma", "pipelines", "agents", "pairs")
+MATRIX, ACC = 2, 2
+"""Dimensions of a matrix; which operand of a product it adds to."""
+MOST_OPERANDS = 64 * 1024
+"""Bytes of a CTA's operands for one step: three stages of so many fit its shared memory."""
+
+
+class Pairs:
+    """What stands against a function's products by pairs (`obstacle`), whatever is split; without, `takes` says which parts do."""
+
+    def __init__(self, func: Operation, context: Any) -> None:
+        self.func, self.target = func, context.target
+        self.products = [op for op in func.walk() if mnemonic(op) in PRODUCTS]
+        self.axis: AxisAnalysis | None = None
+        self.along: dict[tuple[Operation, int], int | None] = {}
+        self.obstacle = self._obstacle(context)
+
+    def _obstacle(self, context: Any) -> str | None:
+        if not self.products or not self.target.has_tcgen05 or not all(context.uses(name) for name in SWITCHES):
+            return "there are no products that pairs of CTAs multiply"
+        self.axis = AxisAnalysis(self.func)
+        return next(filter(None, map(self._obstacle_of, self.products)), None)
+
+    def _obstacle_of(self, op: Operation) -> str | None:
+        loop = op.parent_op()
+        assert loop is not None and self.axis is not None
+        if mnemonic(op) != "dot" or len(extents(op.results[0])) != MATRIX:
+            return "pairs of CTAs multiply tiles of two dimensions without scales"
+        if mnemonic(loop) != "for" or loop.parent_op() is not self.func or any(mnemonic(inner) in LEAVES for inner in loop.walk()):
+            return "pairs of CTAs multiply in a loop that runs once, and to its end"
+        if not _is_carried(op, loop):
+            return "sums of pairs of CTAs begin with zeros, and are seen behind the loop"
+        for number, v in enumerate(op.operands[:2]):
+            made = _made_of(v)
+            load: Any = made[-1] if made else None
+            if load is None or load.parent is not op.parent:
+                return "operands of pairs of CTAs come straight from loads of views in the product's loop"
+            along = view_facts(load, load.view, self.axis).contiguous
+            if along is None or not isinstance(map_facts(load, self.axis, contiguous=along), MapFacts) or not is_unwritten(load):
+                return "the copy engine can't bring the operands of pairs of CTAs"
+            for move in reversed(made[:-1]):
+                order: Any = move.properties["permutation"]
+                along = int_values(order).index(along)
+            self.along[op, number] = along
+        return None
+
+    def takes(self, extents_of: Callable[[Operation], tuple[int, int]]) -> bool:
+        """Whether each product has an instruction where `extents_of` it are a CTA's rows and columns, and all have room."""
+        columns = 0
+        for op in self.products:
+            m, n = extents_of(op)
+            if m % LANES or n > MAX_N:
+                return False
+            atom = self._atom(op, m, n)
+            k, size = extents(op.operands[0])[-1], _size(op.operands[0])
+            if not isinstance(atom, UmmaAtom) or (m + n // PAIR) * k * size > MOST_OPERANDS:
+                return False
+            if isinstance(op.operands[2], BlockArgument):
+                columns += umma.columns_of((m, n), atom.rows)
+            if not all(self._is_described(op, number, atom) for number in (0, 1)):
+                return False
+        return columns <= COLUMNS
+
+    def _is_described(self, op: Operation, number: int, atom: UmmaAtom) -> bool:
+        """Whether a matrix descriptor names a CTA's part of an operand as the copy engine puts it in shared memory."""
+        v = op.operands[number]
+        rows, k = (atom.n // PAIR if number else atom.rows), extents(v)[1 - number]
+        if self.along[op, number] == 1 - number:
+            return rows % GROUP_ROWS == 0 and k * _size(v) >= CHUNK_BYTES
+        return atom.contiguous(number == 0) > 0 and rows * _size(v) >= CHUNK_BYTES and k % GROUP_ROWS == 0
+
+    def _atom(self, op: Operation, m: int, n: int) -> UmmaAtom | str:
+        types = [element_name(v.type.element_type) for v in op.operands[:3]]        # type: ignore[attr-defined]
+        signs: Any = [op.properties.get(name) for name in ("signedness_lhs", "signedness_rhs")]
+        signed = [sign is None or getattr(sign, "data", "signed") == "signed" for sign in signs]
+        k, warps = extents(op.operands[0])[-1], worker_warps(self.func) or GROUP_WARPS
+        return umma.chosen(self.target, *types, m, n, k, warps, 0, *signed, PAIR)
+
+
+def _is_carried(op: Operation, loop: Any) -> bool:
+    """Whether a product adds to what its loop carries from zeros on, maybe by way of other products, and nobody else wants it."""
+    acc, result = op.operands[2], op.results[0]
+    if not acc.has_one_use() or not result.has_one_use():
+        return False
+    if isinstance(acc, BlockArgument):
+        number = acc.index - 1
+        if acc.owner is not loop.regions[0].block or number < 0 or not is_zero(loop.carried_inits()[number]):
+            return False
+    elif not isinstance(acc.owner, Operation) or mnemonic(acc.owner) != "dot" or acc.owner.parent is not op.parent:
+        return False
+    use = result.first_use
+    assert use is not None
+    user = use.operation
+    return (mnemonic(user) == "yield" and user.parent is op.parent and _goes_on(op, loop, use.index)) or (
+        mnemonic(user) == "dot" and use.index == ACC)
+
+
+def _goes_on(op: Operation, loop: Any, number: int) -> bool:
+    """Whether the first product of those that lead to this one adds to what the loop carries under this number."""
+    first = op
+    while isinstance(before := first.operands[2].owner, Operation):
+        first = before
+    return first.operands[2] is loop.carried_args()[number]
+
+
+def _made_of(v: SSAValue) -> list[Operation]:
+    """The ops that make an operand, last first: permutations, and a load whose tile nobody else wants; [] for any other."""
+    out: list[Operation] = []
+    while isinstance(v.owner, Operation) and v.has_one_use():
+        out.append(v.owner)
+        if mnemonic(v.owner) == "tiled_load":
+            return out
+        if mnemonic(v.owner) != "permute":
+            break
+        v = v.owner.operands[0]
+    return []
+
+
+def _size(v: Any) -> int:
+    return element_bytes(v.type.element_type)
