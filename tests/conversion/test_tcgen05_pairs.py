@@ -41,10 +41,13 @@ def test_every_type_in_every_order(kind: str, acc: str, order: str) -> None:
     multiplies(Product(kind, acc, (256, 64, 64), a_order=a, b_order=b, ctas=2))
 
 
-def test_elements_of_32_bits_lie_along_k() -> None:
-    p = Product("tf32", "f32", (256, 64, 32), b_order="nk", ctas=2)
+@pytest.mark.parametrize("order", ["mk kn", "mk nk", "km nk"])
+def test_elements_of_32_bits(order: str) -> None:
+    """Columns that lie together make 128 bytes in each CTA: 32 of them don't."""
+    a, b = order.split()
+    p = Product("tf32", "f32", (256, 64, 32), a_order=a, b_order=b, ctas=2)
     multiplies(p)
-    assert MMA not in compiled(replace(p, b_order="kn"))
+    assert (MMA in compiled(replace(p, tile=(256, 32, 32)))) == (order == "mk nk")
 
 
 @pytest.mark.parametrize("m", [256, 512])

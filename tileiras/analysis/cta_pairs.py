@@ -17,7 +17,7 @@ from tileiras.analysis.access_facts import view_facts
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.cta_axes import extents, mnemonic
 from tileiras.analysis.entry_hints import worker_warps
-from tileiras.analysis.tma import LEAVES, MapFacts, is_unwritten, map_facts
+from tileiras.analysis.tma import LEAVES, MapFacts, is_unwritten, map_facts, rounded_by
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import int_values
@@ -67,8 +67,9 @@ class Pairs:
             if along is None or not isinstance(map_facts(load, self.axis, contiguous=along), MapFacts) or not is_unwritten(load):
                 return "the copy engine can't bring the operands of pairs of CTAs"
             for move in reversed(made[:-1]):
-                order: Any = move.properties["permutation"]
-                along = int_values(order).index(along)
+                if mnemonic(move) == "permute":
+                    order: Any = move.properties["permutation"]
+                    along = int_values(order).index(along)
             self.along[op, number] = along
         return None
 
@@ -132,13 +133,13 @@ def _goes_on(op: Operation, loop: Any, number: int) -> bool:
 
 
 def _made_of(v: SSAValue) -> list[Operation]:
-    """The ops that make an operand, last first: permutations, and a load whose tile nobody else wants; [] for any other."""
+    """The ops that make an operand, last first: what comes for nothing behind a load whose tile nobody else wants; else []."""
     out: list[Operation] = []
     while isinstance(v.owner, Operation) and v.has_one_use():
         out.append(v.owner)
         if mnemonic(v.owner) == "tiled_load":
             return out
-        if mnemonic(v.owner) != "permute":
+        if mnemonic(v.owner) != "permute" and not rounded_by(v.owner):
             break
         v = v.owner.operands[0]
     return []

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     Float64Type,
     FloatTF32Type,
     IntegerType,
+    TensorType,
 )
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
@@ -162,6 +163,15 @@ def for_products(facts: MapFacts) -> Iterator[MapFacts]:
         form = canonical(tile.shape, tile.bits, tile.major, WIDE_ATOMS)
         if is_copied(form):
             yield replace(facts, tile=form)
+
+
+def rounded_by(op: Operation) -> str:
+    """What a map calls the elements that a load gives where it rounds as this op does; "" where none does."""
+    if op.name != "arith.convertf":
+        return ""
+    rounding: Any = op.properties.get("rounding")
+    kinds = tuple(element_name(v.type.element_type) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType))
+    return ROUNDED.get(kinds, "") if rounding is not None and rounding.data == "nearest_even" else ""  # type: ignore[call-overload]
 
 
 def is_copied(tile: CanonicalTile) -> bool:

@@ -29,10 +29,10 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, operand_fragments
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import changes_operands, described_of, is_paired
-from tileiras.analysis.tma import ROUNDED, MapFacts, Refusal, for_products, in_forms, is_unwritten, map_facts
+from tileiras.analysis.tma import MapFacts, Refusal, for_products, in_forms, is_unwritten, map_facts, rounded_by
 from tileiras.analysis.tma_choice import loop_of
 from tileiras.dialects import nv_tileas
-from tileiras.dialects.element import element_bytes, element_name
+from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, TiledViewType
 from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
 from tileiras.layout.descriptors import part_of
@@ -189,15 +189,6 @@ class _Function:
         if _leaves_between(load, last):
             return load, [Refusal("a break, continue or return may stand between the load and its use")]
         return Site(load, moves, store, alloc, found, buffer_layout(found, moves, alloc), readers)
-
-
-def rounded_by(op: Operation) -> str:
-    """What a map calls the elements that a load gives where it rounds as this op does; "" where none does."""
-    if op.name != "arith.convertf":
-        return ""
-    rounding: Any = op.properties.get("rounding")
-    kinds = tuple(element_name(v.type.element_type) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType))
-    return ROUNDED.get(kinds, "") if rounding is not None and rounding.data == "nearest_even" else ""  # type: ignore[call-overload]
 
 
 def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[Block, Operation], list[Site]]:
