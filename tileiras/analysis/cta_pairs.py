@@ -17,6 +17,7 @@ from tileiras.analysis.access_facts import view_facts
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.cta_axes import extents, mnemonic
 from tileiras.analysis.entry_hints import worker_warps
+from tileiras.analysis.host_values import host_value
 from tileiras.analysis.tma import LEAVES, MapFacts, is_unwritten, map_facts, rounded_by
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects.element import element_bytes, element_name
@@ -66,6 +67,9 @@ class Pairs:
             along = view_facts(load, load.view, self.axis).contiguous
             if along is None or not isinstance(map_facts(load, self.axis, contiguous=along), MapFacts) or not is_unwritten(load):
                 return "the copy engine can't bring the operands of pairs of CTAs"
+            array = load.view.owner.operands[0].owner
+            if any(host_value(v) is None for v in (array.base, *array.sizes, *array.strides)):
+                return "operands of pairs of CTAs come by maps that the launch makes"
             for move in reversed(made[:-1]):
                 if mnemonic(move) == "permute":
                     order: Any = move.properties["permutation"]
