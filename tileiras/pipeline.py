@@ -81,6 +81,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("unspecialized-pipeline", "nv_tileas", 1, of="producer_commit"),
     _transform("free-heap", "nv_tileas", 0, of="alloca"),
     _transform("materialize-schedule", "nv_tileas", 1, of="scf.for loop"),
+    _transform("unroll-streams", "nv_tileas", 3, of="scf.for"),
     _transform("prefetch-to-registers", "nv_tileas", 1, of="scf.for"),
     _transform("overlap-iterations", "nv_tileas", 3, of="scf.for"),
     _transform("overlap-dots", "nv_tileas", 1, of="dot"),

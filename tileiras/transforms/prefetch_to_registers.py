@@ -77,12 +77,12 @@ def _is_of_loader(loop: Operation) -> bool:
 
 def _loop(func: Operation, loop: Operation, context: Any) -> None:
     ops = list(loop.regions[0].block.ops)
-    loads = [op for op in ops if op.name in LOADS and isinstance(op.results[0].type, TensorType)]
+    loads = tiles_loaded(ops)
     asked = context.schedule.stages if context.schedule is not None else 0
     if not loads or asked == 1 or not is_short_of_overflow(loop) or any(
             (op.name in DOTS and not is_of_threads(op)) or FORCE_SERIAL in op.attributes for op in ops):
         return
-    loads = [op for op in loads if _may_run_ahead(loop, op)]
+    loads = [op for op in loads if may_run_ahead(loop, op)]
     stores = [op for op in ops if is_streamed(loop, op)]
     plan = Plan(loads=loads)
     for store in stores:
@@ -140,12 +140,17 @@ def missed_at(told_now: Any) -> tuple[Any, ...]:
     return told_now.name, told_now.place, told_now.function
 
 
+def tiles_loaded(ops: list[Operation]) -> list[Operation]:
+    """The loads of tiles among ops."""
+    return [op for op in ops if op.name in LOADS and isinstance(op.results[0].type, TensorType)]
+
+
 def _ring(alloc: Any) -> RingType:
     from tileiras.schedule.prefetch import STAGES
     return RingType(alloc.results[0].type, IntAttr(STAGES))
 
 
-def _may_run_ahead(loop: Operation, load: Operation) -> bool:
+def may_run_ahead(loop: Operation, load: Operation) -> bool:
     """Whether a load can be made in the iteration before."""
     properties: dict[str, Any] = load.properties
     t: Any = load.results[0].type
