@@ -354,6 +354,8 @@ class _Search:
             problem.alone(n, [weight * cost(layout, dim, bits, len(op.operands)) for layout in self.candidates[n]])
 
     def dot(self, problem: Problem, op: Operation) -> None:
+        if "k_slices" not in op.properties:     # its operands are staged already
+            return
         fragments = operand_fragments(op, self.num_warps)
         name: Any = op.properties.get("atom")
         atom_k = atom_named(name.data).k if name is not None else 0

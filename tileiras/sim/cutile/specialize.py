@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -102,6 +102,11 @@ def _context() -> Any:
     from cuda.tile._cext import TileContext, default_tile_context
 
     return TileContext(config=replace(default_tile_context.config, cache_dir=None))
+
+
+def one_at_a_time() -> AbstractContextManager[Any]:
+    """What is held while the frontend compiles under `noting`, which is there for all threads."""
+    return _LOCK
 
 
 @contextmanager

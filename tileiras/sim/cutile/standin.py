@@ -2,15 +2,15 @@
 
 `install` puts the stand-in in place for the whole process, `uninstall` takes it away. In the frontend these are replaced:
 launch, the benchmark that tuning times kernels with, the device's capability, signatures from arguments, the newest
-bytecode version. Outside of it: PyTorch's CUDA (`torchcuda`), CuPy where a program wants it and it isn't installed
-(`cupyarrays`).
+bytecode version. Outside of it: PyTorch's CUDA (`torchcuda`), the calls of JAX's wrapper (`jaxcalls`), CuPy where a program
+wants it and it isn't installed (`cupyarrays`).
 """
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -60,20 +60,31 @@ def launch(stream: Any, grid: Any, kernel: Any, kernel_args: Any, /, *, programm
     blocks = grid_of(grid)
     if not isinstance(kernel_args, tuple):
         raise ArgumentTypeError(f"launch() takes the kernel's arguments as a tuple, not as a {type(kernel_args).__name__}")
-    report = _run(kernel, blocks, kernel_args)
-    if len(reports) < MAX_REPORTS:
-        reports.append(report)
+    _keep(_run(kernel, blocks, kernel_args))
 
 
 def _run(kernel: Any, blocks: tuple[int, ...], args: tuple) -> Report:
+    """A launch of a cuTile kernel."""
+    name = getattr(getattr(kernel, "_pyfunc", None), "__name__", "kernel")
+    return _simulated(name, kernel, blocks, args, lambda: flatten(kernel, args).parameters, gpu_name=_gpu)
+
+
+def _run_bytecode(bytecode: bytes, gpu: str, level: int, symbol: str, blocks: tuple[int, ...], flat: list[Any]) -> None:
+    """A launch of a kernel's bytecode with its flat launch parameters, as JAX asks for it."""
+    _keep(_simulated(symbol, bytecode, blocks, flat, lambda: flat, gpu_name=gpu, opt_level=level, name=symbol))
+
+
+def _simulated(called: str, kernel: Any, blocks: tuple[int, ...], args: Sequence[Any], parameters: Callable[[], list[Any]],
+               **how: Any) -> Report:
+    """One launch of any kind, within the budget; `parameters()`: what it is launched with, flat."""
     from tileiras.launcher import launch as simulate
     from tileiras.sim.cutile import torchcuda
 
-    with torchcuda.plain(), budget.current.launch(getattr(getattr(kernel, "_pyfunc", None), "__name__", "kernel")):
-        arrays = _arrays(flatten(kernel, args).parameters) if _flip is not None else []
+    with torchcuda.plain(), budget.current.launch(called):
+        arrays = _arrays(parameters()) if _flip is not None else []
         before = [a.tobytes() for a in arrays]
         try:
-            report = simulate(kernel, blocks, args, gpu_name=_gpu, **{**_options, **budget.current.limit()})
+            report = simulate(kernel, blocks, args, **{**_options, **how, **budget.current.limit()})
         except CompileError as error:
             budget.current.refusal = str(error)
             raise _as_the_frontends(error) from error
@@ -83,6 +94,11 @@ def _run(kernel: Any, blocks: tuple[int, ...], args: tuple) -> Report:
     if _flip is not None:
         _flip(arrays, before)
     return report
+
+
+def _keep(report: Report) -> None:
+    if len(reports) < MAX_REPORTS:
+        reports.append(report)
 
 
 def _arrays(parameters: list[Any]) -> list[np.ndarray]:
@@ -181,6 +197,8 @@ def install(gpu_name: str | None = None, *, torch: bool = True, cupy: bool = Fal
             torchcuda.install(_patches, name)
         else:
             _patches.at_end(After({"torch": lambda: torchcuda.install(_patches, name)}).remove)
+    from tileiras.sim.cutile import jaxcalls
+    jaxcalls.install(_patches, name, _run_bytecode)
     if cupy:
         from tileiras.sim.cutile import cupyarrays
         cupyarrays.install(_patches)

@@ -1,4 +1,4 @@
-"""A small fixed campaign of damaged IR below cuda_tile; `python -m tests.fuzz.lower_levels` runs large ones."""
+"""Campaigns of damaged text of every level: a small fixed one, and one of 5,000 a level among the slow tests."""
 from __future__ import annotations
 
 import pathlib
@@ -6,21 +6,34 @@ import pathlib
 import pytest
 
 from tests.fuzz.generate import Limits, generate
-from tests.fuzz.lower_levels import LOWER, answer, campaign, lowered, mutants
+from tests.fuzz.levels import answer, campaign, lowered, mutants
 from tileiras.errors import BytecodeError
+from tileiras.pipeline import LEVELS
 from tileiras.tools import tileiras_opt
 
 COUNT = 60
+MANY = 5000
+PARTS = 10
+"""Of MANY, each a test, so that several processes share them."""
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_damaged_ir_gets_a_documented_answer_with_a_place(seed: int) -> None:
-    answers = campaign(COUNT, 7000 + 100 * seed)
+@pytest.mark.parametrize("level", LEVELS)
+def test_damaged_text_gets_a_documented_answer_with_a_place(level: str) -> None:
+    answers = campaign(COUNT, 7000 + 100 * LEVELS.index(level), levels=(level,))
     assert answers.trouble == []
     assert sum(answers.codes.values()) == COUNT and answers.codes[BytecodeError.exit_code] > COUNT // 2
 
 
-@pytest.mark.parametrize("level", LOWER)
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("level", LEVELS)
+def test_thousands_of_damaged_texts(level: str, part: int) -> None:
+    answers = campaign(MANY // PARTS, 20_000 + 1000 * part, levels=(level,))
+    assert answers.trouble == []
+    assert sum(answers.codes.values()) == MANY // PARTS
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_what_is_printed_is_read_back(level: str, tmp_path: pathlib.Path) -> None:
     text = lowered(generate(11, Limits(8, 64)).module, level, "sm_90", 3)
     assert answer(text, tmp_path, ()) == (0, "")

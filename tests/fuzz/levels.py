@@ -1,10 +1,11 @@
-"""Damaged IR of the levels below cuda_tile through `tileiras-opt`: none may crash it, hang it, or go without a place.
+"""Damaged text of every level through `tileiras-opt`: none may crash it, hang it, or go without a place.
 
-    python -m tests.fuzz.lower_levels --count 3000 --seed 0 --keep build/damage
+    python -m tests.fuzz.levels --level nv_tileas --count 5000 --seed 0 --keep build/damage
 
 Programs are random ones of `tests.fuzz.generate` and kernels of the suite, lowered to a level, printed, and damaged: as
 text (lines gone, swapped, repeated; operands, types, names and numbers changed) or as IR whose print is consistent again
-(values of other types, other operands, attributes changed, ops moved), which gets past the parser. What still verifies
+(values of other types, other operands, attributes changed, ops moved), which gets past the parser (of cuda_tile as text only:
+`tests.fuzz.damage` changes its ops in bytecode). What still verifies
 goes through the passes below. The exit code must be documented; anything but 0 comes with a diagnostic that says where.
 """
 from __future__ import annotations
@@ -33,22 +34,25 @@ from tileiras.machine.targets import find_target
 from tileiras.pipeline import LEVELS, run
 
 SECONDS = 20
-LOWER = LEVELS[1:]
 GPUS = ("sm_90", "sm_80", "sm_120")
 LONGEST = 40_000
 """Characters of a program to damage."""
 
 
 def lowered(module: Any, level: str, gpu: str, opt_level: int) -> str:
-    """A cuda_tile module as text of a lower level."""
+    """A cuda_tile module as text of a level."""
+    if level == LEVELS[0]:
+        from tileiras.dialects.cuda_tile.asm_print import print_module
+        return print_module(module)
     return module_text(run(module, CompileOptions(target=find_target(gpu), opt_level=opt_level), stop_at=level))
 
 
 # --- damage to text --------------------------------------------------------------------------------------------------
 
-_TYPE = re.compile(r"!nv_tileaa\.\w+(?:<[^<>]*>)?|!llvm\.\w+(?:<\d+>)?|tensor<[^<>]*>|vector<[^<>]*>|\b[if](?:1|8|16|32|64)\b")
-_NAME = re.compile(r"%\d+(?:#\d+)?")
-_OP = re.compile(r'"(?:arith|math|scf|nv_tileaa|nv_tileas|llvm)\.[\w.]+"')
+_TYPE = re.compile(r"\btile<[^<>]*(?:<[^<>]*>)?>|!nv_tileaa\.\w+(?:<[^<>]*>)?|!llvm\.\w+(?:<\d+>)?|tensor<[^<>]*>|vector<[^<>]*>|"
+                   r"\b[if](?:1|8|16|32|64)\b")
+_NAME = re.compile(r"%\w+(?:#\d+)?")
+_OP = re.compile(r'"(?:arith|math|scf|nv_tileaa|nv_tileas|llvm|nvvm)\.[\w.]+"|^ +(?:%[\w, ]+ = )?[a-z]\w+\b', re.MULTILINE)
 _NUMBER = re.compile(r"(?<![\w%#.])-?\d+\b")
 _ATTRIBUTE = re.compile(r"\b[a-z_]\w* = [^,{}<>]*,? ?")
 _STRANGE = ("", "(", ")", "{", "}", "<", ">", '"', "%", "!", "#", "^bb9", "loc(", "-1", "99999999999999999999", "\x00", "é", "?",
@@ -168,10 +172,11 @@ def damaged_ir(text: str, rng: random.Random) -> str:
 
 
 def mutants(text: str, seed: int, count: int) -> Iterator[str]:
-    """`count` damaged copies of a text, half of them as text, half of them as IR."""
+    """`count` damaged copies of a text, half of them as text, half of them as IR where it is a lower level's."""
     rng = random.Random(seed)
+    as_text_only = "cuda_tile.module" in text
     for number in range(count):
-        if number % 2:
+        if number % 2 or as_text_only:
             damaged = text
             for _ in range(rng.randint(1, 2)):
                 damaged = damaged_text(damaged, rng)
@@ -203,30 +208,31 @@ def answer(text: str, folder: pathlib.Path, options: Sequence[str], seconds: int
     return code, "internal: " + first[:300] if "internal error" in first else ""
 
 
-def sources(seed: int) -> Iterator[tuple[str, str, str]]:
-    """(origin, level, text) without end: a random program at a level, a kernel of the suite at another."""
+def sources(seed: int, levels: Sequence[str] = LEVELS) -> Iterator[tuple[str, str, str]]:
+    """(origin, level, text) without end: a random program at one of the levels, a kernel of the suite at another."""
     from tests.kernels import runner
     from tests.kernels.cross_section import CROSS_SECTION
     from tileiras.bytecode import read
     rng = random.Random(seed)
     while True:
-        number, level, gpu, opt_level = rng.randrange(1 << 20), rng.choice(LOWER), rng.choice(GPUS), rng.choice((0, 3))
+        number, level, gpu, opt_level = rng.randrange(1 << 20), rng.choice(levels), rng.choice(GPUS), rng.choice((0, 3))
         yield f"random {number}", level, lowered(generate(number, Limits(16, 256)).module, level, gpu, opt_level)
-        name, level = rng.choice(CROSS_SECTION), rng.choice(LOWER)
+        name, level = rng.choice(CROSS_SECTION), rng.choice(levels)
         yield name, level, lowered(read(runner.export_case(name)), level, gpu, opt_level)
 
 
-def campaign(count: int, seed: int, keep: pathlib.Path | None = None, batch: int = 20, progress: bool = False) -> Answers:
-    """Damage `count` texts. Those that make trouble go to `keep`."""
+def campaign(count: int, seed: int, keep: pathlib.Path | None = None, batch: int = 20, progress: bool = False,
+             levels: Sequence[str] = LEVELS) -> Answers:
+    """Damage `count` texts of these levels. Those that make trouble go to `keep`."""
     answers = Answers()
     with tempfile.TemporaryDirectory() as name:
-        for number, (origin, level, text) in enumerate(sources(seed)):
+        for number, (origin, level, text) in enumerate(sources(seed, levels)):
             if len(text) > LONGEST:
                 continue
             for copy, damaged in enumerate(mutants(text, seed + number, batch)):
                 if answers.count >= count:
                     return answers
-                options = (f"--to={LOWER[-1]}", f"--gpu-name={GPUS[copy % len(GPUS)]}", f"-O{(0, 3)[copy // 2 % 2]}")
+                options = (f"--to={LEVELS[-1]}", f"--gpu-name={GPUS[copy % len(GPUS)]}", f"-O{(0, 3)[copy // 2 % 2]}")
                 code, wrong = answer(damaged, pathlib.Path(name), options)
                 answers.codes[code] += 1
                 answers.count += 1
@@ -241,13 +247,14 @@ def campaign(count: int, seed: int, keep: pathlib.Path | None = None, batch: int
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.lower_levels", description=__doc__,
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.levels", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--level", choices=LEVELS, help="of this level only")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for texts that make trouble")
     a = parser.parse_args(argv)
-    answers = campaign(a.count, a.seed, a.keep, progress=True)
+    answers = campaign(a.count, a.seed, a.keep, progress=True, levels=(a.level,) if a.level else LEVELS)
     codes = ", ".join(f"{n} exit {c}" for c, n in sorted(collections.Counter(answers.codes).items()))
     print(f"{answers.count} damaged texts: {codes}; {len(answers.trouble)} in trouble")
     return bool(answers.trouble)
