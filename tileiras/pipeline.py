@@ -90,6 +90,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("allocate-buffers", "nv_tileas", 0),
     _transform("order-memory", "nv_tileas", 0),
     _transform("fence-atomics", "nv_tileas", 1, of="atomic_rmw atomic_cas tiled_atomic_rmw"),
+    _transform("early-loads", "nv_tileas", 1, of="tiled_load load"),
     _conversion("convert-tileas-to-llvm", "llvm"),
 )
 

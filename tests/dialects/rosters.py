@@ -104,7 +104,7 @@ ROSTERS = (
         ("cache_modifier", "no: neither the language nor the original's code has one"),
         ("eviction_policy", "no: neither the language nor the original's code has one (its policy operand is always 0)"),
         ("mem_semantic mem_scope in_bounds padding_value", "op nv_tileaa.tiled_load"), ("rmw_mode", "op nv_tileaa.atomic_rmw"),
-        ("alias_scope", "no: nothing in the language says that two arrays don't overlap"),
+        ("alias_scope", "op nv_tileas.tiled_load"),
         ("rounding_mode propagate_nan", "op arith.addf, arith.maxf"),
         ("signedness", "op nv_tileaa.dot"),
         ("div_by bounded same_elements", "attr nv_tileaa.fact"),

@@ -225,3 +225,15 @@ def test_news_that_one_warp_takes_twice_reaches_the_others_as_far_as_they_met(pl
     ld.global.u32 %r3, [%g0 + {place}]; st.global.u32 [%g0 + 64], %r3;
     OUT:"""
     assert [type(f) for f in findings(body, args=2, threads=64, grid=2)] == [DataRace] * count
+
+
+@pytest.mark.parametrize(("body", "count"), [
+    ("ld.global.nc.u32 %r1, [%g0]; st.global.u32 [%g0 + 64], 1;", 0),
+    ("ld.global.nc.u32 %r1, [%g0]; bar.sync 0; st.global.u32 [%g0], 1;", 1),
+    ("st.global.u32 [%g0], 1; bar.sync 0; ld.global.nc.v2.u32 {%r1, %r2}, [%g0];", 1),
+    ("ld.global.nc.v2.u32 {%r1, %r2}, [%g0]; bar.sync 0; red.global.add.u32 [%g0 + 4], 1;", 1),
+    ("ld.global.u32 %r1, [%g0]; bar.sync 0; st.global.u32 [%g0], 1;", 0),
+], ids=["what nobody writes", "written behind it", "written before it", "changed by atomics", "an ordinary load"])
+def test_what_is_read_as_constant_nobody_writes(body, count):
+    """In whatever order: a compiler may make such a load earlier or later."""
+    assert [type(e) for e in findings(body)] == [DataRace] * count

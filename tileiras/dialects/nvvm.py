@@ -389,11 +389,13 @@ def _wgmma(match: re.Match[str]) -> Instruction | None:
 _ORDER = r"((?:\.(?:relaxed|acquire|release|mmio)\.(?:cta|cluster|gpu|sys)|\.volatile|\.weak)?)"
 
 
-@family("ld. st.", r"(ld|st)" + _ORDER + r"(\.global|\.shared|)((?:\.v[248])?)\.b(8|16|32|64)(\.if)?")
+@family("ld. st.", r"(ld|st)" + _ORDER + r"(\.global|\.shared|)(\.nc|)((?:\.v[248])?)\.b(8|16|32|64)(\.if)?")
 def _access(match: re.Match[str]) -> Instruction | None:
     """Loads and stores that LLVM's own can't say: ordered, or where a predicate holds (`.if`: predicate behind the
-    address, and for loads the values to keep where it doesn't)."""
-    kind, order, space, vector, bits, masked = match.groups()
+    address, and for loads the values to keep where it doesn't), or of what nobody writes (`.nc`)."""
+    kind, order, space, once, vector, bits, masked = match.groups()
+    if once and (kind != "ld" or order or space != ".global"):
+        return None
     count = int(vector[2:]) if vector else 1
     word = f"i{max(16, int(bits))}"
     address = {".global": "p1", ".shared": "p3", "": "p"}[space]
@@ -401,7 +403,7 @@ def _access(match: re.Match[str]) -> Instruction | None:
     names = ", ".join(f"${i + (0 if kind == 'ld' else 1)}" for i in range(count))
     values = f"{{{names}}}" if count > 1 else names
     if kind == "ld":
-        asm = f"ld{order}{space}{vector}.b{bits} {values}, [${first}];"
+        asm = f"ld{order}{space}{once}{vector}.b{bits} {values}, [${first}];"
         operands, results = (address,), (word,) * count
         if masked:
             asm, operands = f"@${first + 1} {asm}", (address, "i1", *results)

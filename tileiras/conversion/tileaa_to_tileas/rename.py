@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.dialects.builtin import IntAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.access_facts import access_facts
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import worker_warps
+from tileiras.analysis.invariant_loads import invariant_loads
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.arith import Elementwise
 from tileiras.dialects.element import element_bytes
@@ -110,6 +111,7 @@ def renamed_function(func: Operation, context: Any) -> Operation:
     """The nv_tileas function."""
     values: dict[SSAValue, SSAValue] = {}
     axis = AxisAnalysis(func)
+    invariant = invariant_loads(func) if context.opt_level else frozenset()
 
     def block(old: Block) -> Block:
         new = Block(arg_types=[a.type for a in old.args])
@@ -117,6 +119,8 @@ def renamed_function(func: Operation, context: Any) -> Operation:
         for op in old.ops:
             regions = [Region([block(b) for b in region.blocks]) for region in op.regions]
             copy = renamed(op, [values[v] for v in op.operands], regions, access_facts(op, axis, context.target))
+            if op in invariant:
+                copy.properties["invariant"] = UnitAttr()
             values.update(zip(op.results, copy.results))
             new.add_op(copy)
         return new

@@ -3,6 +3,7 @@
 Each granule remembers who wrote it last, and who read it last; blocks of different clusters are ordered only by releases
 and acquires through memory (`order.through`). Reads by several clusters are remembered as just that. Storing the value
 that is there already isn't a race; nor is, in a kernel with atom.cas, an ordinary load of what others change by atomics.
+What `ld.global.nc` reads nobody may write in the whole launch, before or after, in whatever order.
 Launches with more memory than LIMIT aren't watched.
 """
 from __future__ import annotations
@@ -33,6 +34,7 @@ class GlobalWatch:
         self.writer, self.wtime = np.zeros(n, np.int32), np.zeros(n, np.int32)
         self.batch, self.everyone = None, None              # the numbers of all threads of the last batch that asked
         self.reader, self.rtime = np.zeros(n, np.int32), np.zeros(n, np.int32)
+        self.constant: np.ndarray | None = None             # what `ld.global.nc` has read, once it has read anything
 
     @staticmethod
     def of(st) -> GlobalWatch | None:
@@ -83,6 +85,27 @@ class GlobalWatch:
         readers[at] = mine
         (self.rtime if count == 1 else self.rtime.reshape(-1, count))[at] = st.order.now
 
+    def read_constant(self, st, off: np.ndarray, size: int, lanes: np.ndarray) -> None:
+        """Threads read by `ld.global.nc`, which is for what nobody writes while the kernel runs."""
+        constant = self.constant if self.constant is not None else np.zeros(self.count, bool)
+        self.constant = constant
+        at, count = self._shape(off, size)
+        written = self.writer if count == 1 else self.writer.reshape(-1, count)
+        if written[at].any():
+            self._found(st, DataRace, written[at] != 0, at, count, lanes, "reads by ld.nc", written[at], "wrote")
+        (constant if count == 1 else constant.reshape(-1, count))[at] = True
+
+    def _keeps(self, st, at: np.ndarray, count: int, lanes: np.ndarray) -> None:
+        """Threads write: not what `ld.global.nc` has read."""
+        constant = self.constant
+        assert constant is not None
+        found = (constant if count == 1 else constant.reshape(-1, count))[at]
+        if found.any():
+            i = int(np.argmax(found.any(axis=1) if count > 1 else found))
+            granule = int(at[i]) * count + (int(np.argmax(found[i])) if count > 1 else 0)
+            st.found(DataRace(f"writes {self._place(st, granule)}, which ld.nc has read, and that is for what no one writes",
+                              thread=int(lanes[i])), 0)
+
     def write(self, st, off: np.ndarray, size: int, lanes: np.ndarray, changed: Any, lost: Any, strong: bool,
               store: Callable | None) -> None:
         """Threads write; see `Shadow.write`."""
@@ -92,6 +115,8 @@ class GlobalWatch:
         if count > 1:
             writers, wtimes = writers.reshape(-1, count), wtimes.reshape(-1, count)
             readers, rtimes = readers.reshape(-1, count), rtimes.reshape(-1, count)
+        if self.constant is not None:
+            self._keeps(st, at, count, lanes)
         me = self._numbers(st, lanes)
         mine = me[:, None] if count > 1 else me
         seen, read = writers[at], readers[at]
@@ -167,6 +192,8 @@ class GlobalWatch:
                 self._found(st, MissingProxyFence, late, at, 1, lanes, "writes" if writing else "reads", self.writer[at],
                             "wrote", op)
         if writing:
+            if self.constant is not None:
+                self._keeps(st, at, 1, lanes)
             self.writer[at], self.wtime[at] = -me if atomic else me, time
         else:
             before = self.reader[at]
@@ -226,15 +253,18 @@ class GlobalWatch:
             i = int(np.argmax(clash))
             who, granule = int(other[i]), int(at[i])
         lane = int(lanes[i])
-        memory = st.memory
-        byte = granule * self.granule
-        k = memory.allocation(byte)
-        place = f"byte {byte - memory.starts[k]} of {memory.names[k]}" if k >= 0 else f"global byte {byte}"
         doer = op.name if op is not None else f"warp {lane % st.padded // 32}"
-        text = f"{doer} {verb} {place}, which {self.who(st, who)} {did}, "
+        text = f"{doer} {verb} {self._place(st, granule)}, which {self.who(st, who)} {did}, "
         text += {InFlight: "and nothing waited for that", MissingProxyFence: "with no fence.proxy.async between"}.get(
             kind, "and nothing orders the two")
         st.found(kind(text, thread=lane), op.line if op is not None else 0)
+
+    def _place(self, st, granule: int) -> str:
+        """A granule in words."""
+        memory = st.memory
+        byte = granule * self.granule
+        k = memory.allocation(byte)
+        return f"byte {byte - memory.starts[k]} of {memory.names[k]}" if k >= 0 else f"global byte {byte}"
 
     def who(self, st, number: int) -> str:
         """An agent in words."""

@@ -251,7 +251,7 @@ def _plain_load(decoder, ins):
     items = target.items if isinstance(target, ptx.Vector) else [target]
     if len(items) != count:
         raise InvalidInstruction(f"{ins.opcode} writes {count} registers, found {len(items)}")
-    polling = bool(_POLLING & set(ins.parts))
+    polling, constant_read = bool(_POLLING & set(ins.parts)), "nc" in ins.parts
     ordering = Ordering(ins.parts)
     total = BITS[t] // 8 * count
     constant = _parameter(decoder, ins, t, count)
@@ -291,6 +291,8 @@ def _plain_load(decoder, ins):
                 return
             a = st.gathered(a)
             if len(a):
+                if constant_read:
+                    _watch_constant(st, a, total)
                 put(st, fetch(st, space, a, size, 1, polling).view(dtype))
                 if polling:
                     ordering.note(st, resolve(st, space, a, total, False), False, True)
@@ -304,6 +306,8 @@ def _plain_load(decoder, ins):
         a = st.gathered(address(st))
         if not len(a):
             return
+        if constant_read:
+            _watch_constant(st, a, total)
         values = fetch(st, space, a, size, count, polling)
         if polling:
             ordering.note(st, resolve(st, space, a, total, False), False, True)
@@ -312,6 +316,13 @@ def _plain_load(decoder, ins):
         if st.undefined is not None:
             _forget_loaded(st, slots)
     return vector
+
+
+def _watch_constant(st, address: np.ndarray, size: int) -> None:
+    """Tell the launch's watch of a load of what no one writes."""
+    world = st.shadow.world if st.shadow is not None else None
+    if world is not None:
+        world.read_constant(st, st.memory.offsets(address, size, st.lanes, False), size, st.lanes)
 
 
 def _forget_loaded(st, slots: list) -> None:

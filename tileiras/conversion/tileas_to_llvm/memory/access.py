@@ -94,8 +94,9 @@ def address(low: Lowering, p: SSAValue) -> tuple[SSAValue, str]:
 
 
 def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAValue | None, other: list[SSAValue] | None,
-         order: str = "") -> list[SSAValue]:
-    """`count` elements of type `t` from p, aligned to their size together. Where `predicate` is false: `other` (default 0)."""
+         order: str = "", invariant: bool = False) -> list[SSAValue]:
+    """`count` elements of type `t` from p, aligned to their size together. Where `predicate` is false: `other` (default 0).
+    `invariant`: nobody writes there while the kernel runs."""
     b = low.b
     m = memory_type(t)
     if order and count > _ORDERED_MOST:
@@ -109,11 +110,13 @@ def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAVal
         return other if other is not None else [b.bits(0, t) for _ in range(count)]
     p, space = address(low, p)
     if known is not None and not order:
+        flags = "invariant" if invariant and space else ""
         if count == 1:
-            return [from_memory(low, b.load(m, p, size), t)]
-        return [from_memory(low, x, t) for x in b.unpack(b.load(vec(count, m), p, size))]
+            return [from_memory(low, b.load(m, p, size, flags), t)]
+        return [from_memory(low, x, t) for x in b.unpack(b.load(vec(count, m), p, size, flags))]
     n, width, word = words_of(count, width_of(m) // 8, bool(order))
-    name = f"ld{order}{space}{f'.v{n}' if n > 1 else ''}.b{width * 8}"
+    nc = ".nc" if invariant and space and not order else ""
+    name = f"ld{order}{space}{nc}{f'.v{n}' if n > 1 else ''}.b{width * 8}"
     args = [p]
     if known is None:
         assert predicate is not None

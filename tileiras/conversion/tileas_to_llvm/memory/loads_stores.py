@@ -178,7 +178,8 @@ def tiled_load(low: Lowering, op: Operation) -> None:
     values: dict[int, SSAValue] = {}
     for group in groups(low, layout, width):
         predicate = _both(low, owner, address.predicate(group[0]))
-        loaded = access.load(low, address.pointer(group[0]), width, t, predicate, other, order)
+        loaded = access.load(low, address.pointer(group[0]), width, t, predicate, other, order,
+                             "early" in op.properties)
         values.update(zip(group, loaded))
     low.set(result, _spread(layout, values))
 
@@ -224,7 +225,7 @@ def load(low: Lowering, op: Operation) -> None:
     if not low.is_tensor(result):
         first_thread = low.first_thread() if order else None
         predicate = _both(low, first_thread, masks[0] if masks else None)
-        loaded = access.load(low, pointers[0], 1, t, predicate, others, order)
+        loaded = access.load(low, pointers[0], 1, t, predicate, others, order, "early" in op.properties)
         low.set(result, loaded[0])
         return
     layout = low.layout(result)
@@ -234,7 +235,7 @@ def load(low: Lowering, op: Operation) -> None:
     for group in groups(low, layout, width):
         first = group[0]
         loaded = access.load(low, pointers[first], width, t, _both(low, owner, masks[first] if masks else None),
-                             [others[r] for r in group] if others else None, order)
+                             [others[r] for r in group] if others else None, order, "early" in op.properties)
         values.update(zip(group, loaded))
     low.set(result, _spread(layout, values))
 

@@ -1,0 +1,90 @@
+"""Which loads read what nobody writes while the kernel runs?
+
+The language orders memory accesses by tokens only, and a compiler may take it that nobody else touches at the same time what a
+weak access touches. So a weak load that no token joins, in either direction, to a write, an atomic or an ordered access reads
+memory that nobody writes between the kernel's beginning and its end: a write by this tile block would come at any time, one by
+another would have to be ordered before an acquire that the load is behind, or behind a release that is behind the load.
+
+Kernels that wait for what was launched before them, or change between addresses of one memory, have no such loads: there the
+same place may be written, though not by the kernel, before the load.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects.nv_tileaa import MemTokenType
+
+LOADS = frozenset({"nv_tileaa.load", "nv_tileaa.tiled_load"})
+NEUTRAL = frozenset({"nv_tileaa.create_mem_token", "nv_tileaa.join_mem_token"})
+"""Ops that only hand tokens on."""
+LOOPS = frozenset({"scf.for", "nv_tileaa.loop"})
+OUTSIDE = frozenset({"nv_tileaa.gdc_wait", "nv_tileaa.fence_alias", "nv_tileaa.alloca"})
+"""Ops that make memory change, or be another, while the kernel runs."""
+
+
+def invariant_loads(func: Operation) -> set[Operation]:
+    """The loads of an nv_tileaa function whose memory nobody writes while the kernel runs."""
+    loads: list[Operation] = []
+    writers: list[Operation] = []
+    after: dict[SSAValue, list[SSAValue]] = {}      # token -> tokens that come of it
+    before: dict[SSAValue, list[SSAValue]] = {}
+
+    def lead(sources: Iterable[SSAValue], targets: Iterable[SSAValue]) -> None:
+        for a, b in zip(sources, targets):
+            if isinstance(a.type, MemTokenType):
+                after.setdefault(a, []).append(b)
+                before.setdefault(b, []).append(a)
+
+    for op in func.walk():
+        name = op.name
+        if name in OUTSIDE:
+            return set()
+        if name in LOOPS:
+            lead(op.carried_inits(), op.carried_args())  # type: ignore[attr-defined]
+            if name == "scf.for":
+                lead(op.carried_inits(), op.results)  # type: ignore[attr-defined]
+        elif name in ("scf.yield", "nv_tileaa.break", "nv_tileaa.continue"):
+            for ends in _receivers(op):
+                lead(op.operands, ends)
+        elif name != "scf.if":
+            consumed, made = _tokens(op.operands), _tokens(op.results)
+            for result in made:
+                lead(consumed, [result] * len(consumed))
+            if name in LOADS and op.properties["mem_semantic"].data == "weak":  # type: ignore[attr-defined]
+                loads.append(op)
+            elif name not in NEUTRAL and (consumed or made):
+                writers.append(op)
+    written = _reached([t for op in writers for t in _tokens(op.results)], after)
+    to_be_written = _reached([t for op in writers for t in _tokens(op.operands)], before)
+    return {op for op in loads if written.isdisjoint(op.operands) and to_be_written.isdisjoint(op.results)}
+
+
+def _tokens(values: Iterable[SSAValue]) -> list[SSAValue]:
+    return [v for v in values if isinstance(v.type, MemTokenType)]
+
+
+def _receivers(op: Operation) -> list[Iterable[SSAValue]]:
+    """Where the values go that leave a block with this op."""
+    parent = op.parent_op()
+    if op.name != "scf.yield":
+        while parent is not None and parent.name not in LOOPS:
+            parent = parent.parent_op()
+    if parent is None or not (parent.name in LOOPS or parent.name == "scf.if"):
+        return []
+    if op.name == "nv_tileaa.break" or parent.name == "scf.if":
+        return [parent.results]
+    carried = parent.carried_args()  # type: ignore[attr-defined]
+    return [carried, parent.results] if parent.name == "scf.for" else [carried]
+
+
+def _reached(sources: list[SSAValue], edges: dict[SSAValue, list[SSAValue]]) -> set[SSAValue]:
+    """The sources, and all tokens that edges lead to from them."""
+    found, pending = set(sources), list(sources)
+    while pending:
+        for v in edges.get(pending.pop(), ()):
+            if v not in found:
+                found.add(v)
+                pending.append(v)
+    return found
