@@ -11,6 +11,7 @@ import tileiras
 from tests.interp.build import ELEMENTS, TOKEN, WEAK, Kernel, pointer, tile
 from tileiras.bytecode import write
 from tileiras.dialects.cuda_tile import attrs, ops, types
+from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.sim import simulate
 
 
@@ -126,3 +127,33 @@ def test_a_for_whose_last_addition_wraps_ends(element: str, low: int, high: int,
     data = np.array([low, high, step, 0], np.int32 if element == "i32" else np.int64)
     simulate(compiled(k.module(), opt_level).ptx, args=[data, out], max_instructions=100_000)
     assert out[0] == len(range(low, high, step))
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_loops_that_take_one_slice_after_another_of_a_tile(opt_level: int) -> None:
+    """The tile doesn't change, but which part of it goes to shared memory does: that can't be done before the loop."""
+    text = """cuda_tile.module @m {
+      entry @kernel(%in: tile<ptr<i32>>, %out: tile<ptr<i32>>) {
+        %t = make_token : token
+        %zero = constant <i32: 0> : tile<i32>
+        %one = constant <i32: 1> : tile<i32>
+        %four = constant <i32: 4> : tile<i32>
+        %w = make_tensor_view %in, shape = [64], strides = [1] : tensor_view<64xi32, strides=[1]>
+        %v = make_partition_view %w : partition_view<tile=(64), tensor_view<64xi32, strides=[1]>>
+        %a, %u = load_view_tko weak %v[%zero] token = %t : partition_view<tile=(64), tensor_view<64xi32, strides=[1]>>, tile<i32>
+            -> tile<64xi32>, token
+        %x = make_tensor_view %out, shape = [64], strides = [1] : tensor_view<64xi32, strides=[1]>
+        %y = make_partition_view %x : partition_view<tile=(16), tensor_view<64xi32, strides=[1]>>
+        for %i in (%zero to %four, step %one) : tile<i32> {
+          %s = extract %a[%i] : tile<64xi32> -> tile<16xi32>
+          %d = addi %s, %s : tile<16xi32>
+          %z = store_view_tko weak %d, %y[%i] token = %t : tile<16xi32>,
+            partition_view<tile=(16), tensor_view<64xi32, strides=[1]>>, tile<i32> -> token
+          continue
+        }
+        return
+      }
+    }"""
+    data, out = np.arange(7, 71, dtype=np.int32), np.zeros(64, np.int32)
+    simulate(compiled(parse_module(text), opt_level).ptx, kernel="kernel", grid=(1,), args=[data, out])
+    np.testing.assert_array_equal(out, 2 * data)

@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from types import FrameType, TracebackType
 
 import numpy as np
 import pytest
@@ -216,3 +217,31 @@ def test_one_element_that_was_written_is_damaged(dtype):
     assert not first.any() and (second != want).sum() == 1 and second[1, 1] != want[1, 1]
     plugin.flip_a_byte([first, second], [a.tobytes() for a in (first, second)])      # nothing was written: the first one
     assert np.count_nonzero(first) == 1
+
+
+def test_what_has_no_line_is_left_out_of_tracebacks() -> None:
+    """An alarm may ring between two lines; pytest can't show such an entry."""
+    def fails() -> None:
+        try:
+            raise KeyError("first")
+        except KeyError as error:
+            raise ValueError("second") from error
+    with pytest.raises(ValueError) as caught:
+        fails()
+    outer, inner = caught.value.__traceback__, caught.value.__traceback__.tb_next       # type: ignore[union-attr]
+    without = code_without_lines(inner.tb_frame)        # type: ignore[union-attr]
+    caught.value.__traceback__ = without
+    plugin._with_lines_only(caught)
+    assert caught.value.__traceback__ is None and len(caught.traceback) == 0
+    caught.value.__traceback__ = outer
+    plugin._with_lines_only(caught)
+    assert caught.value.__traceback__ is outer
+
+
+def code_without_lines(frame: FrameType) -> TracebackType:
+    """A traceback of one entry at an instruction that has no line."""
+    entry = TracebackType(None, frame, 0, 1)
+    nowhere = next((i for i, _, line in frame.f_code.co_lines() if line is None), None)
+    if nowhere is None:
+        pytest.skip("this Python gives every instruction a line")
+    return TracebackType(None, entry.tb_frame, nowhere, -1)

@@ -23,7 +23,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -172,6 +172,8 @@ class Plugin:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+        if call.excinfo is not None:
+            _with_lines_only(call.excinfo)
         outcome: Any = yield
         report = outcome.get_result()
         ledger = budget.current
@@ -257,6 +259,27 @@ def sample(group: list[Any], n: int, seed: int, name: str) -> list[Any]:
     if seed:
         return [group[i] for i in sorted(random.Random(f"{seed} {name}").sample(range(len(group)), n))]
     return [group[round(i * (len(group) - 1) / max(n - 1, 1))] for i in range(n)]
+
+
+def _with_lines_only(excinfo: Any) -> None:
+    """Leave out of an exception's traceback what has no line, which pytest can't show: a signal may come between two."""
+    seen: BaseException | None = excinfo.value
+    passed = set()
+    while seen is not None and id(seen) not in passed:
+        passed.add(id(seen))
+        entries = []
+        entry = seen.__traceback__
+        while entry is not None:
+            entries.append(entry)
+            entry = entry.tb_next
+        if any(e.tb_lineno is None for e in entries):
+            kept = None
+            for e in reversed([e for e in entries if e.tb_lineno is not None]):
+                kept = TracebackType(kept, e.tb_frame, e.tb_lasti, e.tb_lineno)
+            seen.__traceback__ = kept
+            if seen is excinfo.value:
+                excinfo.traceback = type(excinfo.traceback)(kept)
+        seen = seen.__cause__ or seen.__context__
 
 
 def _why(error: BaseException, ledger: Ledger) -> tuple[str, str]:

@@ -33,7 +33,8 @@ def _loop(func: Operation, loop: Operation, target: Any) -> None:
     for op in tuple(body.ops):
         if isinstance(op, nv_tileas.AllocTensor):
             store = only_store(op)
-            if store is not None and store.parent is body and not is_defined_in(store.operands[0], body) and \
+            if store is not None and store.parent is body and not any(
+                    v is not op.results[0] and is_defined_in(v, body) for v in store.operands) and \
                     not any(changes_operands(use.operation) for use in op.results[0].uses):
                 _move_if_it_fits(func, loop, op, store, target)
 
