@@ -157,6 +157,8 @@ KERNELS: tuple[Kernel, ...] = (
        "f16[8192,2048] i8[8192,2048] f32[8192] 8 2048", bytes=3.0 * 8192 * 2048),
     _k("reduction", "layer_norm_backward_sum_parts", "layer_norm_backward_sum_parts", (64,),
        "f32[2048,8192] f32[8192] 16 128", bytes=4.0 * 2048 * 8192),
+    _k("reduction", "moe_route_top6_f32", "moe_route_top6_of_64", (2048,),
+       "f32[32768,64] i32[32768,6] f32[32768,6] 16 64 6"),
     # scans
     _k("scan", "scan_cumsum_long_rows", "scan_cumsum_long_rows", (16384,),
        "f32[16384,1000]! f32[16384,1000]! 1024", bytes=2.0 * 4 * 16384 * 1000),

@@ -134,6 +134,8 @@ class Machine:
             a, b = x
             if p[0] == "s":
                 a, b = signed(a), signed(b)
+            if p == "uno":
+                return np.isnan(a) | np.isnan(b)
             return {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
                     "ge": np.greater_equal}[p[-2:]](a, b)
         if name == "select":
@@ -266,8 +268,9 @@ class Machine:
         if kind in minmax:
             f, is_signed = minmax[kind]
             return f(signed(x[0]), signed(x[1])).view(x[0].dtype) if is_signed else f(x[0], x[1])
-        if kind in ("maxnum", "maximum"):
-            return np.maximum(x[0], x[1])
+        floats = {"maxnum": np.maximum, "maximum": np.maximum, "minimum": np.minimum, "maximumnum": np.fmax, "minimumnum": np.fmin}
+        if kind in floats:
+            return floats[kind](x[0], x[1])
         if name == "e4m3x2.to.f16x2.rn":
             return np.ascontiguousarray(x[0])[:, None].view(ml_dtypes.float8_e4m3fn).astype(np.float16)
         raise AssertionError(f"{callee} is unknown here")

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_rules import dim_of
+from tileiras.analysis.places import PLACE_ONLY
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import LayoutAttr, layout_of
 from tileiras.layout.linear import LinearLayout
@@ -41,6 +42,8 @@ def _split(op: Operation) -> None:
     outs: list[SSAValue] = [c.results[0] for c in gathered]
     final = cls.make([outs], [[r.type for r in op.results]], {**op.properties, "dim": IntegerAttr(0, i64)},
                      [op.detach_region(op.regions[0])])
+    if op.results[0].first_use is None:
+        parts.attributes[PLACE_ONLY] = UnitAttr()
     for new in (parts, *gathered, final):
         new.location = op.location
         block.insert_op_before(new, op)
