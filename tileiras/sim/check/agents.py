@@ -16,7 +16,8 @@ on (`progress`, one operation for each cluster), or, under a seed, at any moment
   the program until it waits, however early the engine was; `st.shadow` and `st.order` see to that (`begin`, when it is
   issued), and an operation without places (`reads`, `writes` empty) must see to its own.
 
-Seed 0: everything at the last moment, newest first where order is free. Other seeds: random moments and orders.
+Seed 0: everything at the last moment, newest first where order is free. Other seeds: random moments and orders. `prompt`: as soon
+as it is issued, for runs that only ask what a right program does; nobody then polls for long.
 """
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ class Operation:
 class Agents:
     """The operations of one batch that were issued and haven't happened yet."""
 
-    def __init__(self, st, seed: int = 0) -> None:
-        self.st, self.seed = st, seed
+    def __init__(self, st, seed: int = 0, prompt: bool = False) -> None:
+        self.st, self.seed, self.prompt = st, seed, prompt
         self.pending: dict[int, list[Operation]] = {}       # by cluster, in order of issue
         self.issued = 0
         self.random = random.Random(seed * 1_000_003 + st.first) if seed else None
@@ -92,7 +93,7 @@ class Agents:
         if st.mbarriers is not None and op.writes:
             st.mbarriers.overwritten(st, op)
         self.pending.setdefault(op.cluster, []).append(op)
-        if self.random is not None and self.random.random() < EARLY:
+        if self.prompt or (self.random is not None and self.random.random() < EARLY):
             self.finish([op])
         return op
 

@@ -69,7 +69,7 @@ class Batch:
         self.registers = None         # launchcontrol.Registers, made on first use
         self.tensor = None            # tensormemory.TensorMemory, made on first use
         self.wgmma = None             # wgmma.Warpgroups, made on first use
-        self.agents = Agents(self, launch.seed)
+        self.agents = Agents(self, launch.seed, launch.prompt)
         self.mbarriers = None         # mbarrier.Table, made on first use
         self.bulk_groups = None       # bulk.Groups, made on first use
         self.inflight = None          # inflight.Registers, made on first use

@@ -163,7 +163,7 @@ class Engine:
             self.outside |= self.st.yielded is True
             self.st.yielded = False
             n = self.polls[to] = self.polls.get(to, 0) + 1
-            if n % POLLS:
+            if n % POLLS and not self.st.agents.prompt:
                 return False
         else:
             n = self.loops[to] = self.loops.get(to, 0) + 1

@@ -116,7 +116,7 @@ class Launch:
         self.undefined = undefined
         self.watch_races = watch_races
         self.progress = Progress()
-        self.seed, self.strict = 0, False
+        self.seed, self.strict, self.prompt = 0, False, False
         self.memory = GlobalMemory()
         self.output: dict[int, list[str]] = {}                  # what each CTA printed, by its place in the order
         self.findings: dict[int, SimulationError] = {}          # by PTX line
@@ -448,7 +448,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
              undefined: str = "propagate", races: bool = True, seed: int = 0,
              strict: bool = False, progress: Progress | None = None, names: Sequence[str] | None = None,
              cta_memory: bool = True, observer: Observer | None = None,
-             only: Sequence[int] | None = None, processes: int | None = None) -> Report:
+             only: Sequence[int] | None = None, processes: int | None = None, prompt: bool = False) -> Report:
     """Run a PTX kernel on NumPy arrays.
 
     `args`: the launch parameters in order (hidden ones behind them are made by their recipes); an array stands for a pointer
@@ -468,6 +468,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     `cta_memory`: whether the driver gives CTAs the memory that they ask for; an older one gives memory of SMs instead, by hidden
     pointers. `observer`: is told of every block and instruction (see `observe`). `only`: the CTAs to run, by number in the grid (x
     fastest), with the others of their clusters; the rest of the grid doesn't happen, and arrays keep what they hold.
+    `prompt`: asynchronous operations happen when they are issued, which is quicker and finds less.
     `processes`: how many may run a large grid of independent blocks together (default: one an idle core, none from a thread);
     results, findings and counts don't depend on it.
     Raises a SimulationError for every fault. Returns a Report."""
@@ -497,7 +498,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
         report.shared_bytes, report.local_bytes = program.shared_size, program.local_size
         hits = [0] * len(program.blocks)
         budget = [max_instructions, max_instructions]
-        launch.seed, launch.strict = seed, strict
+        launch.seed, launch.strict, launch.prompt = seed, strict, prompt
         launch.progress = progress or Progress()
         launch.progress.total, launch.progress.budget = launch.ctas, budget
         launch.granule = program.global_granule
@@ -538,7 +539,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     if again:
         return simulate(ptx_text, kernel, grid, args, block, cluster=cluster, dynamic_shared=dynamic_shared,
                         max_instructions=max_instructions, batch_threads=batch_threads, undefined=undefined, races=races,
-                        cta_memory=cta_memory, seed=seed, strict=strict, progress=progress, names=names, processes=1)
+                        cta_memory=cta_memory, seed=seed, strict=strict, progress=progress, names=names, processes=1, prompt=prompt)
     if refused:
         error = LaunchError(f"{refused} is a read-only array, and the kernel changes it")
         error.locate(kernel=entry.name)

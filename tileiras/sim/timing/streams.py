@@ -110,7 +110,7 @@ def _run(ptx: str, kernel: str, grid: tuple[int, int, int], args: Sequence, want
     """Run the wanted CTAs alone; where they need the others, the whole grid, of `whole` CTAs."""
     def watch(recorder: Recorder, only) -> Recorder:
         simulate(ptx, kernel, grid, args, block, cluster=cluster, dynamic_shared=dynamic_shared, races=False,
-                 observer=recorder, only=only)
+                 observer=recorder, only=only, prompt=True)
         return recorder
     try:
         return watch(Recorder(), wanted)
