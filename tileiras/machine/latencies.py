@@ -48,6 +48,8 @@ class Latencies:
     """Until a store has read its registers."""
     cta_launch: int
     """From a CTA's end to the first instruction of the one that takes its place."""
+    launch_control: int
+    """Until the answer to clusterlaunchcontrol.try_cancel lies in shared memory."""
 
 
 _ROWS: dict[str, tuple[str, dict[int, int]]] = {
@@ -78,6 +80,7 @@ _ROWS: dict[str, tuple[str, dict[int, int]]] = {
     "tma_issue": ("QR", {90: 50}),
     "tma_rate": ("SA: 16 and 32 KiB alone take 1405 and 1757 cycles", {90: 36}),
     "cta_launch": ("estimated", {75: 200}),
+    "launch_control": ("estimated: nothing is published; a trip across the chip and back, as an atomic in L2", {75: 310}),
     "store_read": ("SD: stores read late", {75: 12}),
 }
 

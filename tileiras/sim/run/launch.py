@@ -117,6 +117,8 @@ class Launch:
         self.watch_races = watch_races
         self.progress = Progress()
         self.seed, self.strict, self.prompt = 0, False, False
+        self.grants: dict[int, list[int]] = {}          # where `choose` says who may cancel whom: by the first CTA of its batch
+        self.cancelled: dict[int, int] = {}
         self.memory = GlobalMemory()
         self.output: dict[int, list[str]] = {}                  # what each CTA printed, by its place in the order
         self.findings: dict[int, SimulationError] = {}          # by PTX line
@@ -274,14 +276,32 @@ class Launch:
             data += part
         return bytes(data)
 
-    def choose(self, only: Sequence[int] | None) -> None:
-        """Run the clusters of these CTAs only."""
+    def choose(self, only: Sequence[int] | None, cancels: Sequence[int] | None = None) -> None:
+        """Run the clusters of these CTAs only. `cancels`: how many others each may cancel, in turn, from all over the grid."""
         if only is None:
             return
         wrong = [c for c in only if not 0 <= c < self.ctas]
         if wrong:
             raise LaunchError(f"CTA {wrong[0]} of a grid of {self.ctas}")
         self.chosen = sorted({c // self.cluster_size * self.cluster_size for c in only}, reverse=True)
+        if cancels is not None:
+            size, whole = self.cluster_size, self.ctas // self.cluster_size
+            for i, first in enumerate(reversed(self.chosen)):
+                most = cancels[i % len(cancels)]
+                self.grants[first] = [(first // size + (k + 1) * whole // (most + 1)) % whole * size for k in range(most)]
+
+    def cancel(self, first: int) -> int | None:
+        """A cluster of the batch that begins with CTA `first` takes over one that hasn't started; None: there is none."""
+        if self.grants:
+            granted = self.grants[first]
+            if not granted:
+                return None
+            self.cancelled[first] = self.cancelled.get(first, 0) + 1
+            return granted.pop(0)
+        if self.next >= self.ctas:
+            return None
+        self.next += self.cluster_size
+        return self.next - self.cluster_size
 
     @property
     def waiting(self) -> bool:
@@ -448,7 +468,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
              undefined: str = "propagate", races: bool = True, seed: int = 0,
              strict: bool = False, progress: Progress | None = None, names: Sequence[str] | None = None,
              cta_memory: bool = True, observer: Observer | None = None,
-             only: Sequence[int] | None = None, processes: int | None = None, prompt: bool = False) -> Report:
+             only: Sequence[int] | None = None, processes: int | None = None, prompt: bool = False,
+             cancels: Sequence[int] | None = None) -> Report:
     """Run a PTX kernel on NumPy arrays.
 
     `args`: the launch parameters in order (hidden ones behind them are made by their recipes); an array stands for a pointer
@@ -468,7 +489,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     `cta_memory`: whether the driver gives CTAs the memory that they ask for; an older one gives memory of SMs instead, by hidden
     pointers. `observer`: is told of every block and instruction (see `observe`). `only`: the CTAs to run, by number in the grid (x
     fastest), with the others of their clusters; the rest of the grid doesn't happen, and arrays keep what they hold.
-    `prompt`: asynchronous operations happen when they are issued, which is quicker and finds less.
+    `prompt`: asynchronous operations happen when they are issued, which is quicker and finds less. `cancels`: with `only`, how many
+    others each of those may take over by clusterlaunchcontrol.try_cancel.
     `processes`: how many may run a large grid of independent blocks together (default: one an idle core, none from a thread);
     results, findings and counts don't depend on it.
     Raises a SimulationError for every fault. Returns a Report."""
@@ -481,7 +503,7 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     try:
         launch = Launch(module, entry, grid, block, args, dynamic_shared, undefined, races, cluster, names, cta_memory)
         launch.observer = observer
-        launch.choose(only)
+        launch.choose(only, cancels)
     except LaunchError as error:
         error.locate(kernel=entry.name)
         raise

@@ -121,9 +121,9 @@ class Cancel(Operation):
         launch = st.launch
         words = np.zeros(4, np.uint32)
         chance = st.agents.random
-        if launch.next < launch.ctas and (chance is None or chance.random() >= REFUSED):
-            words[:] = 1, *launch.ctaid(launch.next)
-            launch.next += launch.cluster_size
+        taken = launch.cancel(st.first) if chance is None or chance.random() >= REFUSED else None
+        if taken is not None:
+            words[:] = 1, *launch.ctaid(taken)
             launch.progress.blocks += launch.cluster_size
         for t in self.targets:
             st.shared[t:t + 16] = words.view(np.uint8)

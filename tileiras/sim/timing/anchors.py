@@ -53,6 +53,7 @@ _ROWS = [
     (r"tcgen05\.cp", "UTCCP"),
     (r"tcgen05\.shift", "UTCSHIFT"),
     (r"tcgen05\.commit", "UTCBAR"),
+    (r"clusterlaunchcontrol\.try_cancel", "UGETNEXTWORKID"),
     (r"bra(\.uni)?$", "BRA BRX"),
     (r"(ret|exit)$", "EXIT"),
 ]

@@ -81,27 +81,33 @@ class TensorMemoryEngine:
     path: list[float] = field(default_factory=lambda: [0.0] * PARTITIONS)
     busy: float = 0.0
 
-    def issue(self, at: float, work: Mma) -> tuple[float, float]:
-        """(when the command is taken, when the product is complete, before its commit)."""
+    def issue(self, at: float, work: Mma, pair: TensorMemoryEngine | None = None) -> tuple[float, float]:
+        """(when the command is taken, when the product is complete, before its commit). `pair`: the engine of the other CTA of a
+        pair, which works on the product at the same time; the command stands in this one's queue."""
         m, n = work.shape[0], work.shape[1]
         in_shared = work.a_from == "shared"
         interval = tensor.tcgen05_interval(m, n, in_shared, work.ctas)
+        both = (self,) if pair is None else (self, pair)
         taken = self._take(at)
-        start = max(taken, self.free)
+        start = max(taken, *(engine.free for engine in both))
         self.queue.append(start)
-        end = self.free = start + interval
-        self.busy += interval
-        self.memory.tensor_operands(start, end, tensor.tcgen05_fetch(m, n, in_shared, work.ctas))
-        self.last = max(self.last, end + tensor.tcgen05_latency(m, n, in_shared, work.ctas) - n / 2)
+        last = start + interval + tensor.tcgen05_latency(m, n, in_shared, work.ctas) - n / 2
+        for engine in both:
+            engine.free = start + interval
+            engine.busy += interval
+            engine.memory.tensor_operands(start, engine.free, tensor.tcgen05_fetch(m, n, in_shared, work.ctas))
+            engine.last = max(engine.last, last)
         return taken, self.last
 
-    def copy(self, at: float, amount: int) -> float:
-        """tcgen05.cp of some bytes, in the products' order."""
-        start = max(self._take(at), self.free)
+    def copy(self, at: float, amount: int, pair: TensorMemoryEngine | None = None) -> float:
+        """tcgen05.cp of some bytes (into each of a pair), in the products' order."""
+        both = (self,) if pair is None else (self, pair)
+        start = max(self._take(at), *(engine.free for engine in both))
         self.queue.append(start)
-        self.free = start + amount / tensor.TENSOR_COPY_BYTES
-        self.memory.tensor_operands(start, self.free, amount / tensor.SMEM_PORT)
-        self.last = max(self.last, self.free)
+        for engine in both:
+            engine.free = start + amount / tensor.TENSOR_COPY_BYTES
+            engine.memory.tensor_operands(start, engine.free, amount / tensor.SMEM_PORT)
+            engine.last = max(engine.last, engine.free)
         return self.free
 
     def move(self, at: float, partition: int, columns: int, store: bool) -> float:

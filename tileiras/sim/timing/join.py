@@ -272,6 +272,8 @@ def _sense(block: SassBlock, taken: set[int], falls: set[int], code: Code, owner
            by_line: dict[int, list[int]], behind: dict[int, tuple[set, set]], ptx: PtxCode, machine: Depths,
            depths: Depths) -> Sense | None:
     line = block.instructions[-1].ptx_line
+    if line not in by_line:
+        line = _deciding(block, ptx)
     if line not in by_line or (block.branch is not None and len(block.branch.conditions) != 1):
         return None
     one, two = _lines(code, taken), _lines(code, falls)
@@ -288,6 +290,15 @@ def _sense(block: SassBlock, taken: set[int], falls: set[int], code: Code, owner
     if not score:
         score = _by_targets(block, code, by_line[line], ptx) or _by_loops(block, by_line[line], machine, ptx, depths)
     return Sense(line, score > 0, abs(score)) if score else None
+
+
+def _deciding(block: SassBlock, ptx: PtxCode) -> int:
+    """The PTX branch of a machine branch that carries another line: the one that asks what its predicate was computed for."""
+    asked = [c.lstrip("!") for c in block.branch.conditions] if block.branch is not None else []
+    for instruction in reversed(block.instructions[:-1]):
+        if any(d in asked for d in instruction.dst):
+            return ptx.decides.get(instruction.ptx_line, 0)
+    return 0
 
 
 def _by_targets(block: SassBlock, code: Code, branches: list[int], ptx: PtxCode) -> int:

@@ -102,5 +102,6 @@ def of_text(opcode: str, base: str, operands: tuple[str, ...], operation: str, l
         shape = next((c for s, c in _SHAPE_COLUMNS.items() if s in operation), 1)
         return TensorAccess("ld" if base == "LDTM" else "st", times * shape)
     if base == "UTCCP":
-        return TensorAccess("cp", bytes=next((b for s, b in _COPY_BYTES.items() if s in operation), 0))
+        return TensorAccess("cp", bytes=next((b for s, b in _COPY_BYTES.items() if s in operation), 0),
+                            ctas=2 if "cta_group::2" in operation else 1)
     return None

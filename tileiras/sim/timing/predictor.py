@@ -6,8 +6,10 @@ steady state, stands for each that wasn't replayed.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from math import ceil
 
 from tileiras.machine import units
 from tileiras.machine.latencies import LAUNCH_SECONDS
@@ -18,6 +20,7 @@ from tileiras.sim.timing import streams
 from tileiras.sim.timing.decoded import REASON_NAMES
 from tileiras.sim.timing.errors import NotTimed
 from tileiras.sim.timing.lines import places
+from tileiras.sim.timing.memory import Sharing
 from tileiras.sim.timing.occupancy import occupancy
 from tileiras.sim.timing.prediction import BOUND_SHARE, Prediction, Stall
 from tileiras.sim.timing.replay import Replay, ReplayDeadlock, Replayed, ReplayLimit
@@ -75,13 +78,14 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
     held = occupancy(machine, first.threads, first.registers, first.shared_bytes, for_sm)
     active = min(machine.sms, max(round(total / for_sm), 1))
     shared = sharing(machine, found.ctas, total, active, held.ctas, memory, warm)
-    order = _order(leaders)
-    length = _length(order, for_sm, held.ctas, steps)
-    engine = Replay(machine, shared, held.ctas, held.ctas * first.shared_bytes, timeline=timeline)
-    replayed = engine.run(islice(_cycle(order), length))
-    steady, cycles = _extrapolate(replayed, for_sm, length, held.ctas)
+    run = _Run(machine, shared, held.ctas, held.ctas * first.shared_bytes, timeline)
+    if any(c.tiles > 1 for c in leaders):
+        timed = _taking_over(run, leaders, launched / (groups * held.ctas))
+    else:
+        timed = _in_turn(run, leaders, for_sm, steps)
+    replayed = timed.replayed
     # CTAs end before their last stores have left: no unit can do more than its rate, whatever the ends of a few rounds say.
-    cycles = max(cycles, _busiest(replayed) * for_sm / length)
+    cycles = max(timed.cycles, _busiest(replayed) * timed.of / timed.length)
     prediction = Prediction(
         found.kernel, machine.name, found.grid, cycles, cycles / machine.sustained_clock, LAUNCH_SECONDS, {}, "", False,
         occupancy=held, waves=launched / (groups * held.ctas), residual=found.joined.residual,
@@ -91,14 +95,58 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
     prediction.bound = busiest if prediction.shares[busiest] >= BOUND_SHARE else "latency"
     prediction.tail = max(0.0, 1 - launched / (groups * for_sm))
     prediction.stalls = _stalls(replayed, ptx)
-    prediction.counts = _counts(replayed, total / (length * width))
-    prediction.replayed = f"replayed {length} of {for_sm} CTAs of an SM ({replayed.instructions:,} warp instructions)"
-    if length < for_sm:
-        prediction.replayed += f", the others at {steady:,.0f} cycles each"
+    prediction.counts = _counts(replayed, total / (timed.length * width))
+    prediction.replayed = f"replayed {timed.length} of {timed.of} CTAs of an SM ({replayed.instructions:,} warp instructions)"
+    if timed.length > timed.of:
+        prediction.replayed += f", without the time of {timed.length - timed.of}, {timed.steady:,.0f} cycles each"
+    if timed.length < timed.of:
+        prediction.replayed += f", the others at {timed.steady:,.0f} cycles each"
     prediction.notes = list(found.notes)
     if shared.dram_share < 0.999:
         prediction.notes.append(f"{1 - shared.dram_share:.0%} of first reads come from L2, since other SMs read the same")
     return prediction
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What every replay of a launch has in common."""
+    machine: Machine
+    shared: Sharing
+    resident: int
+    shared_used: int
+    timeline: bool
+
+    def of(self, ctas: Iterable[CtaStreams]) -> Replayed:
+        return Replay(self.machine, self.shared, self.resident, self.shared_used, timeline=self.timeline).run(ctas)
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """`length` of an SM's CTAs (`of` all) were replayed; one more takes `steady` cycles, all of them `cycles`."""
+    replayed: Replayed
+    length: int
+    of: int
+    steady: float
+    cycles: float
+
+
+def _in_turn(run: _Run, leaders: list[CtaStreams], for_sm: int, steps: int) -> _Timed:
+    """CTAs that come one after the other as places get free."""
+    order = _order(leaders)
+    length = _length(order, for_sm, run.resident, steps)
+    replayed = run.of(islice(_cycle(order), length))
+    return _Timed(replayed, length, for_sm, *_extrapolate(replayed, for_sm, length, run.resident))
+
+
+def _taking_over(run: _Run, leaders: list[CtaStreams], each: float) -> _Timed:
+    """CTAs that stay and take over the work of others, of `each` in all: samples that took over a few and some more show what
+    one more takes."""
+    few, many = min(c.tiles for c in leaders), max(c.tiles for c in leaders)
+    resident, wanted = run.resident, max(ceil(each), 1)
+    short, long = (run.of(islice(_cycle([c for c in leaders if c.tiles == n]), resident)) for n in (few, many))
+    steady = (long.cycles - short.cycles) / (many - few) if many > few else long.cycles / many
+    cycles = long.cycles + (wanted - many) * steady
+    return _Timed(long, many * resident, wanted * resident, steady / resident, cycles)
 
 
 def _order(leaders: list[CtaStreams]) -> list[CtaStreams]:

@@ -201,6 +201,14 @@ class Recorder:
         return WatchedBarrier(barrier, self.log, ins.line) if self.payloads else barrier
 
     # ---- afterwards
+    def alike(self, least: int) -> bool:
+        """Whether the watched CTAs, each in a batch of its own, executed the same blocks with the same threads, `least` or more."""
+        found = [log.visits for log in self.logs.values() if log is not None]
+        first = found[0] if found else None
+        if first is None or len(first.blocks) < least or any(v.blocks != first.blocks for v in found):
+            return False
+        return all(np.array_equal(a, b) for v in found[1:] for a, b in zip(v.masks, first.masks))
+
     def ctas_recorded(self) -> dict[int, CtaRecord]:
         """What the watched CTAs did, by their numbers in the grid."""
         assert self.code is not None

@@ -36,6 +36,8 @@ from tileiras.sim.timing.stream import (
 )
 
 WARP = 32
+PAIR = 2
+"""CTAs that multiply together under cta_group::2: ranks 2i and 2i + 1."""
 MOST_STEPS = 20_000_000
 """Warp instructions that a replay may take; beyond it, it ends with ReplayLimit."""
 PRUNE = 1 << 14
@@ -563,20 +565,40 @@ class Replay:
 
     def _bulk(self, warp: Warp, d: Decoded, payload: BulkCopy, at: float) -> float:
         cta = warp.cta
-        read, end = cta.sm.tma.copy(at, payload, cta.shift)
+        if payload.direction == "answer":
+            read = end = at + self.latency.launch_control
+        else:
+            read, end = cta.sm.tma.copy(at, payload, cta.shift)
         if self.timeline and len(self.events) < MOST_EVENTS:
             self.events.append(Event(f"TMA of {cta.name}", f"{payload.direction} {payload.bytes} B", at, end))
         if payload.offset is not None:
-            for rank in payload.ctas or (cta.streams.rank,):
+            told = payload.ctas or (cta.streams.rank,)
+            landed = self._landed(cta, payload, at, end)
+            for rank in told:
                 owner = cta.cluster[rank] if rank < len(cta.cluster) else cta
-                arrives = end
-                if owner is not cta:
-                    arrives = max(end, owner.sm.memory.ingress.take(at, payload.bytes) + self.latency.l2)
+                arrives = landed.get(rank, end)
+                if payload.to:                              # a pair's mbarrier hears of the data of both
+                    arrives = max((t + (self.latency.distributed_shared if r != rank else 0)
+                                   for r, t in landed.items() if r // PAIR == rank // PAIR), default=arrives)
                 self._free(owner.mbarrier(payload.offset).event(arrives, payload.phase, 0, -payload.bytes))
         else:
             warp.group("bulk").add(end)
             warp.group("bulk.read").add(read)
         return self._hold(warp, d, at + READ_LATENCY, at + READ_LATENCY, Reason.OTHER)
+
+    def _landed(self, cta: Cta, payload: BulkCopy, at: float, end: float) -> dict[int, float]:
+        """When the data of a copy, which its own SM has at `end`, are in the shared memory of each CTA that gets them."""
+        told = payload.ctas or (cta.streams.rank,)
+        to = payload.to or told
+        if payload.direction == "answer":
+            return dict.fromkeys(to, end)
+        found = {}
+        for rank in to:
+            found[rank] = end
+            if rank < len(cta.cluster) and cta.cluster[rank] is not cta:
+                ingress = cta.cluster[rank].sm.memory.ingress
+                found[rank] = max(end, ingress.take(at, payload.bytes * len(told) / len(to)) + self.latency.l2)
+        return found
 
     def _group(self, warp: Warp, d: Decoded, payload: AsyncGroup, at: float) -> float:
         family = payload.family
@@ -624,11 +646,7 @@ class Replay:
                 groups.commit()
             self._hold(warp, d, end, taken + READ_LATENCY, Reason.TENSOR)
         else:
-            taken, end = sm.tcgen05.issue(at, payload)
-            if payload.ctas == 2:
-                for other in warp.cta.cluster:
-                    if other is not warp.cta:
-                        other.sm.tcgen05.issue(at, payload)
+            taken, end = sm.tcgen05.issue(at, payload, self._pair(warp.cta) if payload.ctas == PAIR else None)
             self._hold(warp, d, taken + READ_LATENCY, taken + READ_LATENCY, Reason.TENSOR)
         if self.timeline and len(self.events) < MOST_EVENTS and warp.partition == 0:
             self.events.append(Event(f"tensor core of {warp.cta.name}", "x".join(map(str, payload.shape)), taken, end))
@@ -637,10 +655,15 @@ class Replay:
             warp.last = taken
         return taken + d.stall
 
+    def _pair(self, cta: Cta) -> TensorMemoryEngine | None:
+        """The tensor core of the other CTA of a pair: the one whose rank differs in the last bit."""
+        other = cta.streams.rank ^ 1
+        return cta.cluster[other].sm.tcgen05 if other < len(cta.cluster) else None
+
     def _tensor(self, warp: Warp, d: Decoded, payload: TensorAccess, at: float) -> float:
         engine = warp.cta.sm.tcgen05
         if payload.kind in ("cp", "shift"):
-            engine.copy(at, payload.bytes)
+            engine.copy(at, payload.bytes, self._pair(warp.cta) if payload.ctas == PAIR else None)
             return self._hold(warp, d, at + READ_LATENCY, at + READ_LATENCY, Reason.TENSOR)
         end = engine.move(at, warp.partition, payload.columns, payload.kind == "st")
         return self._hold(warp, d, end, end, Reason.TENSOR)

@@ -47,7 +47,7 @@ def sharing(machine: Machine, ctas: Sequence[CtaStreams], total: int, active: in
     """How `total` CTAs share the chip, `active` SMs at a time with `resident` CTAs each, from samples; `memory`: bytes that the
     launch can touch. `warm`: it lies in L2 from the launch before, as far as it fits."""
     weight = sum(c.count for c in ctas)
-    mean = sum(len(read_sectors(c)) * c.count for c in ctas) / max(weight, 1) * SECTOR_BYTES
+    mean = sum(len(read_sectors(c)) / c.tiles * c.count for c in ctas) / max(weight, 1) * SECTOR_BYTES
     asked = mean * total
     whole = min(float(memory), asked) if memory else asked
     fits = whole <= L2_USABLE * machine.l2

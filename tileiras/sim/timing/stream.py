@@ -98,14 +98,17 @@ class MbarrierOp:
 class BulkCopy:
     """cp.async.bulk and cp.async.bulk.tensor. A load completes `bytes` on the mbarrier at `offset` of each CTA in `ctas`
     in its phase `phase`; stores have no mbarrier and belong to the next bulk group. `sectors` are those of global memory;
-    `boxes` counts the pieces the engine is given (one an instruction and lane)."""
-    direction: Literal["load", "store", "reduce", "prefetch", "shared"]
+    `boxes` counts the pieces the engine is given (one an instruction and lane). `to`: the CTAs that get the data, where those
+    aren't `ctas`: with cta_group::2 a CTA's data may be told to its pair's mbarrier. An answer is what
+    clusterlaunchcontrol.try_cancel writes."""
+    direction: Literal["load", "store", "reduce", "prefetch", "shared", "answer"]
     bytes: int
     sectors: tuple[int, ...] = ()
     offset: int | None = None
     phase: int = 0
     ctas: tuple[int, ...] = ()
     boxes: int = 1
+    to: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +140,11 @@ class Mma:
 
 @dataclass(frozen=True, slots=True)
 class TensorAccess:
-    """tcgen05.ld, .st and .cp: columns of 32 bits moved by this warp, or bytes copied."""
+    """tcgen05.ld, .st and .cp: columns of 32 bits moved by this warp, or bytes copied (`ctas` 2: in each of the pair)."""
     kind: Literal["ld", "st", "cp", "shift"]
     columns: int = 0
     bytes: int = 0
+    ctas: int = 1
 
 
 Payload: TypeAlias = (Skipped | GlobalAccess | SharedAccess | BarrierOp | MbarrierOp | BulkCopy | AsyncGroup | Mma | TensorAccess
@@ -167,7 +171,8 @@ class CtaStreams:
     """A CTA that was run and stands for `count` CTAs of the grid. `cta`: its place in the grid, x, y, z.
 
     `registers` a thread and `shared_bytes` (static, dynamic and reserved) are what occupancy needs. `peers`: the other
-    CTAs of its cluster in the order of their ranks, itself included; empty without clusters."""
+    CTAs of its cluster in the order of their ranks, itself included; empty without clusters. `tiles`: CTAs whose work it did,
+    its own included; more than one where it took over others that hadn't started (clusterlaunchcontrol.try_cancel)."""
     cta: tuple[int, int, int]
     count: int
     warps: tuple[WarpStream, ...]
@@ -176,6 +181,7 @@ class CtaStreams:
     shared_bytes: int
     rank: int = 0
     peers: tuple[CtaStreams, ...] = ()
+    tiles: int = 1
 
 
 @dataclass(frozen=True, slots=True)

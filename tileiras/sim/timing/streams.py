@@ -7,7 +7,7 @@ code, and hands every execution of a machine instruction what the functional run
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tileiras.sim.errors import SimulationError
@@ -31,8 +31,10 @@ from tileiras.sim.timing.stream import (
 from tileiras.sim.timing.trace import WarpTrace
 
 SAMPLE = 6                      # CTAs run where the caller names none
+CANCELS = (2, 5)                # how many others they take over in turn, where a kernel does: two lengths show what one takes
+FEW, LONG = 3, 1000             # of a kernel whose CTAs execute that many blocks, and the same ones, so many are enough
 WHOLE = 512                     # CTAs of a grid that is run as a whole where the sample can't do without the rest
-TOLERATED = 1.2                 # anchors that a way may leave unexplained ...
+TOLERATED = path.EXPLAINED      # anchors that a way may leave unexplained ...
 SHARE = 0.02                    # ... or this part of the trace's
 
 
@@ -71,20 +73,42 @@ def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: 
     shape = counted(choose_entry(parse_cached(ptx), kernel))
     x, y, z = (n * c for n, c in zip(asked, shape))
     whole = x * y * z
-    counts = sampled((x, y, z), shape[0] * shape[1] * shape[2]) if ctas is None else dict.fromkeys(ctas, whole / max(len(ctas), 1))
-    recorder = _run(ptx, kernel, asked, args, sorted(counts), cluster, dynamic_shared, block, whole)
+    cancels = CANCELS if "clusterlaunchcontrol.try_cancel" in ptx else None
+    together = shape[0] * shape[1] * shape[2]
+    counts: dict[int, float] = {}
+
+    def run(wanted: Iterable[int]) -> Recorder:
+        return _run(ptx, kernel, asked, args, sorted(wanted), cluster, dynamic_shared, block, whole, cancels)
+    if ctas is not None:
+        counts.update(dict.fromkeys(ctas, whole / max(len(ctas), 1)))
+        recorders = [run(counts)]
+    elif cancels is not None:
+        counts.update(sampled((x, y, z), together, 2 * len(CANCELS)))
+        recorders = [run(counts)]
+    else:
+        counts.update(sampled((x, y, z), together, FEW))
+        recorders = [run(counts)]
+        if not recorders[0].alike(LONG):
+            more = sampled((x, y, z), together)
+            recorders.append(run(set(more) - set(counts)) if set(more) - set(counts) else recorders[0])
+            counts = dict(more)
+    recorder = recorders[0]
     launch = recorder.launch
     assert launch is not None and recorder.code is not None
     size = launch.cluster_size
     joined = join(code, recorder.code)
     builder = _Builder(joined, launch.module.lines)
-    ran = recorder.ctas_recorded()
+    ran = {cta: record for r in recorders for cta, record in r.ctas_recorded().items()}
+    chosen = {c // size for c in counts}
     made: dict[int, CtaStreams] = {}
     for cta, record in ran.items():
+        if cta // size not in chosen:
+            continue
         warps = tuple(builder.stream(trace, record) for trace in record.traces)
         count = sum(n for c, n in counts.items() if c // size == cta // size) / size
         made[cta] = CtaStreams(launch.ctaid(cta), round(count) or 1, warps, launch.threads, file.registers(kernel),
-                               file.shared_bytes(kernel) + dynamic_shared, cta % size)
+                               file.shared_bytes(kernel) + dynamic_shared, cta % size,
+                               tiles=1 + launch.cancelled.get(cta - cta % size, 0))
     if size > 1:
         for cta, stream in list(made.items()):
             first = cta - cta % size
@@ -106,11 +130,11 @@ def _check_pair(ptx: str, cubin: Cubin) -> None:
 
 
 def _run(ptx: str, kernel: str, grid: tuple[int, int, int], args: Sequence, wanted: list[int], cluster,
-         dynamic_shared: int, block, whole: int) -> Recorder:
+         dynamic_shared: int, block, whole: int, cancels: Sequence[int] | None = None) -> Recorder:
     """Run the wanted CTAs alone; where they need the others, the whole grid, of `whole` CTAs."""
     def watch(recorder: Recorder, only) -> Recorder:
         simulate(ptx, kernel, grid, args, block, cluster=cluster, dynamic_shared=dynamic_shared, races=False,
-                 observer=recorder, only=only, prompt=True)
+                 observer=recorder, only=only, prompt=True, cancels=cancels)
         return recorder
     try:
         return watch(Recorder(), wanted)

@@ -17,6 +17,7 @@ from tileiras.sim.memory import mbarrier
 from tileiras.sim.memory.loadstore import address_source, space_of
 from tileiras.sim.ptx import parser as ptx
 from tileiras.sim.ptx.types import BITS
+from tileiras.sim.run.launchcontrol import Cancel
 from tileiras.sim.tcgen05.descriptor import decode_instruction
 from tileiras.sim.timing.stream import CLUSTER_BARRIER, SECTOR_BYTES, AsyncGroup, BarrierOp, BulkCopy, MbarrierOp, Mma
 
@@ -24,6 +25,7 @@ GLOBAL, SHARED, ELSEWHERE = 0, 1, 2
 _VECTOR = {"v2": 2, "v4": 4, "v8": 8}
 _MATRICES = {"x1": 1, "x2": 2, "x4": 4}
 _ROW_LANES, _ROW_BYTES = 8, 16                  # of an 8x8 matrix: lanes that give row addresses, bytes of a row
+ANSWER_BYTES = 16                               # of clusterlaunchcontrol.try_cancel
 _MMA_BYTES = 32                                 # of K in one tcgen05.mma
 _MMA_BITS = {"f16": 16, "tf32": 32, "i8": 8, "f8f6f4": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4}
 
@@ -50,7 +52,7 @@ def watcher(decoder, ins) -> Watch | None:
     try:
         if "bulk" in parts and name == "cp":
             return None if "commit_group" in parts or "wait_group" in parts else _bulk
-        if name in ("st", "red") and "async" in parts:
+        if (name in ("st", "red") and "async" in parts) or (name == "clusterlaunchcontrol" and parts[1] == "try_cancel"):
             return _bulk
         if name in ("ld", "ldu", "st", "atom", "red"):
             return _access(decoder, ins, name)
@@ -294,13 +296,16 @@ def _bulk(st, run, log) -> None:
 
 
 def _phase(st, op) -> int:
-    bar = getattr(op, "bar", None)
+    bar = op.bars[0] if isinstance(op, Cancel) else getattr(op, "bar", None)
     known = None if bar is None or st.mbarriers is None else st.mbarriers.at.get(bar)
     return 0 if known is None else known.phase
 
 
 def _bulk_payload(st, ops: list) -> BulkCopy | None:
     first, phase = ops[0]
+    if isinstance(first, Cancel):
+        ctas = tuple(_place(st, bar)[1] for bar in first.bars)
+        return BulkCopy("answer", ANSWER_BYTES, (), _place(st, first.bars[0])[0], phase, ctas)
     if hasattr(first, "bar"):
         lane = first.lane
         same = [op for op, _ in ops if op.lane == lane]
@@ -311,13 +316,21 @@ def _bulk_payload(st, ops: list) -> BulkCopy | None:
             return BulkCopy("shared", _shared_bytes(first.writes) * len(same), (), offset, phase, ctas, boxes)
         sectors, _ = _sectors([p for op, _ in ops for p in op.reads])
         each = int(getattr(first, "tx", 0) or getattr(first, "size", 0))
-        return BulkCopy("load", each * boxes * max(len(same) // max(len(ctas), 1), 1), sectors, offset, phase, ctas, boxes)
+        to = tuple(dict.fromkeys(_target(st, op) for op in same))
+        return BulkCopy("load", each * boxes * max(len(same) // max(len(ctas), 1), 1), sectors, offset, phase, ctas, boxes,
+                        () if set(to) <= set(ctas) else to)
     writes = [p for op, _ in ops for p in op.writes]
     if not any(p[0] == "global" for p in writes):
         return None
     sectors, total = _sectors(writes)
     atomic = any(getattr(op, "atomic", False) for op, _ in ops)
     return BulkCopy("reduce" if atomic else "store", total, sectors, boxes=len({op.lane for op, _ in ops}))
+
+
+def _target(st, op) -> int:
+    """The rank of the CTA into whose shared memory an operation writes."""
+    starts = next(place[1] for place in op.writes if place[0] == "shared")
+    return _place(st, int(np.atleast_1d(np.asarray(starts))[0]))[1]
 
 
 def _tensor_product(decoder, ins) -> Watch:

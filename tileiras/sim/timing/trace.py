@@ -6,6 +6,7 @@ wait only tried in vain are left out, since how often a warp polls is for the ti
 """
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,12 +31,14 @@ class PtxBlock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PtxCode:
-    """The PTX side of the join: blocks, and of every line that they hold its operation."""
+    """The PTX side of the join: blocks, and of every line that they hold its operation. `decides`: of lines that compute a
+    predicate by which the same block branches, the branch's line."""
     blocks: tuple[PtxBlock, ...]
     operations: dict[int, str]
     guarded: frozenset[int]
     waits: frozenset[int]           # blocks in which an mbarrier is waited for
     idle: frozenset[int]            # blocks that do nothing but poll
+    decides: dict[int, int] = field(default_factory=dict)
 
 
 def ptx_code(program) -> PtxCode:
@@ -43,6 +46,7 @@ def ptx_code(program) -> PtxCode:
     text = program.module.lines
     operations: dict[int, str] = {}
     guarded: set[int] = set()
+    decides: dict[int, int] = {}
     blocks = []
     for i, block in enumerate(program.blocks):
         end = block.end
@@ -64,6 +68,9 @@ def ptx_code(program) -> PtxCode:
         elif end[0] == "brx":
             falls, others = -2, tuple(end[2])
         blocks.append(PtxBlock(i, lines, branch, taken, falls, others, repeats))
+        decided = _decided(text, lines, branch)
+        if decided:
+            decides[decided] = branch
         for line in lines:
             if line not in operations and 0 < line <= len(text):
                 operations[line] = anchors.operation(text[line - 1])
@@ -73,7 +80,20 @@ def ptx_code(program) -> PtxCode:
     idle = frozenset(b.index for b in blocks
                      if all(operations.get(n, "").split(".")[0] in _POLLING and not _acts(operations.get(n, ""))
                             for n in b.lines))
-    return PtxCode(tuple(blocks), operations, frozenset(guarded), waits, idle)
+    return PtxCode(tuple(blocks), operations, frozenset(guarded), waits, idle, decides)
+
+
+_GUARD = re.compile(r"\s*@!?\s*([%$\w]+)")
+_COMPARED = re.compile(r"\s*setp\S*\s+([%$\w]+)")
+
+
+def _decided(text: list[str], lines: tuple[int, ...], branch: int) -> int:
+    """The line of a block that computes what its branch asks; 0: none of them."""
+    guard = _GUARD.match(text[branch - 1]) if 0 < branch <= len(text) else None
+    if guard is None:
+        return 0
+    found = (n for n in reversed(lines) if 0 < n <= len(text) and (m := _COMPARED.match(text[n - 1])) and m[1] == guard[1])
+    return next(found, 0)
 
 
 def _acts(opcode: str) -> bool:
