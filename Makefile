@@ -67,7 +67,7 @@ bench-suite: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench.suite_ratio --reference $(REFERENCE)/bin/python $(ARGS)
 
 speed: $(VENV)/.test $(REFERENCE)/.installed
-	@$(BIN)/python -m bench.speed $(KERNELS) $(if $(MACHINES),--machines "$(MACHINES)") $(if $(KERNELS),,--write) $(ARGS)
+	@$(BIN)/python -m bench.speed $(KERNELS) $(if $(MACHINES),--machines "$(MACHINES)") $(if $(KERNELS),,--write) --jobs $(JOBS) $(ARGS)
 
 hardware: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench.hardware.prepare --reference $(REFERENCE)/bin/python --tar $(ARGS)

@@ -9,7 +9,7 @@ from typing import Any
 @dataclass(frozen=True)
 class Pair:
     """`ratio`: the original's time over ours (above 1: ours is faster); 0 where a side isn't predicted. `why`: what the slower
-    side waits for longer."""
+    side waits for longer. `is_estimate`: a side couldn't be joined to its machine code, so that its time is a lower bound."""
 
     kernel: str
     family: str
@@ -20,19 +20,23 @@ class Pair:
     why: str
 
     @property
+    def is_estimate(self) -> bool:
+        return bool(self.ours.get("estimate") or self.original.get("estimate"))
+
+    @property
     def counts(self) -> bool:
         """Both sides were joined to their machine code."""
-        return self.ratio > 0 and not self.ours["estimate"] and not self.original["estimate"]
+        return self.ratio > 0 and not self.is_estimate
 
 
 def pair(kernel: str, family: str, machine: str, ours: dict[str, Any], original: dict[str, Any]) -> Pair:
     if "failed" in ours or "failed" in original:
         side, record = ("ours", ours) if "failed" in ours else ("original", original)
         return Pair(kernel, family, machine, ours, original, 0.0, f"{side}: {record['failed']}")
+    ratio = original["seconds"] / max(ours["seconds"], 1e-12)
     if ours["estimate"] or original["estimate"]:
         side, record = ("ours", ours) if ours["estimate"] else ("original", original)
-        return Pair(kernel, family, machine, ours, original, 0.0, f"{side} not joined: {record['reason']}")
-    ratio = original["seconds"] / max(ours["seconds"], 1e-12)
+        return Pair(kernel, family, machine, ours, original, ratio, f"{side} not joined: {record['reason']}")
     return Pair(kernel, family, machine, ours, original, ratio, reason(ours, original))
 
 

@@ -9,9 +9,14 @@ from bench.speed.kernels import Kernel
 INTRODUCTION = """# Speed, predicted
 Each kernel is compiled by us and by the original from the same bytecode and predicted by the timing model
 ([timing.md](timing.md)) on the same machine, at sizes that fill it. Nothing here was measured. A ratio is the original's time over
-ours: above 1, ours is faster. Pairs of which a side can't be joined to its machine code, or compiled, are named and left out of
-the means. Made by `make speed`; figures are in `bench/results/speed.json`.
+ours: above 1, ours is faster. A ratio in brackets is an *estimate*: a side couldn't be joined to its machine code, and its time is
+a lower bound from its work; such rows count in no mean. Rows marked † were predicted by an earlier state of the model. Made by
+`make speed`; figures, and the key of what each follows from, are in `bench/results/speed.json`.
 """
+CLEARLY = 0.95
+"""Below it a ratio is more than what such a model's figures differ by."""
+EVEN = 0.995
+"""From it on a ratio is shown as 1.00."""
 
 
 def table(head: list[str], rows: list[list[Any]]) -> str:
@@ -32,33 +37,42 @@ def micro(seconds: float) -> str:
     return f"{seconds * 1e6:.1f}" if seconds < 1e-3 else f"{seconds * 1e6:.0f}"
 
 
-def page(pairs: list[Pair], kernels: dict[str, Kernel]) -> str:
-    run = len({p.kernel for p in pairs})
-    out = [INTRODUCTION, f"This run has {run} of the list's {len(kernels)} kernels; none begins after its minutes are over.", ""]
+def page(pairs: list[Pair], kernels: dict[str, Kernel], model: str = "") -> str:
+    """All rows. `model`: the key of the model as it stands."""
+    out = [INTRODUCTION]
     machines = list(dict.fromkeys(p.machine for p in pairs))
     rows: list[list[Any]] = []
     for machine in machines:
         mine = [p for p in pairs if p.machine == machine]
         counted = [p.ratio for p in mine if p.counts]
-        rows.append([machine, len(mine), len(counted), f"{mean(counted):.2f}", sum(r >= 1 for r in counted)])
-    out += [table(["machine", "pairs", "compared", "mean ratio", "ours at least as fast"], rows), ""]
+        even = sum(r >= EVEN for r in counted)
+        below = sum(r < CLEARLY for r in counted)
+        rows.append([machine, f"{len(mine)} of {len(kernels)}", len(counted), f"{mean(counted):.2f}", even,
+                     len(counted) - even - below, below])
+    head = ["machine", "kernels", "compared", "geometric mean", "ours at least as fast", f"{CLEARLY} to 1", f"below {CLEARLY}"]
+    out += [table(head, rows), ""]
+    out += ["## Where the original is faster", ""]
+    slower = sorted((p for p in pairs if p.counts and p.ratio < EVEN), key=lambda p: p.ratio)
+    for low, high, words in ((0.0, CLEARLY, f"Below {CLEARLY}:"), (CLEARLY, EVEN, f"{CLEARLY} to 1:")):
+        mine = [p for p in slower if low <= p.ratio < high]
+        out += [words, "", *([f"- {p.machine}, `{p.kernel}`: {p.ratio:.3f}; {p.why}" for p in mine] or ["- none"]), ""]
     for machine in machines:
         out += [f"## {machine}", ""]
-        rows = []
         mine = [p for p in pairs if p.machine == machine]
-        for p in mine:
-            if not p.counts:
-                continue
-            k = kernels[p.kernel]
-            ours, theirs = p.ours["seconds"], p.original["seconds"]
-            rows.append([p.kernel, micro(ours), micro(theirs), f"{p.ratio:.2f}", figure(k, ours), figure(k, theirs), _bound(p.ours),
-                         _bound(p.original), p.why])
         head = ["kernel", "ours us", "its us", "ratio", "ours", "original", "our bound", "its bound", "why the slower one is"]
-        out += [table(head, rows), ""]
-        left = [p for p in mine if not p.counts]
+        out += [table(head, [_row(p, kernels[p.kernel], model) for p in mine if p.ratio]), ""]
+        left = [p for p in mine if not p.ratio]
         if left:
             out += ["Left out:", ""] + [f"- `{p.kernel}`: {p.why[:200]}" for p in left] + [""]
     return "\n".join(out)
+
+
+def _row(p: Pair, kernel: Kernel, model: str) -> list[Any]:
+    ours, theirs = p.ours["seconds"], p.original["seconds"]
+    older = bool(model) and not p.ours.get("model") == p.original.get("model") == model
+    ratio = f"({p.ratio:.2f})" if p.is_estimate else f"{p.ratio:.2f}"
+    return [p.kernel + " †" * older, micro(ours), micro(theirs), ratio, figure(kernel, ours), figure(kernel, theirs),
+            _bound(p.ours), _bound(p.original), p.why]
 
 
 def _bound(record: dict[str, Any]) -> str:

@@ -45,7 +45,8 @@ def bytecode_of(kernel: Kernel) -> bytes:
 
 
 def predicted(kernel: Kernel, machine: Machine, who: str) -> dict[str, Any]:
-    """The prediction's record; with "failed" alone where there is none. `who`: "ours" or "original"."""
+    """The prediction's record; with "failed" where there is none. `who`: "ours" or "original". "key" stands for what it follows
+    from (PTX, cubin, machine, sizes and arguments, the model's sources) whatever the commit, "model" for the last of these."""
     start = time.perf_counter()
     bytecode = bytecode_of(kernel)
     sm = f"sm_{machine.sm}"
@@ -61,7 +62,7 @@ def predicted(kernel: Kernel, machine: Machine, who: str) -> dict[str, Any]:
                                      f"{kernel}".encode()])).hexdigest()[:24]
     path = CACHE / who / f"{kernel.name}-{machine.name.replace(' ', '-')}-{key}.json"
     if path.exists():
-        return json.loads(path.read_text())
+        return {**json.loads(path.read_text()), "key": key, "model": model_key()}
     case, bounds = case_of(kernel)
     flat = launch(case, bounds)
     try:
@@ -71,4 +72,4 @@ def predicted(kernel: Kernel, machine: Machine, who: str) -> dict[str, Any]:
         record = {"failed": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
     record["took"] = round(time.perf_counter() - start, 2)
     runner.write_atomically(path, json.dumps(record).encode())
-    return record
+    return {**record, "key": key, "model": model_key()}

@@ -61,8 +61,47 @@ def test_the_page_shows_every_pair():
     good = compare.pair(kernel.name, kernel.family, "H100", record(1e-4), record(2e-4))
     left = compare.pair(KERNELS[1].name, kernel.family, "H100", {"failed": "refused"}, record(1e-4))
     text = page([good, left], by_name())
-    assert f"| {kernel.name} | 100.0 | 200.0 | 2.00 |" in text and "refused" in text and "| H100 | 2 | 1 |" in text
+    assert f"| {kernel.name} | 100.0 | 200.0 | 2.00 |" in text and "refused" in text
+    assert f"| H100 | 2 of {len(KERNELS)} | 1 | 2.00 | 1 | 0 | 0 |" in text
 
+
+def test_the_page_names_where_the_original_is_faster_and_how_clearly():
+    names = [k.name for k in KERNELS[:3]]
+    times = (0.9e-4, 0.97e-4, 1.2e-4)
+    pairs = [compare.pair(name, "norm", "A100", record(1e-4), record(t)) for name, t in zip(names, times)]
+    text = page(pairs, by_name())
+    clearly, slightly = text.split("0.95 to 1:")
+    assert f"- A100, `{names[0]}`: 0.900;" in clearly and f"- A100, `{names[1]}`: 0.970;" in slightly
+    assert f"`{names[2]}`: 1.2" not in text
+    assert "| A100 | 3 of" in text and "| 3 | 1.02 | 1 | 1 | 1 |" in text             # (0.9 * 0.97 * 1.2) ** (1 / 3) = 1.0155
+
+
+def test_an_estimate_stands_in_brackets_and_in_no_mean():
+    found = compare.pair(KERNELS[0].name, "norm", "H100", record(1e-4), record(2e-4, estimate=True, reason="no way"))
+    text = page([found], by_name())
+    assert "| (2.00) |" in text and "| 1 of" in text and "| 0 | 0.00 |" in text
+
+
+def test_rows_of_an_earlier_model_are_marked():
+    pairs = [compare.pair(k.name, "norm", "H100", record(1e-4, model=m), record(1e-4, model="new"))
+             for k, m in zip(KERNELS, ("new", "old"))]
+    text = page(pairs, by_name(), "new")
+    assert f"| {KERNELS[0].name} | " in text and f"| {KERNELS[1].name} † | " in text
+
+
+def test_runs_meet_in_one_table_where_the_later_one_replaces(tmp_path, monkeypatch):
+    from bench.speed import results
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "speed.json")
+    monkeypatch.setattr(results, "PAGE", tmp_path / "speed.md")
+    one, two = KERNELS[0].name, KERNELS[1].name
+    results.merge([compare.pair(two, "norm", "B200", record(1e-4), record(1e-4)), compare.pair(one, "norm", "B200", record(1e-4),
+                                                                                            record(2e-4, estimate=True))])
+    results.merge([compare.pair(two, "norm", "H100", record(1e-4), record(3e-4))])
+    results.merge([compare.pair(two, "norm", "B200", record(1e-4), record(4e-4)), compare.pair("gone", "norm", "B200", record(1e-4),
+                                                                                            record(1e-4))])
+    assert [(p.kernel, p.machine, round(p.ratio), p.is_estimate) for p in results.read()] == [
+        (two, "H100", 3, False), (one, "B200", 2, True), (two, "B200", 4, False)]
+    assert (tmp_path / "speed.md").read_text().count(f"| {two} † |") == 2
 
 def test_a_ladders_summary_counts_neighbours_in_order_and_the_mean_error():
     from bench.speed.ladders import summary
