@@ -69,6 +69,18 @@ def test_however_late_copies_and_tensor_cores_are(steps: int) -> None:
         np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
 
 
+@pytest.mark.parametrize("tile, ctas, order", [
+    ((256, 512, 32), 4, "mk kn"), ((512, 256, 64), 4, "km nk"), pytest.param((512, 512, 32), 8, "mk nk", marks=pytest.mark.slow)])
+def test_several_pairs_load_for_each_other(tile: tuple[int, int, int], ctas: int, order: str) -> None:
+    """What CTAs of several pairs want each loads a part of, for all."""
+    a, b = order.split()
+    p = Product("f16", "f32", tile, steps=5, a_order=a, b_order=b, ctas=ctas)
+    ptx = compiled(p)
+    assert MMA in ptx and f".reqnctapercluster {ctas}" in ptx and "complete_tx::bytes.multicast::cluster.cta_group::2" in ptx
+    for seed in range(5):
+        np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
+
+
 @pytest.mark.parametrize("missing", [(0, 0, 8), (0, 8, 0), (40, 0, 0), (136, 72, 24)])
 @pytest.mark.parametrize("order", ["mk kn", "km nk"])
 def test_edges(missing: tuple[int, int, int], order: str) -> None:
@@ -117,6 +129,8 @@ def _replaced(text: str, pattern: str, by: str, count: int = 0) -> str:
 BARRIER = r".*barrier\.cluster\.(arrive|wait).*\n"
 BROKEN = {
     "begins before the other's barriers are set up": lambda text: _replaced(text, BARRIER, "bar.sync 0;\n", 2),
+    "leaves before it is told all": lambda text: text[:(at := text.index("barrier.cluster.wait") + 30)] + _replaced(
+        text[at:], BARRIER, ""),
     "tells its own barrier": lambda text: _replaced(text, r"(mapa\.shared::cluster\.u32\s+(%r\d+), (%r\d+), \S+;)",
                                                     r"\1\nmov.u32 \2, \3;"),
     "waits for half of the bytes": lambda text: _replaced(

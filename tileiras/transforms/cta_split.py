@@ -295,18 +295,26 @@ class Split:
         key = (mask, times, kind)
         found = self.numbers.get(key)
         if found is None:
-            found = self.rank
-            shift = (mask & -mask).bit_length() - 1
-            if shift:
-                found = self._at_start(arith.Shrui.make([found, self._constant(shift, i32)], [i32]))
-            if mask >> shift << shift != (self.plan.ctas - 1) >> shift << shift:
-                found = self._at_start(arith.Andi.make([found, self._constant(mask >> shift, i32)], [i32]))
+            low = mask & ~(mask + (mask & -mask))       # its lowest run of bits
+            found = self._field(low)
+            if mask != low:
+                above = self._number(mask & ~low, 1 << low.bit_count(), i32)
+                found = self._at_start(arith.Addi.make([found, above], [i32]))
             if times > 1:
                 found = self._at_start(arith.Muli.make([found, self._constant(times, i32)], [i32]))
             if kind.width.data != i32.width.data:
                 change = arith.Trunci if kind.width.data < i32.width.data else arith.Extui
                 found = self._at_start(change.make([found], [kind]))
             self.numbers[key] = found
+        return found
+
+    def _field(self, bits: int) -> SSAValue:
+        """What neighbouring bits of this CTA's rank say."""
+        found, shift = self.rank, (bits & -bits).bit_length() - 1
+        if shift:
+            found = self._at_start(arith.Shrui.make([found, self._constant(shift, i32)], [i32]))
+        if bits != (self.plan.ctas - 1) >> shift << shift:
+            found = self._at_start(arith.Andi.make([found, self._constant(bits >> shift, i32)], [i32]))
         return found
 
 

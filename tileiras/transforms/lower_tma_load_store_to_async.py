@@ -85,8 +85,7 @@ def run(module: Operation, context: Any) -> None:
             accesses = [op for op in func.walk() if op.name in (LOAD, STORE)]
         engine = context.uses("tma") and context.target.has_tma
         if engine:
-            shares = context.target.fast_multicast and not (context.target.has_tcgen05 and context.uses("tcgen05"))
-            function = _Function(func, context, shares)
+            function = _Function(func, context, context.target.fast_multicast)
             refused = function.run()
             if context.remarks is not None:
                 refused += function.without_map(accesses, {op for op, _ in refused})

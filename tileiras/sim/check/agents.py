@@ -47,6 +47,7 @@ class Operation:
         self.after = [op for op in self.follows if not op.done]
         self.atomic = False             # whether it adds to what it writes, so that others may write there too
         self.generic = False            # whether it works in the generic proxy, so that no proxy fence is needed
+        self.signals: list[int] = []    # mbarriers that are told when it is done, as offsets of shared memory
         self.done = False
         self.number = -1                # order of issue within the batch
         self.cluster = 0
@@ -147,6 +148,9 @@ class Agents:
                     if space == "shared" and first >= 0 and gone[first // stride]:
                         error = UseAfterExit(f"{op.name} still {verb} shared memory of a block that has exited", thread=op.lane)
                         st.found(error, op.line)
+            if any(gone[off // stride] and off // stride != st.cta_of[op.lane] for off in op.signals):
+                error = UseAfterExit(f"{op.name} still arrives at an mbarrier of a block that has exited", thread=op.lane)
+                st.found(error, op.line)
 
     def drain(self) -> None:
         """The kernel is over: everything left happens."""

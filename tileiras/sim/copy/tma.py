@@ -311,6 +311,7 @@ class TensorLoad(Operation):
         self.unit = 8 if m.atomicity == 2 else 16
         super().__init__("cp.async.bulk.tensor", lane, reads=[_touched(rows, base)],
                          writes=[("shared", _sixteens(self.units, self.unit))])
+        self.signals = [bar]
 
     def begin(self, st) -> None:
         """The destination has no value until the box lands."""

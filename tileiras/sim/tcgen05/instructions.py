@@ -112,6 +112,7 @@ class Commit(Operation):
     def __init__(self, lane: int, places: list[int], after: list[Operation], count: int) -> None:
         super().__init__("tcgen05.commit", lane, after=after)
         self.places, self.count = places, count
+        self.signals = places
 
     def complete(self, st) -> None:
         tensor = tensor_memory(st)

@@ -247,16 +247,19 @@ def barrier_of_pair(low: Lowering, barrier: SSAValue) -> SSAValue:
 
 
 def _commit(low: Lowering, barrier: SSAValue, pipe: Pipe) -> None:
-    """The barrier (of a pair that of both CTAs) is arrived at when the products that the team has begun are done."""
+    """The barrier is arrived at when the products that the team has begun are done: those of peers and both of a pair, too."""
     b = low.b
+    group, each = ("cg2", b.i32((1 << PAIR) - 1)) if pipe.pair else ("cg1", b.i32(1))
 
     def commit() -> None:
-        if pipe.pair:
-            leader = b.nvvm("read.ptx.sreg.cluster.ctarank")[0]
-            both = b.cast("trunc", b.shl(b.i32((1 << PAIR) - 1), leader), I16)
-            b.nvvm("tcgen05.commit.mc.shared.cg2", [barrier, both])
-        else:
+        if not pipe.pair and len(pipe.peers) == 1:
             b.nvvm("tcgen05.commit.shared.cg1", [barrier])
+            return
+        rank = b.nvvm("read.ptx.sreg.cluster.ctarank")[0]       # a pair's leader runs this
+        told = b.shl(each, rank)
+        for peer in pipe.peers[1:]:
+            told = b.or_(told, b.shl(each, b.xor(rank, b.i32(peer))))
+        b.nvvm(f"tcgen05.commit.mc.shared.{group}", [barrier, b.cast("trunc", told, I16)])
     only_if(low, first_of(low, pipe.pair), commit)
 
 

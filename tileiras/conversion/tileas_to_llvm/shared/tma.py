@@ -42,7 +42,8 @@ def tma_load(low: Lowering, op: Any) -> None:
     assert pipe.full is not None
     barrier = barrier_at(low, pipe.full, low.scalar(op.index))
     if op.cta_copies is not None:
-        only_if(low, low.first_thread(), lambda: _load_for_all(low, op, plan, tensor_map, slot, barrier, coords))
+        told = barrier_of_pair(low, barrier) if pipe.pair else barrier
+        only_if(low, low.first_thread(), lambda: _load_for_all(low, op, plan, tensor_map, slot, told, coords, pipe.pair))
         return
     rank = len(plan.order)
 
@@ -62,8 +63,9 @@ def tma_load(low: Lowering, op: Any) -> None:
 
 
 def _load_for_all(low: Lowering, op: Any, plan: Boxes, tensor_map: SSAValue, slot: SSAValue, barrier: SSAValue,
-                  coords: list[SSAValue]) -> None:
-    """This CTA's part of a tile goes to the same place, and is told to the same barrier, in all CTAs that want it."""
+                  coords: list[SSAValue], pair: bool) -> None:
+    """This CTA's part of a tile goes to the same place, and is told to the same barrier, in all CTAs that want it (of pairs to that
+    of each one's leader)."""
     b = low.b
     copies = op.cta_copies.data
     tile = op.map.type.tile
@@ -81,7 +83,7 @@ def _load_for_all(low: Lowering, op: Any, plan: Boxes, tensor_map: SSAValue, slo
     for copy in plan.copies:
         b.nvvm(f"cp.async.bulk.tensor.g2s.tile.{len(plan.order)}d",
                [b.gep(place, copy.byte), barrier, tensor_map, *_coordinates(low, at, plan, copy), receivers, b.bits(0, I64),
-                b.true(), b.false(), b.i32(0)])
+                b.true(), b.false(), b.i32(PAIR if pair else 0)])
 
 
 @lowers("nv_tileas.tma_store")
