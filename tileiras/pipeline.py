@@ -88,6 +88,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("overlap-dots", "nv_tileas", 1, of="dot"),
     _transform("place-accumulators", "nv_tileas", 1, of="dot dot_scaled"),
     _transform("commit-dots", "nv_tileas", 1, of="tensor_dot"),
+    _transform("overlap-epilogues", "nv_tileas", 1, of="tensor_dot"),
     _transform("allocate-buffers", "nv_tileas", 0),
     _transform("order-memory", "nv_tileas", 0),
     _transform("fence-atomics", "nv_tileas", 1, of="atomic_rmw atomic_cas tiled_atomic_rmw"),

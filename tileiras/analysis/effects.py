@@ -47,6 +47,11 @@ def is_by_threads(op: Operation) -> bool:
     return atom.data.startswith("cp.async.") and "threads" in op.properties
 
 
+def is_stage(v: SSAValue) -> bool:
+    """Whether it is an accumulator that a pipe gives and takes back."""
+    return isinstance(v.owner, Operation) and v.owner.name == "nv_tileas.tmem_stage"
+
+
 def effects_of(op: Operation) -> Effects:
     """What the op itself does (not what ops in its regions do)."""
     name = op.name
@@ -64,8 +69,11 @@ def effects_of(op: Operation) -> Effects:
     if name == "nv_tileas.dot_wait":
         # what it waits for has read them until now
         return Effects(tuple(v for v in op.operands if isinstance(v.type, (BufferType, RingType))))
+    if name in ("nv_tileas.load_tmem", "nv_tileas.store_tmem", "nv_tileas.scale_tmem") and is_stage(op.operands[-1]):
+        # the pipe orders it with products; the columns aren't to be given back before
+        return Effects(reads=(op.operands[-1].owner.operands[0],))      # type: ignore[union-attr]
     if name == "nv_tileas.tensor_dot":
-        memory = [v for v in op.operands if isinstance(v.type, (BufferType, TmemType))]
+        memory = [v for v in op.operands if isinstance(v.type, (BufferType, TmemType)) and not is_stage(v)]
         return Effects(tuple(v for v in memory if isinstance(v.type, BufferType)),
                        tuple(v for v in memory if isinstance(v.type, TmemType)), engine=True)
     if name == "nv_tileas.load_tmem":
@@ -75,6 +83,8 @@ def effects_of(op: Operation) -> Effects:
     if name == "nv_tileas.scale_tmem":
         return Effects(reads=(op.operands[1],), writes=(op.operands[1],))
     if name in ("nv_tileas.producer_commit", "nv_tileas.consumer_wait") and op.operands[0].type.kind.data == "umma":  # type: ignore
+        if "consumers" in getattr(op.operands[0].owner, "properties", {}):
+            return NONE     # stages are given back before they are told of again
         # who waits late would find the barrier in a later phase
         pipe = (op.operands[0],)
         return Effects(writes=pipe) if name == "nv_tileas.producer_commit" else Effects(reads=pipe)

@@ -37,7 +37,7 @@ done: its `producer_commit` has its stage full when all products begun so far ar
   alloc_tensor        (of a `tmem`) the columns; `offset` is the first one
   tensor_dot          a product into an accumulator, or one that starts at zero
   load_tmem           an accumulator as a tensor        store_tmem     a tensor as an accumulator
-  scale_tmem          an accumulator times a tensor
+  scale_tmem          an accumulator times a tensor     tmem_stage     one of several accumulators
   tmem_alloc          the block's columns               tmem_base      where they are, behind a barrier        tmem_free
 """
 from __future__ import annotations
@@ -466,6 +466,15 @@ class ScaleTmem(TileOp):
 
     name = "nv_tileas.scale_tmem"
     OPERANDS = "factor:float_tensor buffer:tmem"
+
+
+class TmemStage(TileOp):
+    """One of the accumulators that lie side by side in tensor memory, as many as a pipe has stages."""
+
+    name = "nv_tileas.tmem_stage"
+    OPERANDS = "buffer:tmem index:i32"
+    RESULTS = "result:tmem"
+    PURE = True
 
 
 class TmemAlloc(TileOp):

@@ -143,6 +143,8 @@ def _create_pipeline(op: Any) -> None:
     kind_of_pipe = op.pipe.type.kind.data
     counted = ("tma", "cp_async", "mbarrier")     # by arrivals of threads; of the tensor core's there is one
     for name, kinds in (("bytes", ("tma",)), ("producers", counted[1:]), ("consumers", counted)):
+        if kind_of_pipe == "umma" and name == "consumers":
+            continue        # where stages are given back
         if (name in op.properties) != (kind_of_pipe in kinds):
             raise InvalidOp(op, f"a pipe of kind '{kind_of_pipe}' {'needs' if kind_of_pipe in kinds else 'has no'} '{name}'")
     for name in ("producers", "consumers", "bytes"):
@@ -161,7 +163,8 @@ def _consumer_wait(op: Any) -> None:
 
 
 def _consumer_release(op: Any) -> None:
-    if op.pipe.type.kind.data == "umma":
+    made = op.pipe.owner
+    if op.pipe.type.kind.data == "umma" and "consumers" not in getattr(made, "properties", {}):
         raise InvalidOp(op, "products that are done aren't given back")
     _handed_to_dots(op)
 
@@ -239,7 +242,7 @@ def _make_tiled_tma_desc(op: Any) -> None:
     if mapped != walked:
         raise InvalidOp(op, f"a map of tiles {written(mapped)} for a view of tiles {written(walked)}")
     own, named = map_element(view.memref.element_type), t.element.data
-    if named != own and ROUNDED.get((own, named)) != named:
+    if named != own and ROUNDED.get((own or "", named)) != named:
         raise InvalidOp(op, f"a map of '{t.element.data}' for elements of type '{view.memref.element_type}'")
     if int_values(view.memref.strides)[int_values(view.dim_map)[t.major.data]] != 1:
         raise InvalidOp(op, f"dimension {t.major.data} of the view's tile doesn't run along memory")
@@ -438,6 +441,13 @@ def _moves_accumulator(op: Any) -> None:
         raise InvalidOp(op, f"moves '{tensor}' where '{t}' is")
 
 
+def _tmem_stage(op: Any) -> None:
+    whole, stage = op.buffer.type, op.result.type
+    if (whole.element_type, whole.rows, whole.packed) != (stage.element_type, stage.rows, stage.packed) or \
+            int_values(whole.shape)[-2:] != int_values(stage.shape)[-2:] or whole.columns % stage.columns:
+        raise InvalidOp(op, f"'{stage}' isn't one of several in '{whole}'")
+
+
 OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": rule for mnemonic, rule in TILE_RULES.items()},
     **{f"nv_tileas.{mnemonic}": _access(mnemonic) for mnemonic in ACCESSES},
@@ -452,7 +462,7 @@ OP_RULES: dict[str, Rule] = {
     "nv_tileas.dot": _dot, "nv_tileas.dot_scaled": _dot_scaled, "nv_tileas.begin_flight": _begin_flight,
     "nv_tileas.async_dot": _async_dot,
     "nv_tileas.tensor_dot": _tensor_dot, "nv_tileas.load_tmem": _moves_accumulator, "nv_tileas.store_tmem": _moves_accumulator,
-    "nv_tileas.scale_tmem": _moves_accumulator,
+    "nv_tileas.scale_tmem": _moves_accumulator, "nv_tileas.tmem_stage": _tmem_stage,
     "nv_tileas.consumer_release": _consumer_release, "nv_tileas.dot_wait": _dot_wait,
     "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
     "nv_tileas.alloca": _alloca,

@@ -2,6 +2,7 @@
 
     tmem_alloc {columns}             warp 0: tcgen05.alloc ; relinquish_alloc_permit       (its address goes to shared memory)
     tmem_base                        ld.shared
+    tmem_stage %d[%i]                its first column: %i accumulators further
     tensor_dot %a, %b, %d, %add      one thread: fence::after_thread_sync ; for each step of k, rows, columns: tcgen05.mma
                                      (%a by its matrix descriptor, or in tensor memory)
     load_tmem %d                     tcgen05.ld ... ; wait::ld, through which all registers go ; fence::before_thread_sync
@@ -93,6 +94,13 @@ def accumulator(low: Lowering, op: Operation) -> SSAValue:
     if low.tensor_base is None or offset is None:
         raise CompileError("an accumulator has no place in tensor memory: allocate-buffers hasn't run")
     return low.b.add(low.tensor_base, low.b.i32(offset.data))
+
+
+@lowers("nv_tileas.tmem_stage")
+def tmem_stage(low: Lowering, op: Operation) -> None:
+    buffer, index = op.operands
+    t: Any = op.results[0].type
+    low.set(op.results[0], low.b.add(low.scalar(buffer), low.b.mul(low.scalar(index), low.b.i32(t.columns))))
 
 
 # --- registers --------------------------------------------------------------------------------------------------------------

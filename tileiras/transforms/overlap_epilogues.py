@@ -1,0 +1,236 @@
+"""`overlap-epilogues`: the products of the next tile run while this one's sums are read, by a warp of their own.
+
+    agent_switch {warps = [4, 1]} {                        %d = alloc_tensor : tmem<f32, [2, 128, 128]> ; %done : pipe<"umma", 2>
+      for %tile {                                          agent_switch {warps = [4, 1, 1]} {
+        %d = alloc_tensor : tmem<f32, [128, 128]>            for %tile {
+        for %k { tensor_dot ..., %d }                          %i = consumer_wait %done
+        producer_commit %done                                  %sum = load_tmem (tmem_stage %d[%i])
+        consumer_wait %done                                    consumer_release %done
+        %sum = load_tmem %d                       ->           tiled_store %sum
+        tiled_store %sum                                     }
+      }                                                    }, { loads }, {
+    }, { loads }                                             for %tile {
+                                                               %j = producer_acquire %done
+                                                               for %k { tensor_dot ..., (tmem_stage %d[%j]) }
+                                                               producer_commit %done
+                                                             }
+                                                           }
+
+For kernels whose load agent runs ahead over several tiles, and that do nothing with a tile before its products are done but begin
+them. Tensor memory must have room for every accumulator twice. What decides where products are the warp computes a second time.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, i32
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.agents import SWITCH, switch_of
+from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
+from tileiras.analysis.tensor_dots import TENSOR_DOT
+from tileiras.dialects import nv_tileas
+from tileiras.dialects.nv_tileaa import int_values
+from tileiras.dialects.nv_tileas import EXITS, PipeType, TmemType
+from tileiras.layout.atoms.umma import COLUMNS
+from tileiras.remarks import PASSED, TENSOR_CORE, remark
+from tileiras.transforms import materialize_schedule as agents
+from tileiras.transforms.commit_dots import RELEASE, UMMA, WAIT, pipe_of
+from tileiras.transforms.places import keep_places
+from tileiras.transforms.structure import holder_in
+
+ACCUMULATORS = 2
+"""One that is read, one that products add to."""
+WARPS = 1
+COMMIT, BARRIER = "nv_tileas.producer_commit", "nv_tileas.barrier"
+MOST_BLOCK_WARPS = 16
+
+
+def run(module: Any, context: Any) -> None:
+    """Give the products of such kernels an agent, in place."""
+    if not (context.uses("tcgen05") and context.uses("agents") and context.uses("pipelines")):
+        return
+    for func in [op for op in module.regions[0].block.ops if op.name == "nv_tileas.func"]:
+        if (found := _Kernel.of(func)) is None or not found.fits:
+            continue
+        trial = func.clone()
+        again = _Kernel.of(trial)
+        assert again is not None
+        if again.separate():
+            module.regions[0].block.insert_op_before(trial, func)
+            func.detach()
+            func.erase(safe_erase=False)
+            keep_places(trial)
+            if context.remarks is not None:
+                context.remarks.append(remark(
+                    trial, again.loop, PASSED, TENSOR_CORE, "TensorCoreEpiloguesOverlap",
+                    "The next tile's products run beside what is done with this one's sums",
+                    {"Accumulators": ACCUMULATORS * len(again.sums), "Warps": WARPS}))
+
+
+class _Kernel:
+    """`switch`: of the two agents. `commit`: what tells that a tile's products are done, `wait`: who waits for it, both in the
+    block of a loop over tiles. `dots`: the products, all before that. `mine`: what goes to the new agent. `sums`, `factors`:
+    accumulators, and columns for scale factors."""
+
+    def __init__(self, func: Operation, switch: Any, commit: Operation, wait: Operation) -> None:
+        self.func, self.switch, self.commit, self.wait = func, switch, commit, wait
+        self.region = switch.regions[0]
+        self.loop: Any = commit.parent_op()
+        self.dots: list[Any] = [op for op in self.region.walk() if op.name == TENSOR_DOT]
+        self.mine = [op for op in self.region.walk() if op.name == TENSOR_DOT or "by_dots" in op.properties]
+        self.sums: list[SSAValue] = list(dict.fromkeys(dot.acc for dot in self.dots))
+        self.factors: list[SSAValue] = list(dict.fromkeys(dot.factors for dot in self.dots if dot.factors is not None))
+
+    @staticmethod
+    def of(func: Operation) -> _Kernel | None:
+        """The kernel as the pass understands it, None where it isn't such a one."""
+        switch: Any = switch_of(func)
+        if switch is None or len(switch.regions) != 2 or "registers" in switch.properties or "cluster" in func.properties:
+            return None
+        commits = [op for op in switch.regions[0].walk() if op.name == COMMIT and _kind(op.operands[0]) == UMMA]
+        if len(commits) != 1:
+            return None
+        wait, outer = commits[0].next_op, commits[0].parent_op()
+        if wait is None or wait.name != WAIT or wait.operands[0] is not commits[0].operands[0] or outer is None or \
+                loop_around(commits[0]) is not outer:
+            return None
+        found = _Kernel(func, switch, commits[0], wait)
+        return found if found._is_understood() else None
+
+    def _is_understood(self) -> bool:
+        """Whether products, and what leads to them, stand before the commit, and everything else behind the wait."""
+        body = self.commit.parent
+        assert body is not None
+        end = body.get_operation_index(self.commit)
+
+        def comes_before(op: Operation) -> bool:
+            return _is_in(op, body) and body.get_operation_index(holder_in(body, op)) < end
+        if not self.dots or not all(comes_before(op) for op in self.mine):
+            return False
+        for dot in self.dots:
+            if not isinstance(dot.acc.owner, nv_tileas.AllocTensor) or isinstance(dot.lhs.type, TmemType):
+                return False
+            for v in (dot.lhs, dot.rhs, dot.lhs_scale, dot.rhs_scale):
+                if v is not None and ((pipe := pipe_of(v)) is None or not any(
+                        use.operation in self.mine for use in pipe.uses if use.operation.name == WAIT)):
+                    return False
+        for v in self.sums:
+            for use in v.uses:
+                if use.operation not in self.dots and use.operation is not self.wait and (
+                        comes_before(use.operation) or not _is_in(use.operation, body)):
+                    return False
+        return all(use.operation in self.dots for v in self.factors for use in v.uses)
+
+    @property
+    def fits(self) -> bool:
+        """Whether tensor memory, and the block, have room."""
+        places = [op.results[0] for op in self.func.walk() if isinstance(op, nv_tileas.AllocTensor)]
+        columns = {v: v.type.columns for v in places if isinstance(v.type, TmemType)}
+        known = {*self.sums, *self.factors}
+        return columns.keys() == known and sum(
+            n * (ACCUMULATORS if v in self.sums else 1) for v, n in columns.items()) <= COLUMNS and \
+            sum(int_values(self.switch.properties["warps"])) + WARPS <= MOST_BLOCK_WARPS
+
+    def separate(self) -> bool:
+        """Cut the products out; whether that can be. If it can't, the function is left in a state that nobody should use."""
+        self._to_stages()
+        loads = self.switch.detach_region(self.switch.regions[1])
+        handed = [op for op in self.region.walk() if _tells_of_ids(op)]
+        roots = [*self.mine, self.commit, self.acquire, *handed]
+        above = [self.func, *(op for op in self.func.regions[0].block.ops if op is not self.switch)]
+        products = Slice(self.switch, roots, above=above, keep_tokens=False)
+        written = agents._Written(self.func)
+        try:
+            for op in products.ops:
+                if op not in roots:
+                    agents._check(op, products, roots, written, set())
+        except agents.Refusal:
+            return False
+        if any(agents._is_placed(op, products) for op in products.ops if op not in roots):
+            return False
+        mine = {*self.mine, self.commit, self.acquire}
+        others = [op for op in self.region.walk() if op not in mine and _has_effect(op)]
+        rest = Slice(self.switch, others, above=above, keep_tokens=True)
+        regions = [rest.copy(), loads, products.copy()]
+        warps = ArrayAttr([*self.switch.properties["warps"].data, IntAttr(WARPS)])
+        made = nv_tileas.AgentSwitch.create(regions=regions, properties={"warps": warps}, location=self.switch.location)
+        self.func.regions[0].block.insert_op_before(made, self.switch)
+        self.switch.detach()
+        self.switch.erase(safe_erase=False)
+        for pipe in {op.operands[0].owner for op in handed if op.name == RELEASE}:
+            count: Any = pipe.properties["consumers"]     # type: ignore[union-attr]
+            pipe.properties["consumers"] = IntAttr(count.data + WARPS)      # type: ignore[union-attr]
+        return True
+
+    def _to_stages(self) -> None:
+        """Two accumulators for each, taken and given back by the pipe that tells of products."""
+        body, warps = self.commit.parent, int_values(self.switch.properties["warps"])[0]
+        assert body is not None
+        done: Any = self.commit.operands[0]
+        done._type = PipeType(done.type.kind, IntAttr(ACCUMULATORS))
+        done.owner.properties["consumers"] = IntAttr(warps)
+        head = min((holder_in(body, op) for op in self.mine), key=body.get_operation_index)
+        while (barrier := head.prev_op) is not None and barrier.name == BARRIER:
+            barrier.detach()        # before products begin all had to have read the last ones' sums
+            barrier.erase()
+        self.acquire = _insert(nv_tileas.ProducerAcquire.make([done], [i32]), head, self.commit)
+        wait = _insert(nv_tileas.ConsumerWait.make([done, []], [i32]), self.wait, self.wait)
+        last: Operation = wait
+        self.wait.results[0].replace_all_uses_with(wait.results[0])
+        self.wait.detach()
+        self.wait.erase()
+        for old in self.sums:
+            t: Any = old.type
+            *batch, m, n = int_values(t.shape)
+            shape = ArrayAttr([IntAttr(x) for x in (ACCUMULATORS * (batch[0] if batch else 1), m, n)])
+            pair = TmemType(t.element_type, shape, t.rows, t.packed)
+            both = _insert(nv_tileas.AllocTensor.make([], [pair]), self.switch, self.commit)
+            written = _insert(nv_tileas.TmemStage.make([both.results[0], self.acquire.results[0]], [t]), head, self.commit)
+            read = _insert(nv_tileas.TmemStage.make([both.results[0], wait.results[0]], [t]), wait.next_op, wait)   # type: ignore
+            for use in list(old.uses):
+                if use.operation in self.dots:
+                    use.operation.operands[use.index] = written.results[0]
+                else:
+                    use.operation.operands[use.index] = read.results[0]
+                    last = max(last, holder_in(body, use.operation), key=body.get_operation_index)
+            old.owner.detach()      # type: ignore[union-attr]
+            old.owner.erase()       # type: ignore[union-attr]
+            last = max(last, read, key=body.get_operation_index)
+        for v in self.factors:
+            v.owner.detach()        # type: ignore[union-attr]
+            self.func.regions[0].block.insert_op_before(v.owner, self.switch)   # type: ignore[arg-type]
+        assert last.next_op is not None
+        _insert(nv_tileas.ConsumerRelease.make([done]), last.next_op, last)
+
+
+def _kind(pipe: SSAValue) -> str:
+    t: Any = pipe.type
+    return t.kind.data
+
+
+def _is_in(op: Operation, block: Any) -> bool:
+    """Whether an op is in a block, or in one of its ops."""
+    at: Operation | None = op
+    while at is not None and at.parent is not block:
+        at = at.parent_op()
+    return at is not None
+
+
+def _tells_of_ids(op: Operation) -> bool:
+    """Whether an op takes a further tile block's id, as every agent does."""
+    return op.name in agents.BOTH or (op.name in agents.CONSUMES and agents._gives_ids(op.operands[0]))
+
+
+def _has_effect(op: Operation) -> bool:
+    """Whether the agents that compute do something by an op, not only for another one."""
+    if op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in agents.PLACES or op.name == SWITCH:
+        return False
+    return not agents._is_pure(op) and not (op.name in agents.LOADS and agents._is_weak(op))
+
+
+def _insert(new: Any, before: Operation, like: Operation) -> Any:
+    new.location = like.location
+    assert before.parent is not None
+    before.parent.insert_op_before(new, before)
+    return new
