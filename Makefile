@@ -62,6 +62,7 @@ fuzz: $(VENV)/.test
 bench: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench --reference $(REFERENCE)/bin/python $(ARGS)
 	@$(BIN)/python -m bench.sim_speed
+	@$(BIN)/python -m bench.code_table --compare bench/results/code-before.json bench/results/code-after.json
 
 bench-suite: $(VENV)/.demo $(REFERENCE)/.installed
 	@$(BIN)/python -m bench.suite_ratio --reference $(REFERENCE)/bin/python $(ARGS)

@@ -3,11 +3,14 @@
     python -m bench.code_table --write bench/results/code-before.json           # all cases at -O3 on three SMs
     python -m bench.code_table --cross-section --against bench/results/code-before.json
     python -m bench.code_table --compare before.json after.json
+    python -m bench.code_table --synchronous --part 3/96 --write bench/results/code-after.json    # a part; the other rows stay
 
 A row is a case on an SM: barriers in the PTX; shared bytes, registers and spilled bytes from ptxas; SASS instructions;
 and from the simulator, on the suite's own inputs, passes of shared memory, sectors of global memory and executed
 instructions. What a PTX text costs is kept in a cache (build/code-table.jsonl), so that an interrupted run goes on where
-it stopped, and code that a change of the compiler left alone isn't measured again.
+it stopped, and code that a change of the compiler left alone isn't measured again. `--synchronous` leaves out what trades shared
+memory for time (rings, the copy engine, wgmma, tcgen05, agents), which the table before didn't have. [code.md](../docs/code.md)
+is the comparison in full, with the reasons of what is worse.
 """
 from __future__ import annotations
 
@@ -36,6 +39,9 @@ COLUMNS = ("barriers", "shared", "registers", "spills", "sass", "passes", "secto
 """The columns of a table, as `STATIC` and `DYNAMIC` give them."""
 STATIC = COLUMNS[:5]
 DYNAMIC = COLUMNS[5:]
+TARGETS = COLUMNS[:-1]
+"""The columns that aren't to get worse; executed instructions tell how."""
+WITHOUT, ASYNCHRONOUS = "TILEIRAS_WITHOUT", "pipelines,tma,wgmma,tcgen05,agents"
 BARRIER = re.compile(r"^\s*(?:@\S+\s+)?(?:bar|barrier)(?:\.cta)?\.(?:sync|red|arrive)", re.MULTILINE)
 
 Row = dict[str, Any]
@@ -147,14 +153,26 @@ def load(path: pathlib.Path) -> list[Row]:
     return json.loads(path.read_text())["rows"]
 
 
+def keep(path: pathlib.Path, rows: list[Row]) -> None:
+    """Put rows in a table, in place of those of the same case and SM that it has; in the suite's order."""
+    known = {(r["case"], r["sm"]): r for r in (load(path) if path.exists() else [])}
+    known.update({(r["case"], r["sm"]): r for r in rows})
+    order = {name: n for n, name in enumerate(runner.cases())}
+    ranked = sorted(known.values(), key=lambda r: (order.get(r["case"], len(order)), r["sm"]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(row) for row in ranked)
+    runner.write_atomically(path, f'{{"rows": [\n{lines}\n]}}\n'.encode())
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.code_table", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--compare", nargs=2, type=pathlib.Path, metavar=("BEFORE", "AFTER"), help="print, measure nothing")
     parser.add_argument("--against", type=pathlib.Path, metavar="BEFORE", help="compare what is measured with this table")
-    parser.add_argument("--write", type=pathlib.Path, metavar="FILE", help="keep the table")
+    parser.add_argument("--write", type=pathlib.Path, metavar="FILE", help="put the rows in this table")
     parser.add_argument("-k", "--cases", default="", metavar="REGEX", help="some cases of the suite only")
     parser.add_argument("--cross-section", action="store_true", help="the cases that guard a commit only")
+    parser.add_argument("--synchronous", action="store_true", help="without asynchronous code")
     parser.add_argument("--sms", type=int, nargs="+", default=SMS)
     parser.add_argument("--part", default="0/1", metavar="I/N", help="every N-th case, beginning with number I")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop (and be called again) after this time")
@@ -164,6 +182,8 @@ def main(argv: list[str] | None = None) -> int:
     if a.compare:
         print_comparison(load(a.compare[0]), load(a.compare[1]), a.worst)
         return 0
+    if a.synchronous:
+        os.environ[WITHOUT] = ASYNCHRONOUS
     cache, rows = Cache(a.cache), []
     names = [*CROSS_SECTION, *THREE_KERNELS] if a.cross_section else list(runner.cases())
     part, parts = map(int, a.part.split("/"))
@@ -176,9 +196,7 @@ def main(argv: list[str] | None = None) -> int:
         rows += [measure(name, sm, cache) for sm in a.sms]
     progress("")
     if a.write:
-        a.write.parent.mkdir(parents=True, exist_ok=True)
-        lines = ",\n".join(json.dumps(row) for row in rows)
-        a.write.write_text(f'{{"rows": [\n{lines}\n]}}\n')
+        keep(a.write, rows)
         print(f"wrote {a.write}")
     if a.against:
         print_comparison(load(a.against), rows, a.worst)

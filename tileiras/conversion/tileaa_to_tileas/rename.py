@@ -34,12 +34,14 @@ def choose_num_warps(func: Operation, context: Any) -> int:
     """Warps of a block: the entry's hint, else enough that a thread holds a few elements of the largest tile, 4 at most,
     8 and 16 when a thread would otherwise hold 64 registers (an accumulator: more than 128; 128 where a warpgroup multiplies)
     or more of one tile. Few warps with large parts of an accumulator read less of the operands from shared memory: where its port
-    is what products wait for, each warp of an attention kernel has 32 rows of the scores, not 16."""
+    is what products wait for (not memory: rings bring operands), each warp of an attention kernel has 32 rows of the scores, not
+    16."""
     target: Target = context.target
     wanted = worker_warps(func)
     if wanted is not None:
         return wanted
-    if context.opt_level and context.large_parts and _is_busy_at_the_port(target) and _has_short_chain(func):
+    if context.opt_level and context.large_parts and context.uses("pipelines") and _is_busy_at_the_port(target) and \
+            _has_short_chain(func):
         context.has_large_parts = True
         return 2
     largest, cross = 1, False
