@@ -142,7 +142,7 @@ class Draw:
                 value = self.narrowed(value, element)
             return value
         if self.rng.random() < 0.4:
-            value = self.turned(self.load(shape[::-1], element))
+            value = self.turned(self.load((shape[1], shape[0]), element))
         else:
             value = self.load(shape, element)
         pool.append(value)
