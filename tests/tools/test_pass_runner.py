@@ -164,3 +164,42 @@ def test_the_pipelines_target_may_stand_in_its_text(tmp_path: pathlib.Path, caps
     assert texts == [said("--to=llvm", f"--gpu-name={gpu}") for gpu in ("sm_80", "sm_90")] and texts[0] != texts[1]
     code, text = said("--pass-pipeline=builtin.module(tileir{compute-capability=sm_33})")
     assert code == 2 and "unsupported GPU target 'sm_33'" in text
+
+
+LOOP = """cuda_tile.module @m {
+  entry @sum(%p: tile<ptr<f32>>, %n: tile<i32>) {
+    %t = make_token : token
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %c = constant <f32: 0.0> : tile<1024xf32>
+    %w = make_tensor_view %p, shape = [65536], strides = [1] : tensor_view<65536xf32, strides=[1]>
+    %v = make_partition_view %w : partition_view<tile=(1024), tensor_view<65536xf32, strides=[1]>>
+    %s = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%a = %c) -> (tile<1024xf32>) {
+      %x, %u = load_view_tko weak %v[%i] token = %t : partition_view<tile=(1024), tensor_view<65536xf32, strides=[1]>>, tile<i32>
+        -> tile<1024xf32>, token
+      %y = addf %a, %x : tile<1024xf32>
+      continue %y : tile<1024xf32>
+    }
+    print_tko "%f", %s : tile<1024xf32> -> token
+    return
+  }
+}
+"""
+
+
+def test_schedules_may_go_to_a_trace(tmp_path: pathlib.Path) -> None:
+    """By the tool's option as by the pipeline's."""
+    (tmp_path / "k.mlir").write_text(LOOP)
+    traces = [tmp_path / "a.json", tmp_path / "b.json"]
+    run = [str(tmp_path / "k.mlir"), "-o", str(tmp_path / "out"), "--gpu-name=sm_90"]
+    assert main([*run, "--to=llvm", f"--schedule-trace-file={traces[0]}"]) == 0
+    assert main([*run, f"--pass-pipeline=builtin.module(tileir{{schedule-trace-file={traces[1]}}})"]) == 0
+    events = [json.loads(trace.read_text()) for trace in traces]
+    assert events[0] == events[1] and events[0]
+
+
+def test_ops_of_other_dialects_pass_through(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "k.mlir").write_text(PROGRAM)
+    for options in ([], ["--allow-unregistered-dialect"], ["--no-implicit-module"]):
+        assert main([str(tmp_path / "k.mlir"), "-o", str(tmp_path / "out"), *options]) == 0
+        assert "nv_tileaa.store" in (tmp_path / "out").read_text()

@@ -8,6 +8,7 @@ import pytest
 
 from tileiras.pipeline import PIPELINE
 from tileiras.tools import tileiras_opt, tileiras_translate, tileirdisasm
+from tileiras.version import __version__
 
 EVERY_OP = pathlib.Path(__file__).parents[1] / "dialects" / "every_op.mlir"
 VALID = "cuda_tile.module @m {\n  entry @f(%arg0: tile<i64>) {\n    return\n  }\n}\n"
@@ -172,3 +173,10 @@ def test_locations_that_bytecode_cannot_hold_are_named(text_file: Callable[[str]
         path = text_file(VALID.replace("return", f"return loc({written})"))
         assert tileiras_translate.main(["--mlir-to-cudatilebc", path]) == 3
         assert f"unsupported location, got {kind}, expected DILocAttr or CallSiteLoc" in capfd.readouterr().err
+
+
+def test_versions_are_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    for tool in (tileirdisasm, tileiras_opt, tileiras_translate):
+        with pytest.raises(SystemExit) as left:
+            tool.main(["--version"])
+        assert left.value.code == 0 and __version__ in capsys.readouterr().out

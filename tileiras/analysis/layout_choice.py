@@ -37,7 +37,7 @@ from tileiras.analysis.layout_rules import (
 from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileas import LOOPS
+from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import turning_layouts
@@ -100,7 +100,7 @@ def priorities(found: Relations, classes: Classes, num_warps: int) -> None:
             c = classes.get(op.results[0])
             if c.layout is None:
                 c.layout = accumulator_layout(op, num_warps)
-        elif "runs" in op.properties:
+        elif "runs" in op.properties and op.name not in COPIES_BY_THREADS:
             tile = tile_of(op)
             if is_tensor(tile):
                 accesses.setdefault(classes.get(tile), []).append((op, tile))
@@ -234,7 +234,7 @@ class _Search:
                 for n, _, wanted in self.scales(op):
                     self.offer(n, wanted)
         for op in self.found.ops:
-            if "runs" in op.properties and is_tensor(tile := tile_of(op)):
+            if "runs" in op.properties and op.name not in COPIES_BY_THREADS and is_tensor(tile := tile_of(op)):
                 n = self.numbers[op] if op in self.numbers else self.number(tile)
                 self.offer(n, coalesced(shape_of(tile) or (), [(op, tile)], self.num_warps))
                 if op in self.movable:
@@ -315,7 +315,7 @@ class _Search:
             if isinstance(op, arith.Elementwise):
                 if is_tensor(op.results[0]) and (n := self.number(op.results[0])) is not None:
                     work[n] = work.get(n, 0.0) + self.weight(op) * slots_of(op)
-            elif "runs" in op.properties:
+            elif "runs" in op.properties and op.name not in COPIES_BY_THREADS:
                 self.access(problem, op)
             elif op.name in ("nv_tileas.reduce", "nv_tileas.scan"):
                 self.collective(problem, op)

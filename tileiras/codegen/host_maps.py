@@ -111,6 +111,13 @@ def host_object(entries: Sequence[Entry], host: tuple[str, str]) -> bytes:
     return client.host_object(*_module(kernels_of(entries), host)) if entries else b""
 
 
+def host_text(llvm_ir: str, target: Target, host: tuple[str, str]) -> str:
+    """The host object of a module in LLVM IR, as LLVM IR."""
+    known = {kernel[0]: kernel for kernel in expected(llvm_ir, target)}
+    names = [_name(line) for line in llvm_ir.split("\n") if line.startswith(_KERNEL)]
+    return _module([known.get(name, (name, (), (), 0)) for name in names], host)[0]
+
+
 def _module(kernels: Sequence[HostKernel], host: tuple[str, str]) -> tuple[str, str, str]:
     """The LLVM module for some kernels, its triple and code model."""
     triple, model = PLATFORMS[host]

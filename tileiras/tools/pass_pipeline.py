@@ -15,12 +15,18 @@ from dataclasses import dataclass, field
 from tileiras.errors import UsageError
 from tileiras.schedule.options import OPTIONS as SCHEDULE_OPTIONS
 
+WHOLE_OPTIONS = ("num-warps", "num-ctas", "ftz", "approx", "emit-line-info", "host-triple", "dump-host", "v2-opt-level",
+                 "index-bitwidth", "use-nvgpucomp-libnvvm", "enable-debug-logging")
+"""What `pipeline_options.py` does."""
+PATHS = ("schedule-trace-file", "dump-host")
+"""Options whose values are files."""
 ANCHORS = ("builtin.module", "cuda_tile.module", "nv_tileaa.func", "nv_tileas.func", "llvm.func", "any")
 WHOLE_PIPELINE = "tileir"
 SCHEDULED = ("dynamic-persistent", "generate-schedule", "materialize-async", "materialize-schedule", "unspecialized-pipeline")
 """Passes that take the options of schedules."""
 PIPELINE_OPTIONS: dict[str, tuple[str, ...]] = {
-    WHOLE_PIPELINE: ("opt-level", "compute-capability", *SCHEDULE_OPTIONS), **dict.fromkeys(SCHEDULED, SCHEDULE_OPTIONS)}
+    WHOLE_PIPELINE: ("opt-level", "compute-capability", *SCHEDULE_OPTIONS, *WHOLE_OPTIONS),
+    **dict.fromkeys(SCHEDULED, SCHEDULE_OPTIONS)}
 """The options that a pass takes, by its name."""
 
 MAX_DEPTH = 16
@@ -131,7 +137,7 @@ class _Reader:
                 self.at = start
                 raise self.error(f"pass '{name}' has no option '{key}'")
             self.take("=")
-            found[key] = self.take_path() if key == "schedule-trace-file" else self.take()
+            found[key] = self.take_path() if key in PATHS else self.take()
             if self.peek() == ",":
                 self.take(",")
         self.take("}")

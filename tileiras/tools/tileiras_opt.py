@@ -4,6 +4,7 @@
     tileiras-opt kernel.mlir --to=nv_tileas --gpu-name=sm_90       the pipeline down to a level
     tileiras-opt aa.mlir --passes=simplify,dce                     single passes
     tileiras-opt aa.mlir --pass-pipeline='builtin.module(simplify,dce)' --print-ir-after-change
+    tileiras-opt kernel.mlir --pass-pipeline='builtin.module(tileir{num-warps=8 ftz=true})'     the pipeline with options
     tileiras-opt kernel.mlir --canonicalize                        cuda_tile's canonical form
     tileiras-opt --list-pipeline -O3                               the pipeline
     tileiras-opt kernel.mlir --verify-diagnostics --split-input-file
@@ -169,12 +170,11 @@ def _steps(given: argparse.Namespace, level: str) -> list[Any]:
         if item.name != WHOLE_PIPELINE:
             out.append(_step(item.name, scheduled(item.options)))
             continue
-        wanted = item.options.get("opt-level", str(given.opt_level))
-        if wanted not in ("0", "1", "2", "3"):
-            raise UsageError(f"invalid optimization level: {wanted}")
+        from tileiras.tools.pipeline_options import around, with_opt_level
         target = find_target(item.options.get("compute-capability", given.gpu_name))
-        out += _pipeline_steps(out[-1].gives if out else level, LEVELS[-1],
-                               dataclasses.replace(scheduled(item.options), opt_level=int(wanted), target=target))
+        wanted = with_opt_level(dataclasses.replace(scheduled(item.options), target=target), item.options, given.opt_level)
+        start = out[-1].gives if out else level
+        out += around(_pipeline_steps(start, LEVELS[-1], wanted), item.options, start, wanted)
     if given.to is not None:
         if given.to not in LEVELS:
             raise UsageError(f"unknown level '{given.to}'; known: {', '.join(LEVELS)}")

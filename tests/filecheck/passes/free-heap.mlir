@@ -1,5 +1,6 @@
 // Memory on the device heap goes back where control leaves the region that asked for it: after a meeting of all threads.
 // RUN: tileiras-opt %s --passes=free-heap,allocate-buffers,order-memory | filecheck %s
+// RUN: tileiras-opt %s --passes=free-heap -o %t.alone
 
 // CHECK: "scf.if"
 // CHECK: [[P:%[0-9a-z]+]] = "nv_tileas.alloca"()

@@ -1,6 +1,7 @@
 // Loops stop carrying what nobody reads: what only leads to itself, or to another dead value. What is read stays, in its order; so
 // does what a loop that is left early carries.
 // RUN: tileiras-opt %s --passes=remove-dead-args,dce --verify-each | filecheck %s
+// RUN: tileiras-opt %s --passes=remove-dead-args --verify-each -o %t.alone
 
 // CHECK: sym_name = "k"
 // CHECK: [[R:%[0-9a-z_]+]] = "scf.for"([[L:%[0-9a-z_]+]], {{%[0-9a-z_]+}}, {{%[0-9a-z_]+}}, [[X:%[0-9a-z_]+]]) ({
