@@ -27,6 +27,9 @@ from tileiras.layout.shared import CanonicalTile, access
 
 LOAD = "nv_tileas.tiled_load"
 STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
+GATHERS = (LOAD, "nv_tileas.load")
+MAX_FOLLOWED = 64
+"""Tiles that come of a loaded one, at most, to find what it leads to."""
 RENAMES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
 BOX_SLOTS = 200
 """An SM's slots while the engine takes one box: 50 cycles of four schedulers (machine/latencies.py)."""
@@ -73,7 +76,8 @@ def movable_in(func: Operation) -> dict[Operation, MapFacts]:
 def _may_move(op: Operation, tile: SSAValue) -> bool:
     if op.name in STORES:
         return not any(r.uses for r in op.results) and is_unwritten(op)
-    return tile.first_use is not None and not _feeds_product(tile) and not _beside_product(op) and is_unwritten(op)
+    return tile.first_use is not None and not _feeds_product(tile) and not _beside_product(op) and is_unwritten(op) and \
+        not _places_operands(tile)
 
 
 def _feeds_product(tile: SSAValue) -> bool:
@@ -84,6 +88,22 @@ def _feeds_product(tile: SSAValue) -> bool:
                 return True
             if use.operation.name in RENAMES:
                 pending.append(use.operation.results[0])
+    return False
+
+
+def _places_operands(tile: SSAValue) -> bool:
+    """Whether a loop with products gathers tiles by what is loaded here: the agent that loads them computes their places, too, and
+    can't wait for another agent's copy."""
+    pending, seen = [tile], {tile}
+    while pending and len(seen) <= MAX_FOLLOWED:
+        for use in pending.pop().uses:
+            op = use.operation
+            if op.name in GATHERS and _beside_product(op):
+                return True
+            if getattr(op, "PURE", False):
+                more = [v for v in op.results if isinstance(v.type, TensorType) and v not in seen]
+                seen.update(more)
+                pending += more
     return False
 
 

@@ -40,6 +40,7 @@ from tileiras.analysis.ahead import (
 from tileiras.analysis.async_copies import ThreadCopy, as_source, renames_of, thread_copy, why_not
 from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
 from tileiras.analysis.tensor_dots import umma_of
+from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import nv_tileaa, nv_tileas
 from tileiras.dialects.nv_tileas import LOOPS, BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
@@ -91,10 +92,8 @@ def run(module: Operation, context: Any) -> None:
 
 def _loop(func: Operation, loop: Operation, context: Any) -> None:
     num_warps: Any = func.properties["num_warps"]
-    target = context.target
     own = any(op.name == "nv_tileas.alloca" and "global" not in op.properties for op in func.walk())
-    gathers = not (target.has_wgmma or target.has_tcgen05 or own)
-    found = [move for op in loop.regions[0].block.ops if (move := _move(loop, op, num_warps.data, gathers)) is not None]
+    found = [move for op in loop.regions[0].block.ops if (move := _move(loop, op, num_warps.data, not own)) is not None]
     if own:
         found = [move if isinstance(move, Refusal) or _is_of_parameters(func, move.load) else
                  Refusal(move.load, "it may read what the kernel allocates, in shared memory; copies read global memory")
@@ -182,7 +181,8 @@ def _ring(move: Move, stages: int) -> RingType:
 
 def _move(loop: Operation, store: Operation, num_warps: int, gathers: bool) -> Move | Refusal | None:
     """The move that ends in this store of the loop's body, or why a load stays where it is; None where no load of a tile ends
-    there. `gathers`: whether what is copied may lie wherever pointers, or an index for each row, lead."""
+    there. `gathers`: whether what is copied may lie wherever pointers, or an index for each row, lead (for wgmma such tiles go
+    through the registers of the load agent, `register_streams.py`)."""
     body = loop.regions[0].block
     if not isinstance(store, nv_tileas.StoreShared) or any(name in store.properties for name in ("rounds", "owners")):
         return None
@@ -199,7 +199,7 @@ def _move(loop: Operation, store: Operation, num_warps: int, gathers: bool) -> M
     reason = obstacle(loop, load, tile)
     if reason or "slice" in store.properties:
         return Refusal(load, reason or "the tile goes through shared memory in parts; use a smaller one")
-    if places_are_tiles(load) and not gathers:
+    if places_are_tiles(load) and (not gathers or any(wgmma_of(use.operation) for use in alloc.results[0].uses)):
         return Refusal(load, "its places are a tile")
     buffer = BufferType(t.element_type, SharedLayoutAttr(as_source(t.layout.data, renames)))
     copy = thread_copy(load, buffer, num_warps)

@@ -39,7 +39,7 @@ from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import EXITS, LayoutAttr, PipeType, RingType, TmemType, layout_of, with_layout
+from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, EXITS, LayoutAttr, PipeType, RingType, TmemType, layout_of, with_layout
 from tileiras.layout.atoms.umma import COLUMNS, UmmaAtom
 from tileiras.layout.linear import LinearLayout
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
@@ -364,8 +364,9 @@ def _tokens_behind(op: Any, index: int) -> list[SSAValue]:
 
 
 def _stored(loads: list[Operation]) -> set[Operation]:
-    """The ops that make what the load agent itself stores to a ring."""
+    """The ops that make what the load agent itself stores to a ring, or where its threads copy from."""
     pending = [op.operands[0] for op in loads if op.name == "nv_tileas.store_shared"]
+    pending += [v for op in loads if op.name in COPIES_BY_THREADS for v in op.operands if isinstance(v.type, TensorType)]
     found: set[Operation] = set()
     while pending:
         owner = pending.pop().owner
