@@ -9,6 +9,7 @@ from tileiras.driver import command_line
 from tileiras.driver.command_line import parse
 from tileiras.driver.help import help_text
 from tileiras.driver.option_table import HELP, HELP_HIDDEN, HELP_LIST, OPTIONS
+from tileiras.driver.options import SWITCHES
 
 ACCEPTED: list[tuple[str, dict[str, object]]] = [
     ("ok --gpu-name sm_90 -o out", {"gpu-name": "sm_90", "output-file": "out"}),
@@ -84,6 +85,8 @@ def test_help_names_every_option_and_gpu() -> None:
     for sm in (75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121):
         assert f"=sm_{sm} " in short
     assert max(map(len, text.splitlines())) < 140
+    [without] = [option.help for option in OPTIONS if option.name == "without"]
+    assert without.split(": ")[1].split(", ") == list(SWITCHES)
 
 
 def test_the_list_of_options_is_sorted() -> None:
