@@ -2,6 +2,7 @@
 
     git worktree add /tmp/before 5615ab5
     python -m bench.code_cycles --checkout /tmp/before --sms 80 --minutes 9
+    python -m bench.code_cycles --checkout /tmp/before --sms 80 --every 20      # every 20th case instead, better or worse
 
 A case is compiled by the compiler of the checkout and by this one (without asynchronous code, as the tables are), and both run on
 the suite's own inputs on a machine of the SM: a launch of a few blocks, so latencies weigh more than in use. Figures are kept in
@@ -70,7 +71,8 @@ def worse_rows(before: list[code_table.Row], after: list[code_table.Row]) -> lis
 
 
 def load() -> dict[tuple[str, int], dict[str, Any]]:
-    """What is kept: {(case, SM): {"before": cycles, "after": cycles, "ptx": digest of the code after}}."""
+    """What is kept: {(case, SM): {"before": cycles, "after": cycles, "ptx": digest of the code after, "drawn": whether
+    it was looked at whatever its counts}}."""
     rows = json.loads(KEPT.read_text())["rows"] if KEPT.exists() else []
     return {(r["case"], r["sm"]): r for r in rows}
 
@@ -82,19 +84,25 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--before", type=pathlib.Path, default=RESULTS / "code-before.json")
     parser.add_argument("--after", type=pathlib.Path, default=RESULTS / "code-after.json")
     parser.add_argument("--sms", type=int, nargs="+", default=list(MACHINES))
+    parser.add_argument("--every", type=int, default=0, metavar="N", help="every N-th case of the suite, better or worse")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop (and be called again) after this time")
     a = parser.parse_args(argv)
     cache, kept = code_table.Cache(CACHE), load()
     end = time.monotonic() + 60 * a.minutes
-    for _, row in worse_rows(code_table.load(a.before), code_table.load(a.after)):
+    before, after = code_table.load(a.before), code_table.load(a.after)
+    drawn = frozenset(list(runner.cases())[::a.every]) if a.every else frozenset()
+    chosen = [p for p in code_table.pairs_of(before, after) if p[1]["case"] in drawn] if drawn else worse_rows(before, after)
+    for _, row in chosen:
         case, sm = row["case"], row["sm"]
-        if sm not in a.sms or kept.get((case, sm), {}).get("ptx") == row["ptx"]:
+        known = kept.get((case, sm), {})
+        if sm not in a.sms or (known.get("ptx") == row["ptx"] and known.get("drawn", False) >= (case in drawn)):
             continue
         if time.monotonic() > end:
             print("stopped: out of time")
             break
         both = [cycles_of(case, sm, *compiled_by(tree, case, sm), cache) for tree in (a.checkout, ROOT)]
-        kept[case, sm] = {"case": case, "sm": sm, "ptx": row["ptx"], "before": both[0], "after": both[1]}
+        kept[case, sm] = {"case": case, "sm": sm, "ptx": row["ptx"], "before": both[0], "after": both[1],
+                          "drawn": case in drawn or known.get("drawn", False)}
         print(f"{case} sm_{sm}: {both[0]} -> {both[1]} cycles", flush=True)
         lines = ",\n".join(json.dumps(r) for r in sorted(kept.values(), key=lambda r: (r["case"], r["sm"])))
         runner.write_atomically(KEPT, f'{{"rows": [\n{lines}\n]}}\n'.encode())

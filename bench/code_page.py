@@ -14,6 +14,7 @@ from typing import Any
 from bench import code_cycles, code_table
 from bench.__main__ import ROOT
 from bench.code_table import COLUMNS, TARGETS, Row
+from bench.speed.compare import mean as geometric_mean
 from bench.speed.page import table as markdown
 from tests.kernels import runner
 
@@ -32,13 +33,18 @@ REGISTERS = ("a thread holds more at a time: what went through shared memory, or
 """Why a case pays that pays registers only."""
 REASONS = (
     (r"^misc_hint_num_ctas", "the hint for clusters is followed now: each of two CTAs loads for its half of the product"),
-    (r"^(memory_order|transpose_by_store|memory_column_major|shape_transpose|shape_permute|permute_)",
+    (r"^(matmul_|gemm_e4m3_f32|gemm_f16_f32_128|gemm_bf16_f32_256)",
+     "few warps with large parts of the sums read less of the operands from shared memory, in longer code (sm_80)"),
+    (r"^(memory_|transpose_by_store|shape_transpose|shape_permute|permute_)",
      "threads hold the tile so that both memory accesses are coalesced, and turn it through shared memory or in registers: a "
      "wait more in a launch of one block, fewer sectors in all"),
-    (r"^(reduce_|scan_|softmax_|cross_entropy|kl_|layer_norm|rms_norm|add_rms|group_norm|quantize_|log_softmax|histogram|argmax|gated_)",
+    (r"^(reduce_|scan_|softmax_|cross_entropy|kl_|layer_norm|rms_norm|add_rms|group_norm|quantize_|log_softmax|histogram|argmax|gated_|moe_route|"
+     r"misc_nibbles|shape_broadcast)",
      "each warp has rows of its own, so that no two share a sum: an access then touches parts of more sectors, which L1 has "
      "from the access before (a sector counts once an access), or a tile changes its layout once instead of at each use"),
-    (r"(gemm|matmul|mxfp|nvfp|conv|moe_expert|retention|misc_hint|attention|fft_)",
+    (r"^attention_", "tiles that had a buffer of their own wait in registers, or share one: less shared memory for more registers"),
+    (r"^misc_assert", "an assertion that fails says in which tile block and for which element"),
+    (r"(gemm|matmul|mxfp|nvfp|conv|moe_expert|retention|misc_hint|fft_|block_sparse)",
      "an operand or a result goes through shared memory in a layout of its own, so that memory is accessed by 16 bytes: for fewer "
      "sectors two barriers more behind the loop, and buffers beside each other"),
     (r"^atomic_", "one fence in front of and behind all of a tile's atomics instead of the ordering on each"),
@@ -92,19 +98,29 @@ def summary(pairs: list[tuple[Row, Row]]) -> str:
     return markdown(["count", "better", "equal", "worse", "at most as before", "geometric mean", "as asked"], lines)
 
 
+def _of_drawn(ratios: list[float]) -> str:
+    """What is said of cases that were drawn whatever their counts."""
+    if not ratios:
+        return ""
+    slow = sum(r > SLOWER for r in ratios)
+    return (f" Of {len(ratios)} drawn at regular distances from the whole suite the geometric mean\n"
+            f"is {geometric_mean(ratios):.3f}; {sum(r < 2 - SLOWER for r in ratios)} are quicker by more than 2 %, {slow} slower.")
+
+
 def page(before: list[Row], after: list[Row], cycles: dict[tuple[str, int], dict[str, Any]]) -> str:
     """The text of docs/code.md."""
     pairs = code_table.pairs_of(before, after)
     groups = outside(pairs, cycles)
     worse = {(a["case"], a["sm"]) for b, a in pairs if any(a[k] > b[k] for k in TARGETS)}
     ratios = {key: t["after"] / t["before"] for key, t in cycles.items() if key in worse and t["before"] and t["after"]}
+    drawn = [t["after"] / t["before"] for t in cycles.values() if t.get("drawn") and t["before"] and t["after"]]
     slower = {case for (case, _), r in ratios.items() if r > SLOWER}
     measured = ", ".join(f"{sum(a['sm'] == sm for _, a in pairs)} on sm_{sm}" for sm in sorted({a["sm"] for _, a in pairs}))
     wrong = [f"`{a['case']}` on sm_{a['sm']}" for _, a in pairs if a.get("ok") is False]
     parts = [f"""# What the code costs
 Written by `python -m bench.code_page` from bench/results: the suite's code at -O3 before layouts were chosen by cost
-(code-before.json) and now (code-after.json), without asynchronous code, which trades shared memory for time. {measured} of
-{len(runner.cases())} kernels are in the table now. Sectors are counted once an access of a warp, whatever L1 holds; passes and
+(code-before.json) and now (code-after.json), without asynchronous code, which trades shared memory for time. {measured}
+of {len(runner.cases())} kernels are in the table. Sectors are counted once an access of a warp, whatever L1 holds; passes and
 sectors are of the suite's own inputs. `make bench` prints the comparison.
 
 {summary(pairs)}
@@ -116,7 +132,7 @@ shared passes and sectors. {"All kernels compute right." if not wrong else "Wron
 The judge of a choice is time, not a count. So the rows that are worse in a count were predicted (`python -m bench.code_cycles`,
 on A100, H100, RTX 5090; the suite's small launches, where latency is most of it): cycles now over cycles before, for each SM of
 the row that was predicted. Of {len(worse)} rows that are worse in a count {len(ratios)} were predicted; of these
-{sum(r <= SLOWER for r in ratios.values())} aren't slower."""]
+{sum(r <= SLOWER for r in ratios.values())} aren't slower.{_of_drawn(drawn)}"""]
     head = ["kernel", "SMs", "pays", "gets", "cycles"]
     for reason, group in sorted(groups.items(), key=lambda item: (item[0] == "", -len(item[1]))):
         title = reason[0].upper() + reason[1:] + "." if reason else "Other causes: a few registers or instructions by the order " \

@@ -49,6 +49,10 @@ def test_the_page_says_what_is_slower_and_how_much_was_measured() -> None:
     text = code_page.page(BEFORE, AFTER, cycles)
     assert "5 on sm_80, 1 on sm_90" in text
     assert "Of 5 rows that are worse in a count 2 were predicted" in text
+    assert "drawn at regular" not in text
+    drawn = {("saxpy", 80): took(1000, 500) | {"drawn": True}, ("gemm_x", 80): took(1000, 2000) | {"drawn": True}}
+    assert "Of 2 drawn at regular distances from the whole suite the geometric mean\nis 1.000; 1 are quicker by more than 2 %, 1 " \
+        "slower." in code_page.page(BEFORE, AFTER, drawn)
     assert text.endswith("Slower by more than 2 %: `cast_x`.\n")     # saxpy isn't worse in a count
 
 
