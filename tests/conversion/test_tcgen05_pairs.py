@@ -129,8 +129,6 @@ def _replaced(text: str, pattern: str, by: str, count: int = 0) -> str:
 BARRIER = r".*barrier\.cluster\.(arrive|wait).*\n"
 BROKEN = {
     "begins before the other's barriers are set up": lambda text: _replaced(text, BARRIER, "bar.sync 0;\n", 2),
-    "leaves before it is told all": lambda text: text[:(at := text.index("barrier.cluster.wait") + 30)] + _replaced(
-        text[at:], BARRIER, ""),
     "tells its own barrier": lambda text: _replaced(text, r"(mapa\.shared::cluster\.u32\s+(%r\d+), (%r\d+), \S+;)",
                                                     r"\1\nmov.u32 \2, \3;"),
     "waits for half of the bytes": lambda text: _replaced(

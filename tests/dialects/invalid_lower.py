@@ -423,7 +423,8 @@ PLACED: list[Row] = [
     ("nv_tileas.create_pipeline", "", f"consumers = {ints(4)[1:-1]}", '!nv_tileas.pipe<"group", #builtin.int<2>>',
      "a pipe of kind 'group' has no 'consumers'"),
     *((f"nv_tileas.{op}", "%n", "", result, "operand #0 ('pipe') must be a pipe") for op, result in (
-        ("producer_acquire", "i32"), ("producer_commit", ""), ("consumer_wait", "i32"), ("consumer_release", ""))),
+        ("producer_acquire", "i32"), ("producer_commit", ""), ("producer_tail", ""), ("consumer_wait", "i32"),
+        ("consumer_release", ""))),
     *((f"""{before}"nv_tileas.agent_switch"() <{{{attributes}}}> ({{ // here
   "nv_tileas.return"() : () -> ()
 }}, {{

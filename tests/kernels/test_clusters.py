@@ -113,11 +113,11 @@ BARRIER = r".*barrier\.cluster\.(arrive|wait).*\n"
 
 
 @pytest.mark.usefixtures("small_parts")
-@pytest.mark.parametrize("sm", ["sm_90", "sm_100"])
-@pytest.mark.parametrize("broken", ["leaves", "begins", "releases"])
+@pytest.mark.parametrize("broken, sm", [("leaves", "sm_90"), *((broken, sm) for broken in ("begins", "releases")
+                                                               for sm in ("sm_90", "sm_100"))])
 def test_a_cta_that_goes_its_own_way_is_caught(broken: str, sm: str) -> None:
     """It leaves while others may still arrive at its barriers; begins before theirs are set up; doesn't tell them that a stage of
-    its own is empty."""
+    its own is empty. (On sm_100 loaders have waited for all that others tell.)"""
     name = "matmul_float16_float32"
     text = compile_on(name, 2, sm).ptx
     first = text.index("barrier.cluster.wait")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.kernels import runner
+from tests.kernels.cluster_cases import compile_on
 from tileiras.analysis.pipes import RIGHT, check_pipes
 from tileiras.driver.options import WITHOUT
 from tileiras.schedule.options import ScheduleOptions
@@ -24,6 +25,8 @@ from tileiras.transforms import generate_schedule, order_memory, overlap_iterati
 KERNELS = ("gemm_f16_f16acc_64x64x32", "gemm_gated_pair_f16", "gemm_f16_f32_few_rows", "misc_hint_opt_level_1",
            "gemm_f32_64x64x32", "attention_d64_f16", "attention_d64_f16_twin", "gemm_f16_f32_16x16x16", "matmul_float16_float32")
 GPUS = ("sm_80", "sm_89", "sm_90", "sm_120")
+OF_PAIRS, PAIR = "gemm_bf16_f32_256x128x64", 2
+"""A kernel that two CTAs multiply together, where a cluster is asked for (sm_100)."""
 SWITCHES = ("", "", "tma", "wgmma", "agents")
 """What is turned off: mostly nothing."""
 ORDERS = 3
@@ -36,6 +39,7 @@ class Draw:
     gpu: str
     without: str
     seed: int
+    ctas: int = 1
 
     def __str__(self) -> str:
         return f"{self.kernel} {self.gpu} without '{self.without}' seed {self.seed}"
@@ -83,7 +87,7 @@ def carried_out(draw: Draw) -> Outcome:
     generate_schedule.run, order_memory.run = by_chance, looked_at
     overlap_iterations._Expansion.pays = lambda self, target, threads: True     # whatever the schedule says is carried out
     try:
-        compiled = runner.compile_case(draw.kernel, draw.gpu)
+        compiled = compile_on(draw.kernel, draw.ctas, draw.gpu) if draw.ctas > 1 else runner.compile_case(draw.kernel, draw.gpu)
     finally:
         generate_schedule.run, order_memory.run, overlap_iterations._Expansion.pays = scheduled, ordered, pays
         if before is None:
@@ -114,6 +118,13 @@ def campaign(count: int, seed: int) -> tuple[Counter[str], list[str], list[str]]
             tally[f"{n} stages"] += 1
         tally["agents"] += found.agents
     return tally, idle, wrong
+
+
+def test_random_schedules_of_a_pair_of_ctas_compute_right() -> None:
+    dice = random.Random(5)
+    for _ in range(FEW):
+        found = carried_out(Draw(OF_PAIRS, "sm_100", "", dice.randrange(10**6), PAIR))
+        assert found.agents and not found.trouble
 
 
 def test_a_few_random_schedules_compute_right() -> None:

@@ -181,3 +181,13 @@ def test_a_pair_needs_a_cluster_of_an_even_size():
     with pytest.raises(SimulationError, match="cta_group::2 in a cluster of 1"):
         from tileiras.sim import simulate
         simulate(text, grid=2, args=[np.zeros((2, 128, 32), np.uint32), np.zeros(32, np.uint8)])
+
+
+def test_a_commit_to_nobody_arrives_nowhere() -> None:
+    """A mask without bits: what the original's other CTA commits with."""
+    cells = np.random.default_rng(5).integers(0, 1 << 30, (2, 128, 8)).astype(np.uint32)
+    body = """mov.b16 %both, 0;
+tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%bar], %both;
+mov.b16 %both, 3;"""
+    out, report = kit.run(body, cells, group=2)
+    assert (out == cells).all() and not report.findings

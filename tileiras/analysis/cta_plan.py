@@ -41,7 +41,7 @@ SLOWER = 4
 LEAST_PART, LEAST_PART_UMMA = 128 * 128, 128 * 256
 """Elements of a product's part that a loop repeats, where tensor cores multiply from shared memory (wgmma, tcgen05). Smaller parts
 read more operands for each element: on sm_90 matrices take 1.2 times as long in 64 x 128, with multicast, as in 128 x 256; on
-sm_100, where there is none, 1.25 times in 128 x 128 as in 256 x 128."""
+sm_100, without multicast, 1.25 times in 128 x 128 as in 256 x 128."""
 LOADS = ("tiled_load", "load")
 ONCE = ("tiled_store", "store", "tiled_atomic_rmw", "atomic_rmw", "atomic_cas")
 """What several CTAs must not do to the same place."""

@@ -16,6 +16,7 @@ agent that moves a cursor has its own copy. So a ring goes on where it was, in w
 
   create_pipeline     its barriers, all stages empty
   producer_acquire    the number of the next stage to fill, once it is empty; bytes are expected there from now on (tma)
+  producer_tail       all stages have been given back, at the end
   producer_commit     the stage is filled (group, cp_async: when the copies made so far are there), the producer goes on
   consumer_wait       the number of the next stage to read, once it is full (group: all but `pending` groups are there)
   consumer_release    the oldest stage waited for and not yet given back is empty: one arrival a warp
@@ -282,6 +283,14 @@ class ProducerCommit(TileOp):
     """The stage acquired last is filled, or will be when the copies begun so far are there. The producer goes on."""
 
     name = "nv_tileas.producer_commit"
+    OPERANDS = "pipe:pipe"
+
+
+class ProducerTail(TileOp):
+    """Wait until all stages that were filled have been given back: nobody tells of any of them later. Who fills them does nothing
+    with the pipe behind it."""
+
+    name = "nv_tileas.producer_tail"
     OPERANDS = "pipe:pipe"
 
 

@@ -42,6 +42,7 @@ NEVER = -1
 TENSOR_MEMORY = 1 << 32
 """Added to columns of tensor memory, which are places as bytes of shared memory are."""
 DOT, COMMIT, FREE = "nv_tileas.tensor_dot", "nv_tileas.producer_commit", "nv_tileas.tmem_free"
+ACQUIRE, RELEASE = "nv_tileas.producer_acquire", "nv_tileas.consumer_release"
 MOVES = ("nv_tileas.load_tmem", "nv_tileas.store_tmem", "nv_tileas.scale_tmem")
 
 
@@ -106,14 +107,20 @@ def run(module: ModuleOp, context: Any = None) -> None:
 
 def _stay(func: Operation) -> None:
     """Where CTAs fill each other's stages or multiply together, none leaves (or gives tensor memory back) while another may still
-    tell it that a stage is empty, or begins before all others' barriers are set up."""
+    tell it that a stage is empty, or begins before all others' barriers are set up. What tensor cores tell comes when it will: who
+    fills stages waits until all are given back."""
     if "cluster" not in func.properties or not any(map(_is_joined, func.walk())):
         return
     switch = switch_of(func)
+    filled = [op.results[0] for op in func.walk() if _is_joined(op) and "once" not in op.properties and any(
+        use.operation.name == RELEASE and "by_dots" in use.operation.properties for use in op.results[0].uses)]
     for op in list((func if switch is None else switch).walk()):
         if op.name == "nv_tileas.return":
             assert op.parent is not None
             before = op.prev_op if op.prev_op is not None and op.prev_op.name == FREE else op
+            for pipe in filled:
+                if any(use.operation.name == ACQUIRE and agent_of(use.operation) == agent_of(op) for use in pipe.uses):
+                    op.parent.insert_op_before(nv_tileas.ProducerTail.create(operands=[pipe], location=op.location), before)
             op.parent.insert_op_before(nv_tileas.ClusterBarrier.create(location=op.location), before)
 
 

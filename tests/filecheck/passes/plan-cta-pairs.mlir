@@ -21,7 +21,8 @@
 // AGENTS-NEXT: "nv_tileas.tmem_free"() <{columns = #builtin.int<128>, pair}>
 // AGENTS-NEXT: "nv_tileas.return"
 // AGENTS: "nv_tileas.tma_load"
-// AGENTS: "nv_tileas.cluster_barrier"
+// AGENTS: "nv_tileas.producer_tail"
+// AGENTS-NEXT: "nv_tileas.cluster_barrier"
 // AGENTS-NEXT: "nv_tileas.return"
 
 // ALONE: "nv_tileaa.dot"

@@ -147,7 +147,7 @@ def _commit(decoder, ins):
                 cta = int(st.cta_of[lane])
                 inside = off % st.shared_stride
                 wanted = [r for r in range(16) if int(masks[i]) >> r & 1]
-                if not wanted or wanted[-1] >= size:
+                if wanted and wanted[-1] >= size:       # none of a mask without bits: the original's kernels commit so
                     raise InvalidInstruction(f"tcgen05.commit to CTAs {wanted} of a cluster of {size}", thread=lane)
                 offs = [(cta - cta % size + r) * st.shared_stride + inside for r in wanted]
             for o in offs:

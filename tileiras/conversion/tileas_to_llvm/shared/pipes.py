@@ -2,6 +2,7 @@
 
     %i = producer_acquire %pipe      ->      i = index; wait on empty[i] in phase; (tma: arrive on full[i], expecting bytes)
     producer_commit %pipe            ->      group: commit_group; cp_async, mbarrier: arrive on full[i]; index, phase move on
+    producer_tail %pipe              ->      wait on empty[i] for all i, each in the phase of its last use
     %i = consumer_wait %pipe         ->      group: wait_group; else i = index; wait on full[i] in phase; index, phase move on
     consumer_release %pipe           ->      one lane a warp arrives on empty[index] (that of peers, too); index moves on
 
@@ -191,6 +192,20 @@ def producer_commit(low: Lowering, op: Operation) -> None:
         else:
             _arrive_once_a_warp(low, full)
     _advance(low, pipe.produce, pipe.stages)
+
+
+@lowers("nv_tileas.producer_tail")
+def producer_tail(low: Lowering, op: Operation) -> None:
+    pipe = pipe_of(low, op.operands[0])
+    assert pipe.empty is not None
+
+    def wait() -> None:
+        for _ in range(pipe.stages):
+            index, phase = _read(low, pipe.produce)
+            assert pipe.empty is not None
+            _wait(low, barrier_at(low, pipe.empty, index), phase)
+            _advance(low, pipe.produce, pipe.stages)
+    only_if(low, low.first_thread(), wait)
 
 
 @lowers("nv_tileas.consumer_wait")
