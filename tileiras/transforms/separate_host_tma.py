@@ -18,10 +18,11 @@ is made, once for all tiles:
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerType, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.host_values import host_value
 from tileiras.dialects import arith, nv_tileas
@@ -30,7 +31,8 @@ from tileiras.dialects.nv_tileaa import DYNAMIC, int_values
 from tileiras.dialects.nv_tileas import TensorMapType
 from tileiras.host.recipe import BITS, Const, Expr, HostMap, Param, apply
 from tileiras.layout.descriptors import boxes
-from tileiras.transforms.tma_common import before
+from tileiras.transforms.structure import holder_in
+from tileiras.transforms.tma_common import after, before
 
 
 def run(module: Operation, context: Any = None) -> None:
@@ -62,8 +64,9 @@ def _separate(func: Operation, made: list[tuple[Operation, HostMap]]) -> None:
 
 
 def _build(made: list[Operation]) -> None:
-    """Maps that only the kernel can make stand behind the arrays that they are of."""
-    maps: dict[tuple[Operation, str, Any], SSAValue] = {}
+    """Maps that only the kernel can make stand behind the arrays that they are of; those of a block together, if nobody uses one
+    before the last array is there: they share their fences."""
+    maps: dict[tuple[Operation, str, Any], Operation] = {}
     for op in made:
         t, sources = op.results[0].type, _Sources()
         maker = _maker(op)
@@ -71,11 +74,24 @@ def _build(made: list[Operation]) -> None:
         assert recipe is not None
         found = maps.get((maker, str(recipe), t))
         if found is None:
-            following = maker.next_op
-            assert following is not None, "a terminator follows"
-            built = before(following, nv_tileas.BuildTmaDesc.make([sources.values], [t], {"recipe": StringAttr(str(recipe))}), op)
-            found = maps[maker, str(recipe), t] = built.results[0]
-        _replace(op, found)
+            found = nv_tileas.BuildTmaDesc.make([sources.values], [t], {"recipe": StringAttr(str(recipe))})
+            maps[maker, str(recipe), t] = before(after(maker), found, op)
+        _replace(op, found.results[0])
+    blocks: dict[Block | None, list[Operation]] = {}
+    for op in maps.values():
+        blocks.setdefault(op.parent, []).append(op)
+    for block, built in blocks.items():
+        assert block is not None
+        _gather(block, sorted(built, key=block.get_operation_index))
+
+
+def _gather(block: Block, built: list[Operation]) -> None:
+    """Move maps of a block (in its order) down to the next one that is built, where that is before their use."""
+    for op, following in reversed(list(pairwise(built))):
+        used = min(block.get_operation_index(holder_in(block, use.operation)) for use in op.results[0].uses)
+        if used > block.get_operation_index(following):
+            op.detach()
+            block.insert_op_before(op, following)
 
 
 def _replace(op: Operation, found: SSAValue) -> None:

@@ -1,5 +1,6 @@
-// An array whose place the kernel loads: the map is built behind the array, before the loop through its tiles, from the kernel's
-// own values; both operands' are, and each gets its place. The tile that is loaded once, in no loop, goes by threads.
+// Arrays whose places the kernel loads: their maps are built behind them, before the loop through their tiles, from the kernel's
+// own values, one behind the other, since they share their fences; each gets its place. The tile that is loaded once, in no loop,
+// goes by threads.
 // RUN: env TILEIRAS_WITHOUT=agents,pipelines tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s --check-prefix=AGENTS
 // RUN: tileiras-opt %s --to=nv_tileas -O0 --gpu-name=sm_90 | filecheck %s --check-prefix=PLAIN
@@ -10,9 +11,10 @@
 // CHECK: [[WORD:%[0-9]+]] = "nv_tileas.int_to_ptr"
 // CHECK: [[P:%[0-9]+]] = "nv_tileas.assume"([[WORD]])
 // CHECK: "nv_tileas.make_memref"([[P]], %[[N:[0-9]+]])
+// CHECK: "nv_tileas.make_memref"
 // CHECK-NEXT: [[MAP:%[0-9]+]] = "nv_tileas.build_tma_desc"([[P]], %[[N]])
 // CHECK-SAME: recipe = "f16 p0 [umax(u32(p1), 1), 64] [128] box [64, 64] swizzle 128", number = #builtin.int<0>
-// CHECK: "nv_tileas.build_tma_desc"
+// CHECK-NEXT: {{.*}} = "nv_tileas.build_tma_desc"
 // CHECK-SAME: number = #builtin.int<1>
 // CHECK: "nv_tileas.tiled_load"
 // CHECK: "scf.for"

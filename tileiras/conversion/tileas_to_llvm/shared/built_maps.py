@@ -4,6 +4,8 @@
 ->  the place: %perctamemoryoffset + 128, or where that is 0, in the memory that an older driver has given each SM
     the first thread: wait until copies have read the map that was there before; 8 words; a release; an acquire
 
+Of maps that are built one behind the other the first waits for all, and the last releases and acquires all.
+
 A copy that a barrier counts doesn't belong to a group, but committing and waiting for one drains the queue of the copy engine all
 the same: CUTLASS's grouped products and the original change their maps so. What the words are follows from the recipe, as in the
 host's code (host/callbacks.py).
@@ -13,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.tma_choice import loop_of
 from tileiras.conversion.tileas_to_llvm.builder import I64, Builder
@@ -21,6 +23,7 @@ from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.conversion.tileas_to_llvm.shared.pipes import only_if
 from tileiras.dialects import llvm
 from tileiras.dialects.llvm import ptr
+from tileiras.dialects.nv_tileas import BuildTmaDesc
 from tileiras.host.callbacks import MAP_WORDS, map_words
 from tileiras.host.object import BYTES_AN_SM
 from tileiras.host.recipe import BITS, COMPARISONS, Apply, Choose, Const, Expr, Extend, Param, read_map
@@ -35,18 +38,30 @@ def build_tma_desc(low: Lowering, op: Any) -> None:
     low.set(op.results[0], b.cast("inttoptr", place, ptr(0)))
     sources = [low.scalar(v) for v in op.sources]
     words = map_words(read_map(op.recipe.data))
+    is_first, is_last = (not isinstance(beside, BuildTmaDesc) for beside in (op.prev_op, op.next_op))
 
     def build() -> None:
-        if loop_of(op) is not None:
+        if is_first and loop_of(op) is not None:
             b.nvvm("cp.async.bulk.commit.group")
             b.nvvm("cp.async.bulk.wait.group.read", [b.i32(0)])
         values = _Values(b, sources)
         memory = b.cast("inttoptr", place, ptr(llvm.GLOBAL))
         for n in range(MAP_WORDS):
             b.store(values.of(words[n]), b.gep(memory, 8 * n), 8 if n % 2 else 16)
-        b.nvvm("fence.proxy.tensormap_generic.release.gpu")
-        b.nvvm("fence.proxy.tensormap_generic.acquire.gpu", [low.scalar(op.results[0]), b.i32(MAP_BYTES)])
+        if is_last:
+            b.nvvm("fence.proxy.tensormap_generic.release.gpu")
+            for made in _together(op):
+                b.nvvm("fence.proxy.tensormap_generic.acquire.gpu", [low.scalar(made.results[0]), b.i32(MAP_BYTES)])
     only_if(low, low.first_thread(), build)
+
+
+def _together(last: Operation) -> list[Operation]:
+    """The maps that are built one behind the other, up to this one."""
+    found, op = [], last
+    while isinstance(op, BuildTmaDesc):
+        found.append(op)
+        op = op.prev_op
+    return found[::-1]
 
 
 def _place(low: Lowering, number: int) -> SSAValue:
