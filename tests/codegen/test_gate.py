@@ -96,3 +96,45 @@ def test_kernel_names_are_ptx_names(name: str, fine: bool) -> None:
 def test_rules_name_features_of_the_table() -> None:
     for rule in FEATURES:
         assert any(getattr(target, rule.feature) for target in TARGETS), rule
+
+
+KERNEL = 'define ptx_kernel void @child(ptr addrspace(1) %p) "nvvm.reqntid"="128" {\n  ret void\n}\n'
+HELPER = "define void @child(ptr addrspace(1) %p) {\n  ret void\n}\n"
+LAUNCH = "define ptx_kernel void @k(ptr addrspace(1) %p) {{\n  %x = alloca i32\n" \
+         "  %r = call i32 @cudaLaunchDevice(ptr @child, {})\n  ret void\n}}\n"
+NOT_A_KERNEL = "a function that is not __global__ cannot be launched"
+LOCAL = ("A pointer to local memory or memory in 'addrspace(0)' has been used as a launch argument. Dereferencing this within the "
+         "launch is undefined")
+NONE_AT_ALL = "kernels don't launch kernels: a cubin holds entries only, without the runtime that would do it"
+
+
+@pytest.mark.parametrize(("child", "argument", "said"), [
+    (KERNEL, "ptr addrspace(1) %p", [NONE_AT_ALL]), (HELPER, "ptr addrspace(1) %p", [NOT_A_KERNEL, NONE_AT_ALL]),
+    (KERNEL, "ptr %x", [LOCAL, NONE_AT_ALL]), (HELPER, "ptr %x", [NOT_A_KERNEL, LOCAL, NONE_AT_ALL]),
+])
+def test_launches_in_kernels_are_refused(child: str, argument: str, said: list[str]) -> None:
+    assert problems(child + LAUNCH.format(argument), SM90) == said
+
+
+@pytest.mark.parametrize(("attributes", "target", "said"), [
+    ('"nvvm.reqntid"="128" "nvvm.cluster_dim"="2" "nvvm.blocksareclusters"=""', SM90, []),
+    ('"nvvm.reqntid"="128"', SM75, []), ('"nvvm.reqntid"="16,8,1"', SM75, []),
+    ('"nvvm.reqntid"="1,2,3,4"', SM90, ["'nvvm.reqntid' must be one to three positive numbers, but is '1,2,3,4'"]),
+    ('"nvvm.maxntid"="0"', SM90, ["'nvvm.maxntid' must be one to three positive numbers, but is '0'"]),
+    ('"nvvm.minctasm"="few"', SM90, ["'nvvm.minctasm' must be a number, but is 'few'"]),
+    ('"nvvm.reqntid"="128" "nvvm.blocksareclusters"=""', SM90,
+     ["blocksareclusters directive requires both thread-block dimensions and a cluster dimension"]),
+    ('"nvvm.reqntid"="128" "nvvm.cluster_dim"="2"', SM80, ["'nvvm.cluster_dim' needs one of "]),
+])
+def test_launch_attributes(attributes: str, target: Target, said: list[str]) -> None:
+    found = problems(f"define ptx_kernel void @k() {attributes} {{\n  ret void\n}}\n", target)
+    assert len(found) == len(said) and all(text.startswith(start) for text, start in zip(found, said))
+
+
+@pytest.mark.parametrize(("instruction", "said"), [
+    ('fence syncscope("warp") acquire', "unsupported NVPTX synchronization scope 'warp'"),
+    ('fence syncscope("block") monotonic', "fence ordering must be acquire, release, acq_rel, or seq_cst"),
+])
+def test_fences(instruction: str, said: str) -> None:
+    assert problems(f"  {instruction}\n", SM90) == [said]
+    assert problems('  fence syncscope("block") acq_rel\n', SM90) == []

@@ -474,6 +474,11 @@ PLACED: list[Row] = [
     (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
 "nv_tileas.scale_tmem"(%f, %acc) : (tensor<16x16xf32>, {TMEM}) -> () // here""", "nv_tileas.scale_tmem", "", "",
      "moves 'tensor<16x16xf32>' where"),
+    (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
+%nth = "nv_tileas.tmem_stage"(%acc, %n) : ({TMEM}, i32) -> {TMEM.replace("f32", "i32")} // here""", "nv_tileas.tmem_stage", "", "",
+     "isn't one of several in"),
+    (f"""%map = "nv_tileas.build_tma_desc"(%f) <{{recipe = "f32 p0"}}> : (tensor<16x16xf32>) -> {MAP} // here""",
+     "nv_tileas.build_tma_desc", "", "", "operand #0 ('sources') must be"),
     *((f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
 "nv_tileas.tensor_dot"(%buffer, %buffer, %acc, %b) <{{{segments(1, 1, 1, 1, 0, 0, 0)}, atom = "{atom}"}}> : """
        f"({BUFFER}, {BUFFER}, {TMEM}, i1) -> () // here",

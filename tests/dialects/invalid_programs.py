@@ -43,6 +43,7 @@ INVALID = [
      "flush_to_zero modifier only supported for f32 data type, but got: 'f64'"),
     ("divf %d, %d rounding<approx> : tile<f64>", "approx modifier only supported for f32 data type, but got: 'f64'"),
     ("sqrt %f rounding<full> : tile<f32>", "expect one of [nearest_even, zero, negative_inf, positive_inf, approx]"),
+    ("exp %f rounding<zero> : tile<f32>", "invalid rounding mode specified, expect one of [approx, full]"),
     ("tanh %f rounding<zero> : tile<f32>", "invalid rounding mode specified, expect one of [approx, full]"),
     ("divi %i, %i unsigned rounding<negative_inf> : tile<i32>",
      "rounding mode 'negative_inf' is not allowed with 'unsigned' flag"),
@@ -322,3 +323,47 @@ INVALID_MODULES: list[tuple[str, str]] = [
      "return } }", "does not match type 'i32' of the global @g"),
 ]
 """Whole texts, for what an entry's body can't show."""
+
+_FLOATS = "operand #0 must be tile of f16 or bf16 or f32 or f64 values, but got '!cuda_tile.token'"
+_INTEGERS = "operand #0 must be tile of i1 or i8 or i16 or i32 or i64 values, but got '!cuda_tile.token'"
+_POINTERS = "operand #0 must be tile of Pointer type values, but got '!cuda_tile.token'"
+_TOKEN = "result #0 must be cuda tile token type, but got '!cuda_tile.tile<4xi32>'"
+_BLOCKS = "result #0 must be 0D tile of i32 values, but got '!cuda_tile.tile<4xi32>'"
+_VIEW = "operand #0 must be tensor view type, but got '!cuda_tile.token'"
+OF_WRONG_KINDS = {
+    **dict.fromkeys(("absf", "ceil", "cos", "cosh", "exp2", "floor", "log", "log2", "negf", "rsqrt", "sin", "sinh", "tan"),
+                    (1, 1, _FLOATS)),
+    **dict.fromkeys(("atan2", "fpowi", "maxf", "minf", "pow", "remf"), (2, 1, _FLOATS)),
+    "absi": (1, 1, _INTEGERS), **dict.fromkeys(("andi", "mulhii", "ori", "xori"), (2, 1, _INTEGERS)),
+    **dict.fromkeys(("muli", "shli", "subi"), (2, 1, "requires attribute 'overflow'")),
+    **dict.fromkeys(("maxi", "mini", "remi", "shri"), (2, 1, "requires attribute 'signedness'")),
+    "subf": (2, 1, "requires attribute 'rounding_mode'"), "fma": (3, 1, "requires attribute 'rounding_mode'"),
+    "cmpf": (2, 1, "requires attribute 'comparison_predicate'"),
+    "constant": (0, 1, "requires attribute 'value'"), "get_global": (0, 1, "requires attribute 'name'"),
+    "assert": (1, 0, "requires attribute 'message'"),
+    **dict.fromkeys(("gdc_launch_dependents_tko", "gdc_wait_tko", "memory_fence_alias_tko"), (1, 1, _TOKEN)),
+    "make_token": (0, 1, _TOKEN), **dict.fromkeys(("get_num_tile_blocks", "get_tile_block_id"), (0, 3, _BLOCKS)),
+    "int_to_ptr": (1, 1, "operand #0 must be tile of i64 values, but got '!cuda_tile.token'"),
+    **dict.fromkeys(("ptr_to_int", "ptr_to_ptr"), (1, 1, _POINTERS)),
+    **dict.fromkeys(("make_gather_scatter_view", "make_strided_view"), (1, 1, _VIEW)),
+    "unpack": (1, 1, "operand #0 must be tile of i8 values, but got '!cuda_tile.token'"),
+}
+"""By op: how many tokens it is given, how many tiles it is to give, and what is said of that. Of the ops that no other program here
+breaks."""
+
+
+def of_wrong_kinds(mnemonic: str) -> tuple[str, str]:
+    """(an op with tokens for operands and tiles of i32 for results, what is said)."""
+    operands, results, message = OF_WRONG_KINDS[mnemonic]
+    given, types = ", ".join(["%t"] * operands), ", ".join(["token"] * operands)
+    made = ", ".join(["tile<4xi32>"] * results)
+    return f'"cuda_tile.{mnemonic}"({given}) : ({types}) -> ({made})', message
+
+
+INVALID += [of_wrong_kinds(mnemonic) for mnemonic in OF_WRONG_KINDS]
+INVALID.append((
+    '%u0 = "cuda_tile.store_view_tko"(%f, %q, %i, %i, %t) <{memory_ordering_semantics = '
+    '#cuda_tile.memory_ordering_semantics<weak>, operandSegmentSizes = array<i32: 1, 1, 2, 1>}> : '
+    '(tile<f32>, partition_view<tile=(4x8), tensor_view<?x64xf32, '
+    'strides=[64,1]>>, tile<i32>, tile<i32>, token) -> token',
+    "expected tile type to be '!cuda_tile.tile<4x8xf32>' (based on view type), got '!cuda_tile.tile<f32>'"))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.dialects.invalid_programs import INVALID, program
+from tests.dialects.invalid_programs import INVALID, INVALID_MODULES, program
 from tileiras.bytecode import read, write
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.dialects.cuda_tile.verify import VERIFIERS, verify_module, verify_program
@@ -22,6 +22,18 @@ def test_invalid_programs_are_refused(body: str, message: str) -> None:
     with pytest.raises(InvalidOp) as caught:
         verify_module(parse_module(text, "f.mlir"))
     assert message in caught.value.message
+
+
+def test_every_verifier_refuses_something() -> None:
+    """Each op's own verifier refuses an op of these programs."""
+    refused = set()
+    for text in [program(f"\n{body}") for body, _ in INVALID] + [text for text, _ in INVALID_MODULES]:
+        for op in parse_module(text).walk():
+            try:
+                VERIFIERS.get(op.name, bool)(op)
+            except InvalidOp:
+                refused.add(op.name)
+    assert set(VERIFIERS) - refused == set()
 
 
 def test_refusals_name_the_line() -> None:

@@ -197,7 +197,7 @@ def answer(text: str, folder: pathlib.Path, options: Sequence[str], seconds: int
     from tileiras.tools import tileiras_opt
     source, out = folder / "damaged.mlir", folder / "out.mlir"
     source.write_text(text)
-    code, said, wrong = bounded(lambda: tileiras_opt.main([str(source), "-o", str(out), *options]), seconds)
+    code, said, wrong = bounded(lambda: tileiras_opt.main([str(source), "-o", str(out), *options]), seconds, of_processor=True)
     if wrong:
         return code, wrong
     first = (said.strip().splitlines() or [""])[0]

@@ -27,13 +27,23 @@ _UNSELECTABLE = ("exp2.f64", "tanh.f64", "sin.f64", "cos.f64", "canonicalize.bf1
 
 _INTRINSIC = re.compile(r"@(llvm\.[\w.]+)")
 _GENERIC_MATH = re.compile(r"llvm\.(" + "|".join((*APPROXIMABLE, *LIBRARY_ONLY)) + r")\.(v\d+)?(bf16|f16|f32|f64)")
-_INSTRUCTION = re.compile(r"(?:^|= |tail |notail )(frem|atomicrmw|cmpxchg|load atomic|store atomic|fence|sitofp|uitofp|"
+_INSTRUCTION = re.compile(r"(?:^ *|= |tail |notail )(frem|atomicrmw|cmpxchg|load atomic|store atomic|fence|sitofp|uitofp|"
                           r"fptosi|fptoui|fptrunc|fpext|fadd|fsub|fmul|fdiv)\b([^\n]*)", re.MULTILINE)
 _SUSPECT = re.compile(r"\bfrem\b|\batomic|\bcmpxchg\b|\bfence\b|\bi128\b|\bfp128\b|\bx86_fp80\b")
 _KERNEL = re.compile(r'^define ptx_kernel void @(?:"([^"]*)"|([^\s(]+))', re.MULTILINE)
 _PTX_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
 _SCOPE = re.compile(r'syncscope\("(\w*)"\)')
 _WIDE_FLOATS = ("fp128", "x86_fp80", "ppc_fp128")
+
+
+_SCOPES = frozenset({"", "singlethread", "block", "cluster", "device", "system"})
+_LAUNCHES = ("cudaLaunchDevice", "cudaLaunchDeviceV2", "llvm.nvvm.launch")
+"""What a kernel would launch another with."""
+_LAUNCH = re.compile(r"call [^@\n]*@(?:" + "|".join(map(re.escape, _LAUNCHES)) + r")\(([^\n]*)\)")
+_LOCAL = re.compile(r"(%[\w.]+) = (?:alloca\b|addrspacecast ptr addrspace\(5\))")
+_ATTRIBUTE = re.compile(r'"nvvm\.(\w+)"="([^"]*)"')
+_EXTENTS = ("maxntid", "reqntid", "cluster_dim")
+_COUNTS = ("minctasm", "maxnreg", "maxclusterrank")
 
 
 def _targets_with(feature: str) -> str:
@@ -72,12 +82,52 @@ def _instructions(llvm_ir: str, target: Target) -> Iterator[str]:
 
 def _atomic(op: str, rest: str, target: Target) -> Iterator[str]:
     scope = match.group(1) if (match := _SCOPE.search(rest)) else "system"
+    if scope not in _SCOPES:
+        yield f"unsupported NVPTX synchronization scope '{scope}'"
+    if op == "fence" and not re.search(r"\b(acquire|release|acq_rel|seq_cst)\b", rest):
+        yield "fence ordering must be acquire, release, acq_rel, or seq_cst"
     if op == "atomicrmw" and (scope != "device" or "monotonic" not in rest):
         yield "'atomicrmw' loses its scope and ordering; write it as inline PTX"
     if scope == "cluster" and not target.has_clusters:
         yield f"'{op}' at cluster scope needs one of {_targets_with('has_clusters')}"
     if "i128" in rest and (op == "atomicrmw" or not target.has_atom_b128 or "seq_cst" in rest):
         yield f"'{op}' on 128 bits isn't available"
+
+
+def _launches(llvm_ir: str) -> Iterator[str]:
+    """What is wrong with kernels that launch kernels: by the rules of such launches, and then that there are none."""
+    kernels = {quoted or plain for quoted, plain in _KERNEL.findall(llvm_ir)}
+    local = set(_LOCAL.findall(llvm_ir))
+    for arguments in _LAUNCH.findall(llvm_ir):
+        callee, *given = arguments.split(", ")
+        name = callee.rpartition("@")[2].strip('"') if "@" in callee else ""
+        if name not in kernels:
+            yield "a function that is not __global__ cannot be launched"
+        if any(words[0] == "ptr" and (words[-1] in local or "addrspace" not in a) and words[-1].startswith("%")
+               for a in given if (words := a.split())):
+            yield ("A pointer to local memory or memory in 'addrspace(0)' has been used as a launch argument. Dereferencing this "
+                   "within the launch is undefined")
+        yield "kernels don't launch kernels: a cubin holds entries only, without the runtime that would do it"
+
+
+def _launch_attributes(llvm_ir: str, target: Target) -> Iterator[str]:
+    """What is wrong with how kernels say that they want to be launched."""
+    for line in llvm_ir.split("\n"):
+        if not line.startswith("define ") or '"nvvm.' not in line:
+            continue
+        given = dict(_ATTRIBUTE.findall(line))
+        for name in (n for n in _EXTENTS if n in given):
+            extents = given[name].split(",")
+            if len(extents) > len("xyz") or not all(e.strip().isdecimal() and int(e) > 0 for e in extents):
+                yield f"'nvvm.{name}' must be one to three positive numbers, but is '{given[name]}'"
+        for name in (n for n in _COUNTS if n in given):
+            if not given[name].isdecimal():
+                yield f"'nvvm.{name}' must be a number, but is '{given[name]}'"
+        if "blocksareclusters" in given and not {"reqntid", "cluster_dim"} <= set(given):
+            yield "blocksareclusters directive requires both thread-block dimensions and a cluster dimension"
+        wide = next((n for n in ("cluster_dim", "blocksareclusters", "maxclusterrank") if n in given), None)
+        if wide is not None and not target.has_clusters:
+            yield f"'nvvm.{wide}' needs one of {_targets_with('has_clusters')}"
 
 
 def problems(llvm_ir: str, target: Target) -> list[str]:
@@ -95,6 +145,10 @@ def problems(llvm_ir: str, target: Target) -> list[str]:
                 found[f"'{name}' needs one of {_targets_with(lacking)}"] = None
         elif reason := _generic_math(name, llvm_ir):
             found[reason] = None
+    if any(name in llvm_ir for name in _LAUNCHES):
+        found.update(dict.fromkeys(_launches(llvm_ir)))
+    if '"nvvm.' in llvm_ir:
+        found.update(dict.fromkeys(_launch_attributes(llvm_ir, target)))
     if _SUSPECT.search(llvm_ir):
         found.update(dict.fromkeys(_instructions(llvm_ir, target)))
     return list(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.dialects.cuda_tile.asm_types import type_text
@@ -282,7 +282,7 @@ def check_module(module: Any) -> None:
     for op in symbols.values():
         if isinstance(op, Entry):
             for inner in op.walk():
-                if isinstance(inner, GetGlobal):
+                if isinstance(inner, GetGlobal) and isinstance(inner.properties.get("name"), SymbolRefAttr):
                     _symbol_use(inner, symbols)
 
 
