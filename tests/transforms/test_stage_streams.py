@@ -160,3 +160,20 @@ def test_padding_that_is_not_zero(gpu: str, padding: str, identity: float) -> No
         a, b = (np.pad(v, (0, -LENGTH % TILE), constant_values=identity).reshape(-1, TILE)[first:last:step] for v in (x, y))
         want = np.maximum(a, b).max(0, initial=-np.inf) if padding == "neg_inf" else (a * b).sum(0)
         np.testing.assert_array_equal(out[:TILE], want.astype(np.float32))
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_120"])
+def test_large_tiles_are_asked_for_one_iteration_ahead_at_least(gpu: str) -> None:
+    """Sums of products of tiles of sixteen kilobytes, the last of which reaches beyond the array."""
+    tile, length = 4096, 32000
+    text = SUM.replace(str(LENGTH), str(length))
+    text = text.replace(f"tile=({TILE})", f"tile=({tile})").replace(f"tile<{TILE}x", f"tile<{tile}x")
+    ptx = compiled(text, gpu).ptx
+    assert "cp.async.c" in ptx or "cp.async.bulk.tensor" in ptx
+    x, y = np.random.default_rng(6).integers(-8, 8, (2, length)).astype(np.float32)
+    for seed, (first, last, step) in enumerate(TRIPS):
+        out = np.full(length, 7, np.float32)
+        report = simulate(ptx, args=[x, y, out, np.int32(first), np.int32(last), np.int32(step)], seed=seed)
+        assert not report.findings
+        products = np.pad(x * y, (0, -length % tile)).reshape(-1, tile)
+        assert out[:tile].tolist() == products[first:last:step].sum(0).tolist() and (out[tile:] == 7).all()

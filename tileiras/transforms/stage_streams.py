@@ -11,7 +11,6 @@ of the SM fill, and a grid of persistent blocks or of few columns has few of the
 whose copies run ahead; the trip through shared memory costs less of the port than the bytes cost of memory. Where padding isn't
 zero, what lies outside is filled in behind the load from the buffer (`fill_outside`). What stays:
 
-    an iteration whose tiles are as many bytes as keep an SM's share of memory busy for a latency: one block streams as it is
     a tile that another place reads too, from the L1 cache, which copies pass by
     tiles one of which has rows not known to be aligned: chunks of less than 8 bytes cost as many instructions as elements
     a loop for whose tiles there isn't room twice ahead
@@ -36,8 +35,8 @@ from tileiras.transforms.stage_tiles import fill
 LOADS = frozenset({"nv_tileas.tiled_load", "nv_tileas.load"})
 LEAST_CHUNK = 8
 """Bytes."""
-LEAST_STAGES = 3
-"""One that is read and two on their way."""
+LEAST_STAGES, LEAST_OF_LARGE = 3, 2
+"""One that is read and two on their way; one on its way where that is as many bytes as keep an SM's share of memory busy."""
 
 
 def run(module: Operation, context: Any) -> None:
@@ -60,13 +59,12 @@ def _loop(func: Operation, loop: Operation, target: Any) -> None:
             any(_is_read_elsewhere(func, op, loads) for op in loads):
         return
     each: int = sum(stage_bytes(RingType(_buffer(op), IntAttr(1))) for op in loads)      # type: ignore[arg-type]
-    if each >= streaming_bytes(target):
-        return
+    least = LEAST_STAGES if each < streaming_bytes(target) else LEAST_OF_LARGE
     from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget  # few kernels need the machine's tables
 
     beside = bytes_beside(func, loop, [])
     stages = ring_depth(ring_facts(loop, loads, each, target, beside), target).stages
-    if stages < LEAST_STAGES or beside + LEAST_STAGES * each > shared_budget(target):
+    if stages < least or beside + least * each > shared_budget(target):
         return
     for op in loads:
         _stage(op)

@@ -1,5 +1,5 @@
-// A tile that a loop without products reads goes by way of a ring, two stages ahead at least; one block of large tiles streams by
-// itself, and what another place reads too comes from the L1 cache.
+// A tile that a loop without products reads goes by way of a ring, two stages ahead at least, a large one (sixteen kilobytes) at
+// least one ahead; what another place reads too comes from the L1 cache.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 -O3 | filecheck %s
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 -O0 | filecheck %s --check-prefix=PLAIN
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_75 -O3 | filecheck %s --check-prefix=PLAIN
@@ -35,7 +35,8 @@ cuda_tile.module @m {
   }
 
   // CHECK: sym_name = "large"
-  // CHECK-NOT: nv_tileas.pipe
+  // CHECK: "nv_tileas.create_pipeline"() : () -> !nv_tileas.pipe<"group", #builtin.int<{{[2-9]}}>>
+  // CHECK: "nv_tileas.tiled_copy"
   // CHECK: "nv_tileas.return"
   entry @large(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %n: tile<i32>) {
     %t = make_token : token
