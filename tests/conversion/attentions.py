@@ -1,6 +1,7 @@
 """Streamed softmax attention of one block of queries, tile of keys by tile of keys.
 
     Attention("f16", queries=128, keys=64, features=64, steps=3)
+    Attention("f16", queries=128, keys=64, features=64, steps=3, first=1)      # in two loops, one tile in the first
 
 The queries, keys and values lie row by row; keys are read transposed. `rise`: scores grow from tile to tile, so that each one
 rescales what was summed before; else the first tile has the greatest and nothing is rescaled any more.
@@ -31,9 +32,11 @@ class Attention:
     features: int
     steps: int = 3
     rise: bool = True
+    first: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.kind}-{self.queries}x{self.keys}x{self.features}-{self.steps}{'' if self.rise else '-falling'}"
+        parts = "" if self.first is None else f"-{self.first}"
+        return f"{self.kind}-{self.queries}x{self.keys}x{self.features}-{self.steps}{parts}{'' if self.rise else '-falling'}"
 
     @property
     def text(self) -> str:
@@ -52,19 +55,9 @@ class Attention:
         k, kv = view("k", whole, d, (d, n), t, turned=True)
         v, vv = view("v", whole, d, (n, d), t)
         o, ov = view("o", m, d, (m, d), "f32")
-        return f"""cuda_tile.module @m {{
-  entry @attention(%qp: tile<ptr<{t}>>, %kp: tile<ptr<{t}>>, %vp: tile<ptr<{t}>>, %op: tile<ptr<f32>>, %steps: tile<i32>) {{
-    {q}{k}{v}{o}
-    %zero = constant <i32: 0> : tile<i32>
-    %one = constant <i32: 1> : tile<i32>
-    %none = make_token : token
-    %empty = constant <f32: 0.0> : tile<{m}x{n}xf32>
-    %nothing = constant <f32: 0.0> : tile<{m}x{d}xf32>
-    %least = constant <f32: -1.0e30> : tile<{m}x1xf32>
-    %naught = constant <f32: 0.0> : tile<{m}x1xf32>
-    %query, %qt1 = load_view_tko weak %qv[%zero, %zero] token = %none : {qv}, tile<i32> -> tile<{m}x{d}x{t}>, token
-    %sum, %last, %total = for %i in (%zero to %steps, step %one) : tile<i32>
-        iter_values(%acc = %nothing, %most = %least, %weight = %naught) -> (tile<{m}x{d}xf32>, tile<{m}x1xf32>, tile<{m}x1xf32>) {{
+        def loop(name: str, low: str, high: str, acc: str, most: str, weight: str) -> str:
+            return f"""    %sum{name}, %last{name}, %total{name} = for %i in ({low} to {high}, step %one) : tile<i32>
+        iter_values(%acc = {acc}, %most = {most}, %weight = {weight}) -> (tile<{m}x{d}xf32>, tile<{m}x1xf32>, tile<{m}x1xf32>) {{
       %key, %kt1 = load_view_tko weak %kv[%zero, %i] token = %none : {kv}, tile<i32> -> tile<{d}x{n}x{t}>, token
       %s = mmaf %query, %key, %empty : tile<{m}x{d}x{t}>, tile<{d}x{n}x{t}>, tile<{m}x{n}xf32>
       %r = reduce %s dim=1 identities=[-1.0e30 : f32] : tile<{m}x{n}xf32> -> tile<{m}xf32>
@@ -94,6 +87,25 @@ class Attention:
       %new = mmaf %p, %value, %old : tile<{m}x{n}x{t}>, tile<{n}x{d}x{t}>, tile<{m}x{d}xf32>
       continue %new, %more, %weights : tile<{m}x{d}xf32>, tile<{m}x1xf32>, tile<{m}x1xf32>
     }}
+"""
+        if self.first is None:
+            loops = loop("", "%zero", "%steps", "%nothing", "%least", "%naught")
+        else:
+            loops = f"%part = constant <i32: {self.first}> : tile<i32>\n" + \
+                loop("0", "%zero", "%part", "%nothing", "%least", "%naught") + \
+                loop("", "%part", "%steps", "%sum0", "%last0", "%total0")
+        return f"""cuda_tile.module @m {{
+  entry @attention(%qp: tile<ptr<{t}>>, %kp: tile<ptr<{t}>>, %vp: tile<ptr<{t}>>, %op: tile<ptr<f32>>, %steps: tile<i32>) {{
+    {q}{k}{v}{o}
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = make_token : token
+    %empty = constant <f32: 0.0> : tile<{m}x{n}xf32>
+    %nothing = constant <f32: 0.0> : tile<{m}x{d}xf32>
+    %least = constant <f32: -1.0e30> : tile<{m}x1xf32>
+    %naught = constant <f32: 0.0> : tile<{m}x1xf32>
+    %query, %qt1 = load_view_tko weak %qv[%zero, %zero] token = %none : {qv}, tile<i32> -> tile<{m}x{d}x{t}>, token
+    {loops}
     %totals = broadcast %total : tile<{m}x1xf32> -> tile<{m}x{d}xf32>
     %mean = divf %sum, %totals : tile<{m}x{d}xf32>
     %stored = store_view_tko weak %mean, %ov[%zero, %zero] token = %none : tile<{m}x{d}xf32>, {ov}, tile<i32> -> token

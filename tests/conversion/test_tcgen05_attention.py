@@ -8,6 +8,8 @@ import pytest
 
 from tests.conversion.attentions import Attention
 
+SPLIT = [(128, 64, 64, 1), (128, 64, 64, 3), (256, 128, 64, 2), (128, 128, 128, 2)]
+"""Queries, keys, features; tiles of the first of two loops. The second may have none."""
 SHAPES = [(128, 128, 64), (128, 64, 128), (128, 128, 128), (64, 64, 64), (64, 32, 64), (256, 64, 64), (256, 128, 64)]
 SCORES = r"tcgen05\.mma\.\S+ \[%r\d+\], %rd\d+, %rd\d+"
 """A product whose first operand a matrix descriptor names."""
@@ -74,3 +76,29 @@ def test_two_blocks_share_an_sm() -> None:
     ptx = Attention("f16", 128, 128, 64).compiled().ptx
     assert ".maxnreg 128" in ptx and "setmaxnreg.inc" in ptx
     assert ".maxnreg" not in Attention("f16", 64, 64, 64).compiled().ptx
+
+
+@pytest.mark.parametrize("case", SPLIT, ids=str)
+def test_two_loops_have_tensor_memory_and_rings_in_turn(case: tuple[int, int, int, int]) -> None:
+    """Those that an attention kernel has whose source parts masked tiles from the others: one ring of keys, one of values."""
+    queries, keys, features, first = case
+    a = Attention("bf16", queries, keys, features, first=first)
+    ptx = a.compiled(verify_each=True).ptx
+    assert len(re.findall(VALUES, ptx)) == 2 * a.keys // 16 * (a.queries // 128)
+    assert "mma.sync" not in ptx
+    whole = Attention("bf16", queries, keys, features).compiled().ptx
+    assert ptx.count("mbarrier.init") < whole.count("mbarrier.init") + 4        # what two rings more of one stage would have
+    agrees(a, ptx)
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_two_loops_in_any_order_of_what_runs_by_itself(seed: int) -> None:
+    a = Attention("f16", 128, 64, 64, first=1)
+    agrees(a, a.compiled().ptx, seed)
+
+
+def test_two_warpgroups_take_the_load_agents_registers() -> None:
+    """A thread has a row of 128 scores: with the registers of the launch it would spill."""
+    ptx = Attention("f16", 256, 128, 64).compiled().ptx
+    assert ".maxnreg 168" in ptx
+    assert re.search(r"setmaxnreg\.inc\S* \t?232", ptx)

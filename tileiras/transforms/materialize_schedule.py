@@ -39,13 +39,24 @@ from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, EXITS, LayoutAttr, PipeType, RingType, TmemType, layout_of, with_layout
+from tileiras.dialects.nv_tileas import (
+    COPIES_BY_THREADS,
+    EXITS,
+    LOOPS,
+    LayoutAttr,
+    PipeType,
+    RingType,
+    TmemType,
+    layout_of,
+    with_layout,
+)
 from tileiras.layout.atoms.umma import COLUMNS, UmmaAtom
 from tileiras.layout.linear import LinearLayout
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
 from tileiras.schedule.depth import registers_of, ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.register_streams import has_streams, stream
+from tileiras.transforms.structure import holder_in
 
 CONSUMES = ("nv_tileas.consumer_wait", "nv_tileas.consumer_release")
 """What compute agents do with a pipe; all other ops on one are the load agent's."""
@@ -101,7 +112,7 @@ def run(module: ModuleOp, context: Any) -> None:
             func.erase(safe_erase=False)
             func = streamed
         else:
-            pipes = _pipes(func)
+            pipes = _shared_in_turn(_pipes(func))
             if not any(map(_is_filled_in_loop, pipes)):
                 continue
             try:
@@ -157,6 +168,45 @@ def _pipes(func: Operation) -> list[Operation]:
     return [op for op in func.walk() if op.name == "nv_tileas.create_pipeline" and _kind(op.results[0]) in KINDS]
 
 
+def _shared_in_turn(pipes: list[Operation]) -> list[Operation]:
+    """Let loops one behind the other that load tiles of one kind have one ring: an attention kernel whose source parts the tiles of
+    keys that are masked from those that aren't. The pipes that are left."""
+    kept: dict[Operation, Operation] = {}       # the last loop that each serves
+    out = []
+    for pipe in pipes:
+        loop, rings = _served(pipe), _rings(pipe.results[0])
+        ring = rings[0] if len(rings) == 1 else None
+        if loop is None or ring is None or _kind(pipe.results[0]) != "tma":
+            out.append(pipe)
+            continue
+        other = next((p for p, served in kept.items() if _is_alike(p, pipe) and _is_alike(_rings(p.results[0])[0], ring) and
+                      served is not loop and served.parent is loop.parent and served.is_before_in_block(loop)), None)
+        if other is None:
+            out.append(pipe)
+            kept[pipe] = loop
+            continue
+        ring.results[0].replace_all_uses_with(_rings(other.results[0])[0].results[0])
+        pipe.results[0].replace_all_uses_with(other.results[0])
+        for op in (ring, pipe):
+            op.detach()
+            op.erase()
+        kept[other] = loop
+    return out
+
+
+def _is_alike(a: Operation, b: Operation) -> bool:
+    return a.results[0].type == b.results[0].type and a.properties == b.properties
+
+
+def _served(pipe: Operation) -> Operation | None:
+    """The loop of a pipe's block that all its uses are in, None where there is none."""
+    block = pipe.parent
+    assert block is not None
+    found = {holder_in(block, use.operation) for use in pipe.results[0].uses}
+    loop = found.pop() if len(found) == 1 else None
+    return loop if loop is not None and loop.name in LOOPS else None
+
+
 def _is_filled_in_loop(pipe: Operation) -> bool:
     """Whether there is something to load ahead: without, more warps would only keep other blocks from the SM."""
     return not _gives_ids(pipe.results[0]) and any(
@@ -203,29 +253,39 @@ def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
     warps = properties["num_warps"].data
     load_warps = _load_warps(loader, warps)
     by_engine = not any(op.name == COPY or _is_placed(op, loader) for op in loader.ops)
-    blocks = _blocks(func, [warps, load_warps], target) if by_engine else 1
+    blocks = _blocks(func, [warps, load_warps], target) if by_engine else 0
     _hoist(func, shared)
     regions = [compute.copy(), loader.copy()]
     _narrow(regions[1], load_warps)
     _replace(func, regions, [warps, load_warps], blocks, target)
     for pipe in pipes:
         _count(pipe, load_warps, warps)
-    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], blocks, target)
+    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), target)
 
 
 def _blocks(func: Operation, warps: list[int], target: Any) -> int:
-    """How many blocks an SM is to hold. Where threads work on a loop's products into tensor memory between one product and the next
-    (attention), the tensor core waits for the threads and they for it: a second block's turn, if there is room for it."""
+    """How many blocks are to share an SM's registers among their agents; 0 where threads keep what they are launched with. Where
+    threads work on a loop's products into tensor memory between one product and the next (attention), the tensor core waits for the
+    threads and they for it: a second block's turn, if there is room for it. Two warpgroups have a block's rows between them, and
+    would have too few registers for that if the load agent kept its own."""
     dots = [op for op in func.walk() if isinstance(umma_of(op), UmmaAtom)]
     between = any(loop_around(op) is not None and any(use.operation.name not in (YIELD, DOT) for use in op.results[0].uses)
                   for op in dots)
     most = max((registers_of(op.results[0]) for op in dots), default=0)
-    if not between or most < MANY_REGISTERS or warps != [WARPGROUP, 1] or hint(func, "occupancy") is not None:
+    if not between or most < MANY_REGISTERS:
+        return 0
+    if warps == [2 * WARPGROUP, 1]:
         return 1
-    columns = sum(TmemType.of(op.results[0].type, umma_of(op).rows).columns for op in dots     # type: ignore
-                  if not (isinstance(before := op.operands[2].owner, Operation) and umma_of(before) is not None))
-    fits = columns <= COLUMNS // MOST_BLOCKS and plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS)
-    return MOST_BLOCKS if fits else 1
+    if warps != [WARPGROUP, 1] or hint(func, "occupancy") not in (None, MOST_BLOCKS):
+        return 0
+    columns: dict[Operation | None, int] = {}      # loops one behind the other have them in turn
+    for op in dots:
+        if not (isinstance(before := op.operands[2].owner, Operation) and umma_of(before) is not None):
+            taken = TmemType.of(op.results[0].type, umma_of(op).rows).columns      # type: ignore
+            columns[loop_around(op)] = columns.get(loop_around(op), 0) + taken
+    most_columns = columns.pop(None, 0) + max(columns.values(), default=0)
+    fits = most_columns <= COLUMNS // MOST_BLOCKS and plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS)
+    return MOST_BLOCKS if fits else 0
 
 
 def _pipe_of(op: Operation) -> SSAValue | None:
@@ -423,7 +483,7 @@ def _registers(warps: list[int], blocks: int, target: Any) -> tuple[int, int] | 
     """Registers a thread of the compute agents and of the load agent, where the launch's are too few for the former; None where
     they aren't, or can't change hands."""
     compute, load = warps
-    if blocks > 1:      # the load agent is padded to a warpgroup, which gives up what it has
+    if blocks:          # the load agent is padded to a warpgroup, which gives up what it has
         each = target.registers_per_sm // (blocks * WARP_THREADS * (compute + WARPGROUP)) // REGISTER_STEP * REGISTER_STEP
         rest = each * (compute + WARPGROUP) - COPY_REGISTERS * WARPGROUP
         return rest // compute // REGISTER_STEP * REGISTER_STEP, COPY_REGISTERS

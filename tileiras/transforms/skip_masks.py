@@ -7,6 +7,7 @@
     }                                                         else { %m = ... ; yield select %m, %s, %low }
                                                        }
 
+A mask that selects one of two constants to be added is left out with the choice: the addition stays.
 The scores of attention are masked in every iteration, though only the last ones have keys beyond the end or, where it is causal,
 behind the query: comparing and selecting are a quarter of such a loop's instructions. The branch is the whole block's. Loops with
 products are looked at, and masks of so many elements that a branch costs less than they do.
@@ -43,24 +44,51 @@ def _multiplies(loop: Operation) -> bool:
 def _skip(select: Any) -> None:
     mask, chosen, other = select.operands
     t = mask.type
-    if not isinstance(t, TensorType) or _elements(t) < LEAST_ELEMENTS or _is_constant(chosen) == _is_constant(other):
+    if not isinstance(t, TensorType) or _elements(t) < LEAST_ELEMENTS:
         return
-    wanted = _is_constant(other)
-    found = conditions(mask, wanted)
+    last = _user(select) if _is_constant(chosen) and _is_constant(other) else select
+    if last is None or (last is select and _is_constant(chosen) == _is_constant(other)):
+        return
+    wanted, found = _usual(select)
     if not found:
         return
-    condition = _emit(found, select)
+    condition = _emit(found, last)
     then, masked = Block(), Block()
-    then.add_op(_yield(chosen if wanted else other, select))
-    made = arith.If.create(operands=[condition], result_types=[select.results[0].type], regions=[Region(then), Region(masked)],
-                           location=select.location)
-    body = select.parent
-    body.insert_op_before(made, select)
-    select.results[0].replace_all_uses_with(made.results[0])
-    select.detach()
-    masked.add_op(select)
-    masked.add_op(_yield(select.results[0], select))
+    plain: Any = chosen if wanted else other
+    if last is not select:
+        user = last.clone({select.results[0]: plain})
+        then.add_op(user)
+        plain = user.results[0]
+    then.add_op(_yield(plain, last))
+    made = arith.If.create(operands=[condition], result_types=[last.results[0].type], regions=[Region(then), Region(masked)],
+                           location=last.location)
+    last.parent.insert_op_before(made, last)
+    last.results[0].replace_all_uses_with(made.results[0])
+    for op in dict.fromkeys((select, last)):
+        op.detach()
+        masked.add_op(op)
+    masked.add_op(_yield(last.results[0], last))
     _sink(made, masked, mask)
+
+
+def _usual(select: Any) -> tuple[bool, list[Condition] | None]:
+    """What a mask is in most iterations, and under which conditions: what selects a tile rather than a constant, and of two
+    constants what can be known."""
+    mask, chosen, other = select.operands
+    if _is_constant(chosen) != _is_constant(other):
+        wanted = _is_constant(other)
+        return wanted, conditions(mask, wanted)
+    found = conditions(mask, True)
+    return (True, found) if found else (False, conditions(mask, False))
+
+
+def _user(select: Any) -> Any:
+    """The op that adds what a mask selects of two constants to a tile (0 or a large negative number to scores), None if there is
+    none."""
+    result = select.results[0]
+    use = result.first_use if result.has_one_use() else None
+    user = use.operation if use is not None else None
+    return user if isinstance(user, arith.Addf) and user.parent is select.parent else None
 
 
 def _sink(made: Operation, masked: Block, mask: SSAValue) -> None:
