@@ -31,6 +31,12 @@ def model_key() -> str:
     return digest.hexdigest()[:16]
 
 
+def key_of(ptx: str, cubin: bytes, machine: Machine, kernel: Kernel) -> str:
+    """Stands for all that a prediction follows from, whatever the commit."""
+    parts = [model_key().encode(), ptx.encode(), cubin, machine.name.encode(), f"{kernel}".encode()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
+
+
 def bytecode_of(kernel: Kernel) -> bytes:
     """Kept by name, arguments and the suite's sources."""
     key = hashlib.sha256(f"{kernel} {runner._sources_key()}".encode()).hexdigest()[:16]
@@ -58,8 +64,7 @@ def predicted(kernel: Kernel, machine: Machine, who: str) -> dict[str, Any]:
             ptx, cubin = original.compile_original(bytecode, sm)
     except (tileiras.errors.TileirasError, original.NoOriginal) as error:
         return {"failed": str(error).splitlines()[0]}
-    key = hashlib.sha256(b"\0".join([model_key().encode(), ptx.encode(), cubin, machine.name.encode(),
-                                     f"{kernel}".encode()])).hexdigest()[:24]
+    key = key_of(ptx, cubin, machine, kernel)
     path = CACHE / who / f"{kernel.name}-{machine.name.replace(' ', '-')}-{key}.json"
     if path.exists():
         return {**json.loads(path.read_text()), "key": key, "model": model_key()}

@@ -108,3 +108,36 @@ def test_a_ladders_summary_counts_neighbours_in_order_and_the_mean_error():
     rows = [{"published": 1.0, "tflops": 1.1}, {"published": 2.0, "tflops": 1.8}, {"published": 3.0, "tflops": 1.5},
             {"published": 4.0, "failed": "no"}]
     assert summary(rows) == "3 of 4 steps predicted, 1 of 2 in the published order, mean error 23%"
+
+
+def test_points_that_were_published_are_counted_by_order_and_error():
+    from bench.speed.steps import section, summary
+    points = (("one", 100.0, 110.0, False), ("two", 200.0, 180.0, False), ("three", 300.0, 170.0, False),
+              ("four", 400.0, 900.0, True))
+    rows = [{"ladder": "a100", "step": name, "published": figure, "predicted": predicted, "estimate": estimate, "bound": "L2",
+             "remark": ""} for name, figure, predicted, estimate in points]
+    assert summary(rows) == "3 of 4 points predicted, 1 of 2 in the published order, mean error 21%"     # 10, 10 and 43.3 %
+    assert summary(rows, ordered=False) == "3 of 4 points predicted, mean error 21%"
+    text = section(rows)
+    assert "| one | 100 | 110 | +10% | L2 |  |" in text and "(900, an estimate)" in text
+
+
+def test_the_section_of_points_is_replaced_and_what_stands_around_it_stays(tmp_path):
+    from bench.speed import steps
+    page_ = tmp_path / "timing.md"
+    page_.write_text(f"before\n\n{steps.END}after\n")
+    row = {"ladder": "a100", "step": "one", "published": 1.0, "predicted": 1.0, "estimate": False, "bound": "L2", "remark": ""}
+    steps.write([row], page_)
+    steps.write([row | {"step": "two"}], page_)
+    text = page_.read_text()
+    assert text.startswith("before\n") and text.endswith(f"{steps.END}after\n") and text.count(steps.HEADING) == 1
+    assert "| two |" in text and "| one |" not in text
+
+
+def test_every_published_point_has_a_kernel_and_a_remark_where_it_differs():
+    from bench.speed.steps import LADDERS
+    for ladder in LADDERS.values():
+        for step in ladder.steps:
+            case, _ = case_of(step.kernel)
+            assert case.grid == step.kernel.grid and (step.kernel.flops or step.kernel.bytes), step.name
+            assert step.remark or step.who == "ours"
