@@ -107,8 +107,8 @@ LADDERS: dict[str, Ladder] = {
 }
 
 
-def predicted(ladder: Ladder, step: Step) -> dict[str, Any]:
-    """The prediction's record; with "failed" where there is none. Kept by what it follows from."""
+def predicted(ladder: Ladder, step: Step, known: bool = False) -> dict[str, Any]:
+    """The prediction's record; with "failed" where there is none. Kept by what it follows from; `known`: only what is kept."""
     machine = machine_of(ladder.machine)
     bytecode = side.bytecode_of(step.kernel)
     sm = f"sm_{machine.sm}"
@@ -124,6 +124,8 @@ def predicted(ladder: Ladder, step: Step) -> dict[str, Any]:
         path = side.CACHE / "steps" / f"{step.kernel.name}-{side.key_of(ptx, cubin, machine, step.kernel)}.json"
         if path.exists():
             return json.loads(path.read_text())
+        if known:
+            return {"failed": "not predicted yet"}
         case, bounds = case_of(step.kernel)
         flat = launch(case, bounds)
         args = flat if step.who == "ours" else original.arguments(ptx, cubin, sm, flat)
@@ -144,12 +146,12 @@ def rate(step: Step, seconds: float) -> float:
     return step.kernel.flops / seconds / 1e12 if step.kernel.flops else step.kernel.bytes / seconds / 1e9
 
 
-def run(name: str) -> list[dict[str, Any]]:
+def run(name: str, known: bool = False) -> list[dict[str, Any]]:
     ladder = LADDERS[name]
     rows = []
     for step in ladder.steps:
         row: dict[str, Any] = {"ladder": name, "step": step.name, "published": step.published, "remark": step.remark}
-        record = predicted(ladder, step)
+        record = predicted(ladder, step, known)
         if "failed" in record:
             row["failed"] = record["failed"]
         else:
@@ -204,10 +206,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.speed.steps", description="published points, predicted")
     parser.add_argument("ladders", nargs="*", choices=[[], *sorted(LADDERS)], help="all where none is named")
     parser.add_argument("--write", action="store_true", help=f"write {OUT.name} and the section of {PAGE.name}")
+    parser.add_argument("--known", action="store_true", help="predict nothing, show what earlier runs have")
     options = parser.parse_args(argv)
     rows: list[dict[str, Any]] = json.loads(OUT.read_text()) if OUT.exists() else []
     for name in options.ladders or list(LADDERS):
-        made = run(name)
+        made = run(name, options.known)
         print(summary(made, LADDERS[name].ordered))
         rows = [r for r in rows if r["ladder"] != name] + made
     rows.sort(key=lambda r: list(LADDERS).index(r["ladder"]))

@@ -103,6 +103,7 @@ def test_runs_meet_in_one_table_where_the_later_one_replaces(tmp_path, monkeypat
         (two, "H100", 3, False), (one, "B200", 2, True), (two, "B200", 4, False)]
     assert (tmp_path / "speed.md").read_text().count(f"| {two} † |") == 2
 
+
 def test_a_ladders_summary_counts_neighbours_in_order_and_the_mean_error():
     from bench.speed.ladders import summary
     rows = [{"published": 1.0, "tflops": 1.1}, {"published": 2.0, "tflops": 1.8}, {"published": 3.0, "tflops": 1.5},
