@@ -10,8 +10,8 @@ INTRODUCTION = """# Speed, predicted
 Each kernel is compiled by us and by the original from the same bytecode and predicted by the timing model
 ([timing.md](timing.md)) on the same machine, at sizes that fill it. Nothing here was measured. A ratio is the original's time over
 ours: above 1, ours is faster. A ratio in brackets is an *estimate*: a side couldn't be joined to its machine code, and its time is
-a lower bound from its work; such rows count in no mean. Rows marked † were predicted by an earlier state of the model. Made by
-`make speed`; figures, and the key of what each follows from, are in `bench/results/speed.json`.
+a lower bound from its work. Rows marked † are older: predicted by an earlier state of the model, and of our code. Neither counts in
+a mean. Made by `make speed`; figures, and the key of what each follows from, are in `bench/results/speed.json`.
 """
 CLEARLY = 0.95
 """Below it a ratio is more than what such a model's figures differ by."""
@@ -44,7 +44,7 @@ def page(pairs: list[Pair], kernels: dict[str, Kernel], model: str = "") -> str:
     rows: list[list[Any]] = []
     for machine in machines:
         mine = [p for p in pairs if p.machine == machine]
-        counted = [p.ratio for p in mine if p.counts]
+        counted = [p.ratio for p in mine if p.counts and not _is_older(p, model)]
         even = sum(r >= EVEN for r in counted)
         below = sum(r < CLEARLY for r in counted)
         rows.append([machine, f"{len(mine)} of {len(kernels)}", len(counted), f"{mean(counted):.2f}", even,
@@ -52,7 +52,7 @@ def page(pairs: list[Pair], kernels: dict[str, Kernel], model: str = "") -> str:
     head = ["machine", "kernels", "compared", "geometric mean", "ours at least as fast", f"{CLEARLY} to 1", f"below {CLEARLY}"]
     out += [table(head, rows), ""]
     out += ["## Where the original is faster", ""]
-    slower = sorted((p for p in pairs if p.counts and p.ratio < EVEN), key=lambda p: p.ratio)
+    slower = sorted((p for p in pairs if p.counts and not _is_older(p, model) and p.ratio < EVEN), key=lambda p: p.ratio)
     for low, high, words in ((0.0, CLEARLY, f"Below {CLEARLY}:"), (CLEARLY, EVEN, f"{CLEARLY} to 1:")):
         mine = [p for p in slower if low <= p.ratio < high]
         out += [words, "", *([f"- {p.machine}, `{p.kernel}`: {p.ratio:.3f}; {p.why}" for p in mine] or ["- none"]), ""]
@@ -67,9 +67,14 @@ def page(pairs: list[Pair], kernels: dict[str, Kernel], model: str = "") -> str:
     return "\n".join(out)
 
 
+def _is_older(p: Pair, model: str) -> bool:
+    """Whether it was predicted by an earlier state of the model."""
+    return bool(model) and not p.ours.get("model") == p.original.get("model") == model
+
+
 def _row(p: Pair, kernel: Kernel, model: str) -> list[Any]:
     ours, theirs = p.ours["seconds"], p.original["seconds"]
-    older = bool(model) and not p.ours.get("model") == p.original.get("model") == model
+    older = _is_older(p, model)
     ratio = f"({p.ratio:.2f})" if p.is_estimate else f"{p.ratio:.2f}"
     return [p.kernel + " †" * older, micro(ours), micro(theirs), ratio, figure(kernel, ours), figure(kernel, theirs),
             _bound(p.ours), _bound(p.original), p.why]
