@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
+import re
 import subprocess
 import tempfile
 from typing import Any
@@ -47,8 +48,14 @@ def _compile(command: str, bytecode: bytes, sm: str) -> bytes:
         except subprocess.TimeoutExpired:
             raise NoOriginal("the original takes too long") from None
         if done.returncode:
-            raise NoOriginal(f"the original refuses: {done.stderr.decode('utf-8', 'replace').strip()[:200]}")
+            raise NoOriginal(f"the original refuses: {_words(done.stderr.decode('utf-8', 'replace'))}")
         return out.read_bytes()
+
+
+def _words(complaint: str) -> str:
+    """What it says, without the place: that is a path of whoever exported the bytecode."""
+    said = re.search(r"error: (.*)", complaint)
+    return (said[1] if said else "no reason given").strip()[:200]
 
 
 def arguments(ptx: str, cubin: bytes, sm: str, flat: list[Any]) -> list[Any]:
