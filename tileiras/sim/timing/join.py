@@ -272,7 +272,7 @@ def _sense(block: SassBlock, taken: set[int], falls: set[int], code: Code, owner
            by_line: dict[int, list[int]], behind: dict[int, tuple[set, set]], ptx: PtxCode, machine: Depths,
            depths: Depths) -> Sense | None:
     line = block.instructions[-1].ptx_line
-    if line not in by_line:
+    if line not in by_line or not _goes_back(block, code, by_line[line], ptx):
         line = _deciding(block, ptx)
     if line not in by_line or (block.branch is not None and len(block.branch.conditions) != 1):
         return None
@@ -290,6 +290,20 @@ def _sense(block: SassBlock, taken: set[int], falls: set[int], code: Code, owner
     if not score:
         score = _by_targets(block, code, by_line[line], ptx) or _by_loops(block, by_line[line], machine, ptx, depths)
     return Sense(line, score > 0, abs(score)) if score else None
+
+
+def _goes_back(block: SassBlock, code: Code, branches: list[int], ptx: PtxCode) -> bool:
+    """Whether a machine branch that carries the line of a PTX branch to its own block leads to that block's code, as its copies do:
+    ptxas gives the line of a wait's retry to the branch behind the wait, too, where that one's predicate was computed before."""
+    for p in branches:
+        b = ptx.blocks[p]
+        if b.taken != p:
+            return True
+        polls = {n for n in b.lines if anchors.is_wait(ptx.operations.get(n, ""))}
+        ends = [code.blocks[target] for target in (block.taken, block.falls) if target >= 0]
+        if not polls or any(i.ptx_line in polls for end in ends for i in end.instructions):
+            return True
+    return False
 
 
 def _deciding(block: SassBlock, ptx: PtxCode) -> int:
