@@ -39,7 +39,8 @@ def e5m3_values(codes: np.ndarray) -> np.ndarray:
 class ScaledProduct:
     """`block`: elements that share a scale. `tile`: m, n, k of a tile. `start`: what the accumulator begins with. `aligned`: the
     matrices lie at multiples of 16 bytes. `signed`: some scales are negative. `warps`: as a hint asks for (0: there is none).
-    `from_registers`: 4-bit elements don't come from bytes but from a conversion."""
+    `from_registers`: 4-bit elements don't come from bytes but from a conversion. `scales_along_n`: B's scales of a step of k lie
+    together in memory."""
 
     element: str
     scale: str
@@ -54,10 +55,11 @@ class ScaledProduct:
     signed: bool = False
     warps: int = 0
     from_registers: bool = False
+    scales_along_n: bool = False
 
     def __str__(self) -> str:
         m, n, k = self.tile
-        extra = "".join(f"-{name}" for name in ("signed", "from_registers") if getattr(self, name))
+        extra = "".join(f"-{name}" for name in ("signed", "from_registers", "scales_along_n") if getattr(self, name))
         extra += ("" if self.aligned else "-unaligned") + (f"-{self.warps}warps" if self.warps else "")
         orders = f"{self.steps}-{self.a_order}-{self.b_order}{extra}"
         return f"{self.element}-{self.scale}-{self.block}-{self.batch or ''}{m}x{n}x{k}-{orders}"
@@ -92,7 +94,7 @@ class ScaledProduct:
         b_rows = self.b_order == "nk"
         b, bv, bt = view("b", n, whole // each, True, (n, k // each), held) if b_rows else view("b", whole, n, True, (k, n), held)
         sa, sav, sat = view("sa", m, whole // self.block, True, (m, factors), s)
-        sb, sbv, sbt = view("sb", n, whole // self.block, True, (n, factors), s)
+        sb, sbv, sbt = view("sb", n, whole // self.block, not self.scales_along_n, (n, factors), s)
         d, dv, dt = view("d", m, n, True, (m, n), "f32")
         zeros = "%zero, " * (rank - 2)
 
@@ -172,6 +174,7 @@ class ScaledProduct:
         a, sa, b, sb = self.inputs()
         d = np.zeros((*a.shape[:-1], b.shape[-2]), np.float32)
         a, b = (self.lies(x, o) for x, o in ((a, self.a_order[0] == "k"), (b, self.b_order[0] == "k")))
+        sb = np.ascontiguousarray(sb.swapaxes(-1, -2)) if self.scales_along_n else sb
         report = simulate(ptx, kernel="product", args=[a, sa, b, sb, d, self.steps], seed=seed)
         if report.findings:
             raise report.findings[0]

@@ -89,6 +89,16 @@ def test_variations(p: ScaledProduct, change: dict[str, Any]) -> None:
     multiplies(replace(p, **change))
 
 
+@pytest.mark.parametrize("steps", [1, 8, 19])
+def test_scales_that_lie_along_n_are_asked_for_iterations_ahead_and_stored_by_words(steps: int) -> None:
+    p = replace(MXFP8, tile=(128, 128, 128), steps=steps, scales_along_n=True)
+    ptx = compiled(p)
+    together = ptx.count("ld.global")
+    assert together == 4 * (8 + 1) and ptx.count("st.shared.b32") == 8 + 1      # of bytes; eight iterations, and what they leave
+    for seed in range(3):
+        np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
+
+
 def test_elements_that_registers_hold_are_packed() -> None:
     ptx = multiplies(replace(NVFP4, from_registers=True))
     assert "e2m1x2" in ptx

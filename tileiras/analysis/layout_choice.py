@@ -248,6 +248,11 @@ class _Search:
                 if shape is not None and not described.contiguous(of_a=i == 0):
                     for layout in turning_layouts(shape, element_bits(v) // 8, len(shape) - 1 - i, self.num_warps):
                         self.offer(self.number(v), layout)
+            for v, k_dim, _ in self.copied_scales(op):
+                from tileiras.layout.atoms.tensor_scaled import word_layout  # few kernels have such products
+                layout = word_layout(shape_of(v) or (), k_dim, self.num_warps)
+                if layout is not None:
+                    self.offer(self.number(v), layout)
         for op in self.found.ops:
             if op.name in ("nv_tileas.reduce", "nv_tileas.scan") and is_tensor(op.operands[0]):
                 n = self.number(op.operands[0])
@@ -376,10 +381,29 @@ class _Search:
                 return layout_cost.staging(layout, fragment, k_dim, size, atom_k)
             problem.alone(n, [weight * staging(layout) for layout in self.candidates[n]])
 
+        for v, k_dim, run in self.copied_scales(op):
+            n = self.number(v)
+            if n is not None and len(self.candidates[n]) > 1:
+                problem.alone(n, [self.weight(op) * layout_cost.scale_staging(layout, k_dim, element_bits(v) // 8, run)
+                                  for layout in self.candidates[n]])
         for n, v, wanted in self.scales(op):
             if len(self.candidates[n]) > 1:
                 problem.alone(n, [self.weight(op) * layout_cost.conversion(layout, wanted, element_bits(v))
                                   for layout in self.candidates[n]])
+
+    def copied_scales(self, op: Operation) -> list[tuple[SSAValue, int, int]]:
+        """The scales that the tensor core copies for a product as they are: each with its dimension along k, and how many rows lie
+        together."""
+        described = described_of(op)
+        if op.name != "nv_tileas.dot_scaled" or described is None:
+            return []
+        from tileiras.layout.atoms.tensor_scaled import whole
+        found = []
+        for of_a, v in zip((1, 0), op.operands[3:]):
+            shape = shape_of(v) or ()
+            if whole(shape, len(shape) - 2 + of_a) == shape:
+                found.append((v, len(shape) - 2 + of_a, described.run if of_a else 0))
+        return found
 
     def scales(self, op: Operation) -> list[tuple[int, SSAValue, LinearLayout]]:
         """What a block-scaled product wants of its scales' layouts: (variable, value, layout)."""

@@ -123,6 +123,18 @@ def described_staging(writer: LinearLayout, k_dim: int, elem_bytes: int, columns
     return shared_access(access(writer, shared, elem_bytes), elem_bytes)
 
 
+BESIDE_TENSOR_CORE = 1.25
+"""What an access to shared memory counts while the tensor core reads operands there."""
+
+
+@lru_cache(maxsize=1024)
+def scale_staging(writer: LinearLayout, k_dim: int, elem_bytes: int, run: int) -> float:
+    """Slots of a block-scaled product's scales on their way to where the tensor core copies them from; the port that they go by is
+    the tensor core's, too."""
+    from tileiras.layout.atoms.tensor_scaled import scale_buffer
+    return BESIDE_TENSOR_CORE * shared_access(access(writer, scale_buffer(writer.shape, k_dim, run), elem_bytes), elem_bytes)
+
+
 def shared_access(plan: Access, elem_bytes: int) -> float:
     """Slots of one side's accesses to shared memory."""
     return len(plan.groups) * (PASS_SLOTS * plan.passes(elem_bytes) + 1)

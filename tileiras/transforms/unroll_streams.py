@@ -9,9 +9,12 @@
 
 A tile of a kilobyte takes a whole latency of memory and then some cycles of arithmetic: an SM with few blocks has a fraction of the
 bytes on their way that keep memory busy, even where loads run an iteration ahead (`prefetch-to-registers`, which then holds a
-round). For loops whose tiles stay in registers: rings (`stage-streams`) are as deep as they must be. What stays:
+round). For loops whose tiles stay in registers: rings (`stage-streams`) are as deep as they must be. And for load agents that put
+small tiles of some loads to rings themselves (scales of block-scaled products, say), while the copy engine brings the others: each
+would hold the agent up for a latency. What stays:
 
-    loops with products, barriers, pipes or other loops, or that ask for the program's order (a load's depth of 1 too)
+    loops with products, barriers or other loops, or that ask for the program's order (a load's depth of 1 too)
+    loops with pipes that aren't a load agent's, or whose loads fill more than a few registers
     loops with a load that must stay in its iteration
     loops whose tiles two blocks of an SM have enough of on their way, and those that would get too long
 """
@@ -29,7 +32,7 @@ from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import BufferType
+from tileiras.dialects.nv_tileas import BufferType, layout_of
 from tileiras.schedule.constraints import FORCE_SERIAL
 from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.materialize_async import is_short_of_overflow
@@ -43,6 +46,11 @@ MOST_REGISTERS = 32
 """Of a thread, for the tiles of a round."""
 MOST_RESULTS = 2048
 """Registers' worth of results in a round's body, at most: code that is fetched, and compiled."""
+LEAST_ROUNDS = 4
+"""Iterations at once of a load agent's loop, at least: fewer aren't worth its length."""
+FILLS = frozenset({"nv_tileas.producer_acquire", "nv_tileas.producer_commit", "nv_tileas.extract_slice", "nv_tileas.tma_load",
+                   "nv_tileas.tiled_copy", "nv_tileas.async_copy", "nv_tileas.store_shared"})
+"""What a load agent's loop may have, too."""
 ACCESSES = frozenset({"nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.tiled_store", "nv_tileas.store",
                       "nv_tileas.join_mem_token", "nv_tileas.create_mem_token", "scf.yield"})
 """What a loop may have besides pure ops."""
@@ -59,6 +67,8 @@ def run(module: Operation, context: Any) -> None:
                 rounds = _rounds(loop, loads, context.target) if loads else 1
                 if rounds > 1:
                     _Unrolled(loop, loads, rounds).run()
+                elif (loads := _fills(loop)) and (rounds := _at_once(loads)) >= LEAST_ROUNDS:
+                    _Unrolled(loop, loads, rounds).run()
 
 
 def _streams(loop: Operation) -> list[Operation]:
@@ -71,6 +81,28 @@ def _streams(loop: Operation) -> list[Operation]:
     if any(op.name in DOTS or FORCE_SERIAL in op.attributes or not (op.name in ACCESSES or _is_pure(op)) for op in ops):
         return []
     return loads if all(may_run_ahead(loop, op) for op in loads) else []
+
+
+def _fills(loop: Operation) -> list[Operation]:
+    """The loads of a load agent's loop by which it fills rings itself; none where it isn't such a loop."""
+    agent = agent_of(loop)
+    ops = list(loop.regions[0].block.ops)
+    loads = tiles_loaded(ops)
+    if agent is None or not agent[1] or not loads or not is_short_of_overflow(loop):
+        return []
+    if any(FORCE_SERIAL in op.attributes or not (op.name in ACCESSES or op.name in FILLS or _is_pure(op)) for op in ops):
+        return []
+    return loads if all(may_run_ahead(loop, op) for op in loads) else []
+
+
+def _at_once(loads: list[Operation]) -> int:
+    """How many iterations of a load agent's loop registers allow."""
+    from tileiras.schedule.depth import registers_of
+    held = sum(max(registers_of(op.results[0]), layout_of(op.results[0]).num_regs) for op in loads)
+    rounds = MOST_ROUNDS
+    while rounds > 1 and rounds * held > MOST_REGISTERS:
+        rounds //= 2
+    return rounds
 
 
 def _is_pure(op: Operation) -> bool:

@@ -16,6 +16,26 @@ def at(line: int, *opcodes: str) -> list[Instruction]:
     return [instruction_from(opcode, (), 1, None, None, 0, line) for opcode in opcodes]
 
 
+def test_a_branch_behind_a_wait_that_carries_its_line_is_not_the_wait_s():
+    """WAIT: try; @!done bra WAIT; then a branch whose predicate was computed long before: ptxas gives it the line of the wait's."""
+    ptx = PtxCode((PtxBlock(0, (WAIT, BACK), BACK, 0, 1), PtxBlock(1, (LOAD,), LOAD, 3, 2), PtxBlock(2, (ADD,), 0, -2, 3),
+                   PtxBlock(3, (END,), 0, -2, -1)),
+                  {WAIT: "mbarrier.try_wait", BACK: "bra", LOAD: "bra", ADD: "red.global.add", END: "ret"}, frozenset(),
+                  frozenset({0}), frozenset())
+    blocks = [
+        SassBlock(0, at(WAIT, "SYNCS") + at(BACK, "BRA"), Branch("jump", conditions=("!P1",)), 4, 1),
+        SassBlock(1, at(BACK, "BRA"), Branch("jump", conditions=("UP0",)), 3, 2),
+        SassBlock(2, at(ADD, *["REDG"] * 9), None, -1, 3),
+        SassBlock(3, at(END, "EXIT"), Branch("exit"), -1, -1),
+        SassBlock(4, at(WAIT, "SYNCS", "NANOSLEEP") + at(BACK, "BRA"), Branch("jump", conditions=("!P1",)), 4, 1)]
+    for block in blocks:
+        for to in block.successors:
+            blocks[to].predecessors.append(block.index)
+    code = Code("k", 100, [i for b in blocks for i in b.instructions], blocks, {0: "k"})
+    senses = join(code, ptx).senses
+    assert 1 not in senses and [senses[b].line for b in (0, 4)] == [BACK, BACK]
+
+
 @pytest.mark.parametrize("spills", [0, 1, 40])
 def test_spills_behind_a_wait_do_not_turn_its_branch_round(spills):
     """WAIT: try; @!done bra WAIT. ptxas tries once in line, and again in a loop off the way that the failed try branches to."""

@@ -27,7 +27,7 @@ from tileiras.layout.atoms import block_scaled
 from tileiras.layout.atoms.block_scaled import ELEMENTS
 from tileiras.layout.atoms.umma import LEAST_N
 from tileiras.layout.descriptors import instruction_descriptor
-from tileiras.layout.linear import log2
+from tileiras.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.layout.shared import PADDED_RUN, SharedLayout
 
 FEATURE, E5M3_FEATURE = "has_tcgen05", "takes_e5m3_scales"
@@ -199,6 +199,21 @@ def scale_buffer(shape: tuple[int, ...], k_dim: int, run: int = 0) -> SharedLayo
     by_row += [PIECE_ROWS * factors << i for i in range(log2(rows // PIECE_ROWS))]
     batch = [rows * factors << i for i in range(log2(shape[0]) if rank > 2 else 0)]
     return SharedLayout(shape, tuple([*by_k, *by_row, *batch] if k_dim == rank - 1 else [*by_row, *by_k, *batch]))
+
+
+def word_layout(shape: tuple[int, ...], k_dim: int, num_warps: int) -> LinearLayout | None:
+    """Threads that hold a row's word of factors each, as a piece has it, neighbours next to each other; None where a tile has fewer
+    words than threads."""
+    fields = dim_bits(shape)
+    row_dim = 2 * len(shape) - 3 - k_dim
+    free = {d: [1 << low + i for i in range(bits)] for d, (low, bits) in enumerate(fields)}
+    reg, free[k_dim] = free[k_dim][:log2(PIECE_FACTORS)], free[k_dim][log2(PIECE_FACTORS):]
+    lane, free[row_dim] = free[row_dim][:log2(LANES)], free[row_dim][log2(LANES):]
+    rest = [basis for d in (row_dim, k_dim, *range(len(shape) - 2)) for basis in free[d]]
+    apart = len(rest) - log2(num_warps)
+    if len(reg) < log2(PIECE_FACTORS) or len(lane) < log2(LANES) or apart < 0:
+        return None
+    return LinearLayout(shape, tuple(reg + rest[:apart]), tuple(lane), tuple(rest[apart:]))
 
 
 def pieces(shape: tuple[int, ...]) -> int:

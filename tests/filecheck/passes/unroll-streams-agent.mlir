@@ -1,0 +1,57 @@
+// A load agent that puts a product's scales to their ring by way of registers asks for eight iterations' scales at once, and then
+// fills the rings of each, as the copy engine's loads go on. A thread holds a row's four factors: a word of the tensor core's.
+// RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 -O3 --print-ir-after=unroll-streams -o %t.as 2> %t.ir
+// RUN: filecheck %s --input-file=%t.ir
+// RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 -O2 | filecheck %s --check-prefix=ONCE
+
+// CHECK: IR dump after unroll-streams
+// CHECK: "nv_tileas.agent_switch"
+// CHECK: "scf.for"
+// CHECK: arith.remui
+// CHECK: "scf.for"
+// CHECK-COUNT-8: "nv_tileas.tiled_load"{{.*}} -> (tensor<128x4xf8E8M0FNU, #nv_tileas.layout<shape = [128x4], reg = {{\[\[}}0, 1], [0, 2]], lane = {{\[\[}}1, 0],
+// CHECK-NOT: "nv_tileas.tiled_load"
+// CHECK: "nv_tileas.tma_load"
+// CHECK: "nv_tileas.store_shared"
+// CHECK: "nv_tileas.tma_load"
+// CHECK: "nv_tileas.store_shared"
+// CHECK: "scf.for"
+// CHECK: "nv_tileas.tiled_load"
+// CHECK-NOT: "nv_tileas.tiled_load"
+
+// ONCE-NOT: arith.remui
+cuda_tile.module @m {
+  entry @product(%ap: tile<ptr<f8E4M3FN>>, %sap: tile<ptr<f8E8M0FNU>>, %bp: tile<ptr<f8E4M3FN>>, %sbp: tile<ptr<f8E8M0FNU>>, %dp: tile<ptr<f32>>, %steps: tile<i32>) {
+    %a = assume div_by<16>, %ap : tile<ptr<f8E4M3FN>>
+%sa = assume div_by<16>, %sap : tile<ptr<f8E8M0FNU>>
+%b = assume div_by<16>, %bp : tile<ptr<f8E4M3FN>>
+%sb = assume div_by<16>, %sbp : tile<ptr<f8E8M0FNU>>
+%d = assume div_by<16>, %dp : tile<ptr<f32>>
+    %at = make_tensor_view %a, shape = [128, 8192], strides = [8192, 1] : tensor_view<128x8192xf8E4M3FN, strides=[8192,1]>
+%av = make_partition_view %at : partition_view<tile=(128x128), tensor_view<128x8192xf8E4M3FN, strides=[8192,1]>>
+%bt = make_tensor_view %b, shape = [128, 8192], strides = [8192, 1] : tensor_view<128x8192xf8E4M3FN, strides=[8192,1]>
+%bv = make_partition_view %bt : partition_view<tile=(128x128), tensor_view<128x8192xf8E4M3FN, strides=[8192,1]>>
+%sat = make_tensor_view %sa, shape = [128, 256], strides = [256, 1] : tensor_view<128x256xf8E8M0FNU, strides=[256,1]>
+%sav = make_partition_view %sat : partition_view<tile=(128x4), tensor_view<128x256xf8E8M0FNU, strides=[256,1]>>
+%sbt = make_tensor_view %sb, shape = [128, 256], strides = [1, 128] : tensor_view<128x256xf8E8M0FNU, strides=[1,128]>
+%sbv = make_partition_view %sbt : partition_view<tile=(128x4), tensor_view<128x256xf8E8M0FNU, strides=[1,128]>>
+%dt = make_tensor_view %d, shape = [128, 128], strides = [128, 1] : tensor_view<128x128xf32, strides=[128,1]>
+%dv = make_partition_view %dt : partition_view<tile=(128x128), tensor_view<128x128xf32, strides=[128,1]>>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = make_token : token
+    %start = constant <f32: 0.0> : tile<128x128xf32>
+    %sum = for %i in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %start) -> (tile<128x128xf32>) {
+      %x0, %xt = load_view_tko weak %av[%zero, %i] token = %none : partition_view<tile=(128x128), tensor_view<128x8192xf8E4M3FN, strides=[8192,1]>>, tile<i32> -> tile<128x128xf8E4M3FN>, token
+      %y0, %yt = load_view_tko weak %bv[%zero, %i] token = %none : partition_view<tile=(128x128), tensor_view<128x8192xf8E4M3FN, strides=[8192,1]>>, tile<i32> -> tile<128x128xf8E4M3FN>, token
+      %p, %pt = load_view_tko weak %sav[%zero, %i] token = %none : partition_view<tile=(128x4), tensor_view<128x256xf8E8M0FNU, strides=[256,1]>>, tile<i32> -> tile<128x4xf8E8M0FNU>, token
+      %q0, %qt = load_view_tko weak %sbv[%zero, %i] token = %none : partition_view<tile=(128x4), tensor_view<128x256xf8E8M0FNU, strides=[1,128]>>, tile<i32> -> tile<128x4xf8E8M0FNU>, token
+      %y = permute %y0 [1, 0] : tile<128x128xf8E4M3FN> -> tile<128x128xf8E4M3FN>
+      %q = permute %q0 [1, 0] : tile<128x4xf8E8M0FNU> -> tile<4x128xf8E8M0FNU>
+      %z = mmaf_scaled %x0, %y, %acc, %p, %q : tile<128x128xf8E4M3FN>, tile<128x128xf8E4M3FN>, tile<128x128xf32>, tile<128x4xf8E8M0FNU>, tile<4x128xf8E8M0FNU>
+      continue %z : tile<128x128xf32>
+    }
+    %stored = store_view_tko weak %sum, %dv[%zero, %zero] token = %none : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<128x128xf32, strides=[128,1]>>, tile<i32> -> token
+    return
+  }
+}
