@@ -4,7 +4,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr, VectorType
+from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr, UnitAttr, VectorType
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -67,7 +67,10 @@ IMMEDIATE = {
     "cp.async.wait.group": {0: 1}, "cp.async.bulk.wait.group": {0: 1}, "cp.async.bulk.wait.group.read": {0: 1},
     "setmaxnreg.inc.sync.aligned.u32": {0: 64}, "setmaxnreg.dec.sync.aligned.u32": {0: 64}, "bar.warp.sync": {0: -1},
     "tcgen05.mma.shared": {5: 0, 6: 1, 7: 0}, "tcgen05.mma.tensor": {5: 0, 6: 1, 7: 0},
+    "fence.proxy.tensormap_generic.acquire.gpu": {1: 128},
 }
+BLOCKS_MEMORY = "mov.perctamemoryoffset"
+"""The row for kernels only that say how much of such memory they need."""
 
 
 def immediates(row: nvvm.Instruction) -> dict[int, int]:
@@ -128,6 +131,8 @@ def test_every_row_is_an_instruction(part: int) -> None:
         kernel = Kernel()
         for row in some:
             use(kernel, row)
+            if row.name == BLOCKS_MEMORY:
+                kernel.func.properties["built_maps"] = IntAttr(1)
         kernel.b.ret()
         kernel.module.verify()
         in_flight.check(kernel.func)

@@ -186,7 +186,7 @@ class _Unrolled(Iterations):
             for op in self.body.ops:
                 if op is not last and op not in self.first:
                     self._clone(op, values, None)
-            now = [values.get(v, v) for v in last.operands]
+            now = [values[v] if v in values else v for v in last.operands]
         end.operands = now
 
     def _clone(self, op: Operation, values: dict[SSAValue, SSAValue], token: SSAValue | None) -> None:
