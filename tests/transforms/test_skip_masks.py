@@ -16,8 +16,8 @@ CAUSAL = "attention_causal_d64_bf16"
 """128 queries on 64 keys a block: the second block has tiles of keys that all its queries see, and tiles that some do."""
 
 
-def behind_the_pass(case: str, opt_level: int = 3) -> Any:
-    options = CompileOptions(find_target("sm_90"), opt_level=opt_level)
+def behind_the_pass(case: str, opt_level: int = 3, gpu: str = "sm_90") -> Any:
+    options = CompileOptions(find_target(gpu), opt_level=opt_level)
     ir: Any = read_module(runner.export_case(case), options)
     for entry in PIPELINE:
         if entry.min_opt <= opt_level:
@@ -27,8 +27,8 @@ def behind_the_pass(case: str, opt_level: int = 3) -> Any:
             return ir
 
 
-def branches(case: str, opt_level: int = 3) -> list[Any]:
-    return [op for op in behind_the_pass(case, opt_level).walk() if isinstance(op, arith.If)]
+def branches(case: str, opt_level: int = 3, gpu: str = "sm_90") -> list[Any]:
+    return [op for op in behind_the_pass(case, opt_level, gpu).walk() if isinstance(op, arith.If)]
 
 
 @pytest.mark.parametrize("case", [CAUSAL, "attention_d64_f16", "attention_window_softcap_bf16", "attention_dkdv_causal_d64_f16",
@@ -45,6 +45,11 @@ def test_small_tiles_and_lower_levels_have_none() -> None:
     assert not branches(CAUSAL, opt_level=0)
 
 
-@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("gpu", ["sm_75", "sm_80", "sm_89"])
+def test_loops_whose_warps_copy_between_products_have_none(gpu: str) -> None:
+    assert not branches(CAUSAL, gpu=gpu)
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
 def test_values_are_right_whichever_way_is_taken(gpu: str) -> None:
     assert runner.simulate_case(CAUSAL, runner.compile_case(CAUSAL, gpu)).ok
