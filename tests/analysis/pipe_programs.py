@@ -13,8 +13,9 @@ from tileiras.pipeline import PIPELINE
 
 
 def through_a_ring(kind: str, stages: int, agents: bool, gpu: str = "sm_90") -> Operation:
-    """A loop's tile goes through a ring of that kind, by one agent or by two; as `order-memory` leaves it."""
-    options = CompileOptions(find_target(gpu), without=frozenset() if agents else frozenset({"agents"}))
+    """A loop's tile goes through a ring of that kind, by one agent or by two; as `order-memory` leaves it.
+    Loops aren't unrolled: the checker goes through few iterations."""
+    options = CompileOptions(find_target(gpu), prefetch=False, without=frozenset() if agents else frozenset({"agents"}))
     ir: Any = parse_module(COPY)
     for entry in PIPELINE:
         if entry.name == "free-heap":
