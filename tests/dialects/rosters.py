@@ -349,7 +349,7 @@ OURS: dict[str, str] = {
         "shared memory and its order are in the IR, not in the lowering",
     "nv_tileas.*tmem*":
         "tensor memory, which is another tag of the specification's tiles",
-    "nv_tileaa.*cta* nv_tileas.*cta* nv_tileas.cluster_*": "CTAs that share a tile block",
+    "nv_tileaa.*cta* nv_tileas.*cta* nv_tileas.cluster_* nv_tileas.producer_tail": "CTAs that share a tile block",
     "nv_tileas.is_valid_program_id": "nv_tileaa's, where the answer is read",
     "nv_tileas.fill_outside": "padding of tiles that came by copies, which fill with zeros",
     "nv_tileas.prefetch_tma_desc nv_tileas.begin_flight": "what an engine is told before its first use",

@@ -278,7 +278,7 @@ def _with_lines_only(excinfo: Any) -> None:
                 kept = TracebackType(kept, e.tb_frame, e.tb_lasti, e.tb_lineno)
             seen.__traceback__ = kept
             if seen is excinfo.value:
-                excinfo.traceback = type(excinfo.traceback)(kept)
+                excinfo.traceback = type(excinfo.traceback)([] if kept is None else kept)
         seen = seen.__cause__ or seen.__context__
 
 
