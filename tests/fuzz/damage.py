@@ -56,6 +56,19 @@ class Answers:
     trouble: list[str] = field(default_factory=list)
     count: int = 0
 
+    def note(self, code: int, trouble: str, progress: bool, keep: pathlib.Path | None, name: str, damaged: bytes) -> None:
+        """One more answer. What is in `trouble` (if anything is) is told, where there is `progress`, and kept by that name."""
+        self.codes[code] += 1
+        self.count += 1
+        if not trouble:
+            return
+        self.trouble.append(trouble)
+        if progress:
+            print(trouble, flush=True)
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+            (keep / name).write_bytes(damaged)
+
 
 def bounded(command: Callable[[], int], seconds: int, of_processor: bool = False) -> tuple[int, str, str]:
     """Run a command in this process: (exit code, what it said on standard error, what is wrong with how it ended).
@@ -204,16 +217,9 @@ def campaign(count: int, seed: int, keep: pathlib.Path | None = None, limit: flo
                 gpu, level = SMS[answers.count % len(SMS)], LEVELS[answers.count // len(SMS) % len(LEVELS)]
                 extra = EXTRAS[answers.count % len(EXTRAS)] or (("-g",) if level == 0 and answers.count % 2 else ())
                 code, wrong = answer(damaged, folder, gpu, level, extra)
-                answers.codes[code] += 1
-                answers.count += 1
-                if wrong:
-                    answers.trouble.append(f"{origin} {way.__name__} seed {seed + number} copy {copy} {gpu} -O{level} "
-                                           f"{' '.join(extra)}: {wrong}")
-                    if progress:
-                        print(answers.trouble[-1], flush=True)
-                    if keep is not None:
-                        keep.mkdir(parents=True, exist_ok=True)
-                        (keep / f"{seed + number}-{copy}-{gpu}-O{level}.tileirbc").write_bytes(damaged)
+                what = f"{origin} {way.__name__} seed {seed + number} copy {copy} {gpu} -O{level} {' '.join(extra)}: {wrong}"
+                file = f"{seed + number}-{copy}-{gpu}-O{level}.tileirbc"
+                answers.note(code, what if wrong else "", progress, keep, file, damaged)
                 if progress and answers.count % 1000 == 0:
                     print(f"{answers.count} files, {len(answers.trouble)} in trouble", file=sys.stderr, flush=True)
     return answers

@@ -234,15 +234,8 @@ def campaign(count: int, seed: int, keep: pathlib.Path | None = None, batch: int
                     return answers
                 options = (f"--to={LEVELS[-1]}", f"--gpu-name={GPUS[copy % len(GPUS)]}", f"-O{(0, 3)[copy // 2 % 2]}")
                 code, wrong = answer(damaged, pathlib.Path(name), options)
-                answers.codes[code] += 1
-                answers.count += 1
-                if wrong:
-                    answers.trouble.append(f"{origin} {level} seed {seed + number} copy {copy} {' '.join(options)}: {wrong}")
-                    if progress:
-                        print(answers.trouble[-1], flush=True)
-                    if keep is not None:
-                        keep.mkdir(parents=True, exist_ok=True)
-                        (keep / f"{seed + number}-{copy}.{level}.mlir").write_text(damaged)
+                what = f"{origin} {level} seed {seed + number} copy {copy} {' '.join(options)}: {wrong}"
+                answers.note(code, what if wrong else "", progress, keep, f"{seed + number}-{copy}.{level}.mlir", damaged.encode())
     return answers
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.sim import tcgen05kit
 from tests.sim.asynckit import kernel
+from tests.sim.test_cluster import CANCEL
 from tests.sim.timing import streamkit as kit
 from tests.sim.timing.streamkit import step
 from tests.sim.timing.test_predict import NEEDED, assemble
@@ -85,27 +86,13 @@ def test_one_more_product_of_a_pair_takes_what_is_published(m, n, interval):
 
 # ---- blocks that take over others
 
-WORK = """
- .reg .b128 %q; .reg .b32 %x, %y, %z, %i;
- mov.u32 %x, %ctaid.x;
- mbarrier.init.shared::cta.b64 [bar], 1; fence.mbarrier_init.release.cluster; mov.u32 %r9, 0;
-LOOP:
- mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16;
- clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [answer], [bar];
- mov.u32 %i, 0; mov.u32 %r1, s;
+SPIN = """ mov.u32 %i, 0; mov.u32 %r1, s;
 AGAIN:
  .pragma "nounroll";
  ld.volatile.shared.u32 %r2, [%r1];
  add.u32 %i, %i, 1; setp.lt.u32 %p1, %i, 200; @%p1 bra AGAIN;
- mul.wide.u32 %d1, %x, 4; add.u64 %d1, %d1, %g0; red.global.add.u32 [%d1], 1;
-WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], %r9; @!%p2 bra WAIT;
- xor.b32 %r9, %r9, 1;
- ld.shared.b128 %q, [answer];
- clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q; @!%p3 ret;
- clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%x, %y, %z, _}, %q;
- fence.proxy.async.shared::cta;
- bra LOOP;
 """
+WORK = CANCEL.replace("%z;", "%z, %i;", 1).replace(" mul.wide", SPIN + " mul.wide", 1)
 SHARED = ".shared .align 16 .b8 answer[16]; .shared .align 8 .b64 bar; .shared .align 4 .b32 s;"
 
 
