@@ -100,7 +100,7 @@ def priorities(found: Relations, classes: Classes, num_warps: int) -> None:
             c = classes.get(op.results[0])
             if c.layout is None:
                 c.layout = accumulator_layout(op, num_warps)
-        elif "runs" in op.properties and op.name not in COPIES_BY_THREADS:
+        elif is_by_registers(op):
             tile = tile_of(op)
             if is_tensor(tile):
                 accesses.setdefault(classes.get(tile), []).append((op, tile))
@@ -108,6 +108,11 @@ def priorities(found: Relations, classes: Classes, num_warps: int) -> None:
         if c.layout is None:
             c.layout = coalesced(c.shape, group, num_warps)
     classes.spread(lambda shape: default_layout(shape, num_warps))
+
+
+def is_by_registers(op: Operation) -> bool:
+    """Whether an op is an access to memory whose tile is in registers."""
+    return "runs" in op.properties and op.name not in COPIES_BY_THREADS
 
 
 def tile_of(op: Operation) -> SSAValue:
@@ -234,7 +239,7 @@ class _Search:
                 for n, _, wanted in self.scales(op):
                     self.offer(n, wanted)
         for op in self.found.ops:
-            if "runs" in op.properties and op.name not in COPIES_BY_THREADS and is_tensor(tile := tile_of(op)):
+            if is_by_registers(op) and is_tensor(tile := tile_of(op)):
                 n = self.numbers[op] if op in self.numbers else self.number(tile)
                 self.offer(n, coalesced(shape_of(tile) or (), [(op, tile)], self.num_warps))
                 if op in self.movable:
@@ -320,7 +325,7 @@ class _Search:
             if isinstance(op, arith.Elementwise):
                 if is_tensor(op.results[0]) and (n := self.number(op.results[0])) is not None:
                     work[n] = work.get(n, 0.0) + self.weight(op) * slots_of(op)
-            elif "runs" in op.properties and op.name not in COPIES_BY_THREADS:
+            elif is_by_registers(op):
                 self.access(problem, op)
             elif op.name in ("nv_tileas.reduce", "nv_tileas.scan"):
                 self.collective(problem, op)

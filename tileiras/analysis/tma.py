@@ -29,10 +29,10 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from tileiras.analysis.access import contiguous_of
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.host_values import host_value
+from tileiras.analysis.program_slice import loop_around
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, TiledViewType, int_values
-from tileiras.dialects.nv_tileas import LOOPS
 from tileiras.layout.descriptors import boxes
 from tileiras.layout.shared import (
     CHUNK_BYTES,
@@ -260,9 +260,7 @@ def _memref(op: Any, view: SSAValue, t: TiledViewType, axis: AxisAnalysis, major
 
 def is_for_many(access: Operation, maker: Operation) -> bool:
     """Whether a loop goes through tiles of a memref that is made before it: a map that the kernel builds is worth its fences."""
-    loop = access.parent_op()
-    while loop is not None and loop.name not in LOOPS:
-        loop = loop.parent_op()
+    loop = loop_around(access)
     around = maker.parent_op()
     while around is not None and around is not loop:
         around = around.parent_op()

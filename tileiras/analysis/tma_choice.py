@@ -17,8 +17,8 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_cost import FETCH_SLOTS, SECTOR_BYTES, shared_access
 from tileiras.analysis.layout_rules import DOTS
+from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts, needs_fill
-from tileiras.dialects.nv_tileas import LOOPS
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS
 from tileiras.layout.descriptors import boxes
 from tileiras.layout.linear import LinearLayout
@@ -107,17 +107,9 @@ def _places_operands(tile: SSAValue) -> bool:
     return False
 
 
-def loop_of(op: Operation) -> Operation | None:
-    """The loop that an op stands in."""
-    parent = op.parent_op()
-    while parent is not None and parent.name not in LOOPS:
-        parent = parent.parent_op()
-    return parent
-
-
 def _beside_product(op: Operation) -> bool:
     """Whether a product stands in the same loop: its schedule knows nothing of more copies."""
-    loop = loop_of(op)
+    loop = loop_around(op)
     return loop is not None and any(inner.name in DOTS for inner in loop.walk())
 
 
@@ -159,7 +151,7 @@ def overhead(op: Operation) -> float:
     """Slots of an access by the engine whatever its tile: those of a load are shared by all that one pipe waits for."""
     if op.name in STORES:
         return STORE_SLOTS
-    return START_SLOTS if loop_of(op) is None else WAIT_SLOTS
+    return START_SLOTS if loop_around(op) is None else WAIT_SLOTS
 
 
 def paying(gains: dict[Operation, float]) -> set[Operation]:

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from tileiras.codegen import client
-from tileiras.codegen.ptx_fixup import MAP_BYTES
-from tileiras.host.object import PLATFORMS, host_module
+from tileiras.host.object import MAP_BYTES, PLATFORMS, host_module
 
 if TYPE_CHECKING:
     from tileiras.codegen.resources import Entry

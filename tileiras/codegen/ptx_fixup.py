@@ -27,13 +27,13 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tileiras.errors import CompileError
+from tileiras.host.object import MAP_BYTES
 from tileiras.machine.targets import Target
 
 TILE_LANGUAGE = ".language 7"
 LAUNCH_METADATA = ".visible .global .align 8 .b8 ___NV_TILE_LAUNCH_META_DATA___[64];"
 
 RECIPE = " // tensor map: "
-MAP_BYTES = 128
 BUILDS_FROM = "9.4"
 """The first PTX version with memory of a block's own, `.minperctamemory`."""
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tileiras.codegen.ptx_fixup import MAP_BYTES, RECIPE
+from tileiras.codegen.ptx_fixup import RECIPE
+from tileiras.host.object import MAP_BYTES
 from tileiras.machine.targets import target_of_ptx
 
 if TYPE_CHECKING:

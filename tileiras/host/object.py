@@ -22,6 +22,8 @@ ROW_WORDS, VECTOR_WORDS = 8, 9
 MEMORY_WORD = 2                                 # of the vector: bytes of device memory wanted
 GET_ATTRIBUTE, MULTIPROCESSORS = 6, 16          # the driver's function in its table; CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 
+MAP_BYTES = 128
+"""Of a tensor map."""
 BYTES_AN_SM = 8192
 """Of device memory for one device-built map on drivers that have no memory a CTA: 64 warps of 128 bytes."""
 MOST_SMS = 224

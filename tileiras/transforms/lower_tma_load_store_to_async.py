@@ -27,10 +27,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, operand_fragments
+from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import changes_operands, described_of, is_paired
 from tileiras.analysis.tma import MapFacts, Refusal, for_products, in_forms, is_unwritten, map_facts, rounded_by
-from tileiras.analysis.tma_choice import loop_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, TiledViewType
@@ -294,7 +294,7 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
     nbytes = sum(site.facts.tile.num_bytes for site in sites)
     pipe = before(outer, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("tma"), IntAttr(1))], {
         "bytes": IntAttr(nbytes), "consumers": func.properties["num_warps"],
-        "once": UnitAttr() if loop_of(start) is None else None,
+        "once": UnitAttr() if loop_around(start) is None else None,
         "pair": UnitAttr() if any(is_paired(reader) for site in sites for reader in site.readers) else None}), first).results[0]
     ordered = any(r.uses for site in sites for r in site.load.results[1:])
     full = before(after(start) if ordered else first, nv_tileas.ConsumerWait.make([pipe], [i32]), first)

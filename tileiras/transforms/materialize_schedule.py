@@ -143,7 +143,7 @@ def _apply_hints(func: Operation, remarks: list[Any]) -> None:
     """Loads by way of registers got a ring after all."""
     from tileiras.transforms.hint_remarks import apply_latency
     for pipe in _pipes(func):
-        if _kind(pipe.results[0]) == "mbarrier":
+        if kind_of(pipe.results[0]) == "mbarrier":
             filling = {use.operation.parent for use in pipe.results[0].uses if use.operation.name not in CONSUMES}
             for load in [op for block in filling if block is not None for op in block.ops if op.name in LOADS]:
                 apply_latency(func, load, _stages(pipe), "the load agent fills the ring by way of registers", remarks)
@@ -165,7 +165,7 @@ def _streamed(func: Operation, target: Any) -> Operation | None:
 
 def _pipes(func: Operation) -> list[Operation]:
     """The pipes that agents may share."""
-    return [op for op in func.walk() if op.name == "nv_tileas.create_pipeline" and _kind(op.results[0]) in KINDS]
+    return [op for op in func.walk() if op.name == "nv_tileas.create_pipeline" and kind_of(op.results[0]) in KINDS]
 
 
 def _shared_in_turn(pipes: list[Operation]) -> list[Operation]:
@@ -176,7 +176,7 @@ def _shared_in_turn(pipes: list[Operation]) -> list[Operation]:
     for pipe in pipes:
         loop, rings = _served(pipe), _rings(pipe.results[0])
         ring = rings[0] if len(rings) == 1 else None
-        if loop is None or ring is None or _kind(pipe.results[0]) != "tma":
+        if loop is None or ring is None or kind_of(pipe.results[0]) != "tma":
             out.append(pipe)
             continue
         other = next((p for p, served in kept.items() if _is_alike(p, pipe) and _is_alike(_rings(p.results[0])[0], ring) and
@@ -209,16 +209,16 @@ def _served(pipe: Operation) -> Operation | None:
 
 def _is_filled_in_loop(pipe: Operation) -> bool:
     """Whether there is something to load ahead: without, more warps would only keep other blocks from the SM."""
-    return not _gives_ids(pipe.results[0]) and any(
+    return not gives_ids(pipe.results[0]) and any(
         use.operation.name not in CONSUMES and loop_around(use.operation) is not None for use in pipe.results[0].uses)
 
 
-def _gives_ids(pipe: SSAValue) -> bool:
+def gives_ids(pipe: SSAValue) -> bool:
     """Whether it hands on the ids of further tile blocks, which all agents are told."""
     return any(use.operation.name == "nv_tileas.cancel_next_program_id" for use in pipe.uses)
 
 
-def _kind(pipe: SSAValue) -> str:
+def kind_of(pipe: SSAValue) -> str:
     t: Any = pipe.type
     return t.kind.data
 
@@ -237,22 +237,22 @@ def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
             continue
         if _produces(op):
             loads.append(op)
-        elif op.name in BOTH or (op.name in CONSUMES and _gives_ids(op.operands[0])):
+        elif op.name in BOTH or (op.name in CONSUMES and gives_ids(op.operands[0])):
             loads.append(op)
             computes.append(op)
-        elif not _is_pure(op) and not (op.name in LOADS and _is_weak(op)):
+        elif not is_pure(op) and not (op.name in LOADS and is_weak(op)):
             computes.append(op)
     shared = [op for op in func.walk() if _is_shared(op)]
     loader = Slice(func, loads, above=shared, keep_tokens=False)
-    written, stored = _Written(func), _stored(loads)
+    written, stored = Written(func), _stored(loads)
     for op in func.walk():
         if op in loader.ops:
-            _check(op, loader, loads, written, stored)
+            check(op, loader, loads, written, stored)
     compute = Slice(func, computes, above=shared, keep_tokens=True)
     properties: dict[str, Any] = func.properties
     warps = properties["num_warps"].data
     load_warps = _load_warps(loader, warps)
-    by_engine = not any(op.name == COPY or _is_placed(op, loader) for op in loader.ops)
+    by_engine = not any(op.name == COPY or is_placed(op, loader) for op in loader.ops)
     blocks = _blocks(func, [warps, load_warps], target) if by_engine else 0
     _hoist(func, shared)
     regions = [compute.copy(), loader.copy()]
@@ -304,15 +304,15 @@ def _pipe_of(op: Operation) -> SSAValue | None:
 def _produces(op: Operation) -> bool:
     """Whether an op fills stages that others may read."""
     pipe = _pipe_of(op)
-    return op.name not in CONSUMES and op.name not in PLACES and pipe is not None and _kind(pipe) in KINDS
+    return op.name not in CONSUMES and op.name not in PLACES and pipe is not None and kind_of(pipe) in KINDS
 
 
-def _is_pure(op: Any) -> bool:
+def is_pure(op: Any) -> bool:
     """Ops that an agent has where it needs their results."""
     return bool(getattr(op, "PURE", False)) or op.parent_op().name in ("nv_tileas.reduce", "nv_tileas.scan")
 
 
-def _is_weak(op: Operation) -> bool:
+def is_weak(op: Operation) -> bool:
     properties: dict[str, Any] = op.properties
     return properties["mem_semantic"].data == "weak"
 
@@ -322,9 +322,9 @@ def _load_warps(loader: Slice, warps: int) -> int:
     copies by threads need, or one."""
     chunks: dict[SSAValue, int] = {}
     for op in loader.ops:
-        if _is_placed(op, loader):
+        if is_placed(op, loader):
             return warps
-        if op.name == COPY and (pipe := _pipe_of(op)) is not None and _kind(pipe) != "tma":
+        if op.name == COPY and (pipe := _pipe_of(op)) is not None and kind_of(pipe) != "tma":
             chunks[pipe] = chunks.get(pipe, 0) + _chunks(op)
     count = 1
     while count < warps and max(chunks.values(), default=0) > count * WARP_THREADS * MOST_CHUNKS:
@@ -332,7 +332,7 @@ def _load_warps(loader: Slice, warps: int) -> int:
     return count
 
 
-def _is_placed(op: Operation, part: Slice) -> bool:
+def is_placed(op: Operation, part: Slice) -> bool:
     """Whether an op's values are spread over the warps of the compute agents: who repeats it must be as many. What each warp has
     for itself, lies in shared memory, or is copied there by one thread or by whichever, isn't."""
     return any(_is_spread(v) for v in (*op.operands, *op.results) if v in part.values) or _stored_by_threads(op)
@@ -345,7 +345,7 @@ def _is_spread(v: SSAValue) -> bool:
 
 def _stored_by_threads(op: Operation) -> bool:
     pipe = _pipe_of(op)
-    return pipe is not None and op.name not in PLACES and _kind(pipe) not in ("tma", "cp_async")
+    return pipe is not None and op.name not in PLACES and kind_of(pipe) not in ("tma", "cp_async")
 
 
 def _chunks(copy: Any) -> int:
@@ -374,13 +374,13 @@ def _narrow(agent: Region, warps: int) -> None:
 
 def _ordered(func: Operation) -> Operation | None:
     """An access to global memory that another one comes before, by its token; of the two one writes."""
-    written, touched = _Written(func), _Written(func, reads=True)
+    written, touched = Written(func), Written(func, reads=True)
     meeting = next((op for op in func.walk() if op.name == "nv_tileas.cluster_barrier"), None)
     return meeting or next((op for op in func.walk() if (effects := BY_TOKENS.get(op.name)) is not None and (
         written.waits_for_one(op) or (effects.token_write and touched.waits_for_one(op)))), None)
 
 
-class _Written:
+class Written:
     """Which tokens stand for a write of the kernel; with `reads`, for any access."""
 
     def __init__(self, func: Operation, reads: bool = False) -> None:
@@ -436,14 +436,14 @@ def _stored(loads: list[Operation]) -> set[Operation]:
     return found
 
 
-def _check(op: Operation, loader: Slice, loads: list[Operation], written: _Written, stored: set[Operation]) -> None:
+def check(op: Operation, loader: Slice, loads: list[Operation], written: Written, stored: set[Operation]) -> None:
     """Whether the load agent may have an op of its slice. Raises Refusal."""
     if op in loads:
         if _produces(op) and written.waits_for_one(op):
             raise Refusal(op, "the copy reads what the kernel has written")
         return
     if op.name in LOADS:
-        if not _is_weak(op):
+        if not is_weak(op):
             raise Refusal(op, "where a copy goes depends on a load that is ordered with other threads")
         if written.waits_for_one(op):
             raise Refusal(op, "where a copy goes depends on a load of what the kernel has written")
@@ -467,7 +467,7 @@ def _is_shared(op: Operation) -> bool:
     if op.name not in PLACES:
         return False
     kind = op.results[0].type
-    return isinstance(kind, RingType) or (isinstance(kind, PipeType) and _kind(op.results[0]) in KINDS)
+    return isinstance(kind, RingType) or (isinstance(kind, PipeType) and kind_of(op.results[0]) in KINDS)
 
 
 def _hoist(func: Operation, shared: list[Operation]) -> None:
@@ -556,9 +556,9 @@ def _set_stages(pipes: list[Operation], rings: Iterable[Operation], stages: int)
 
 def _count(pipe: Operation, load_warps: int, compute_warps: int) -> None:
     """Who arrives at a pipe's barriers."""
-    kind = _kind(pipe.results[0])
+    kind = kind_of(pipe.results[0])
     if kind == "cp_async":
         pipe.properties["producers"] = IntAttr(WARP_THREADS * load_warps)
     elif kind == "mbarrier":
         pipe.properties["producers"] = IntAttr(load_warps)
-    pipe.properties["consumers"] = IntAttr(compute_warps + (load_warps if _gives_ids(pipe.results[0]) else 0))
+    pipe.properties["consumers"] = IntAttr(compute_warps + (load_warps if gives_ids(pipe.results[0]) else 0))

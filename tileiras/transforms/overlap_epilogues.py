@@ -38,6 +38,7 @@ from tileiras.transforms import materialize_schedule as agents
 from tileiras.transforms.commit_dots import RELEASE, UMMA, WAIT, pipe_of
 from tileiras.transforms.places import keep_places
 from tileiras.transforms.structure import holder_in
+from tileiras.transforms.tma_common import after, before
 
 ACCUMULATORS = 2
 """One that is read, one that products add to."""
@@ -88,7 +89,7 @@ class _Kernel:
         switch: Any = switch_of(func)
         if switch is None or len(switch.regions) != 2 or "registers" in switch.properties or "cluster" in func.properties:
             return None
-        commits = [op for op in switch.regions[0].walk() if op.name == COMMIT and _kind(op.operands[0]) == UMMA]
+        commits = [op for op in switch.regions[0].walk() if op.name == COMMIT and agents.kind_of(op.operands[0]) == UMMA]
         if len(commits) != 1:
             return None
         wait, outer = commits[0].next_op, commits[0].parent_op()
@@ -140,14 +141,14 @@ class _Kernel:
         roots = [*self.mine, self.commit, self.acquire, *handed]
         above = [self.func, *(op for op in self.func.regions[0].block.ops if op is not self.switch)]
         products = Slice(self.switch, roots, above=above, keep_tokens=False)
-        written = agents._Written(self.func)
+        written = agents.Written(self.func)
         try:
             for op in products.ops:
                 if op not in roots:
-                    agents._check(op, products, roots, written, set())
+                    agents.check(op, products, roots, written, set())
         except agents.Refusal:
             return False
-        if any(agents._is_placed(op, products) for op in products.ops if op not in roots):
+        if any(agents.is_placed(op, products) for op in products.ops if op not in roots):
             return False
         mine = {*self.mine, self.commit, self.acquire}
         others = [op for op in self.region.walk() if op not in mine and _has_effect(op)]
@@ -174,9 +175,9 @@ class _Kernel:
         while (barrier := head.prev_op) is not None and barrier.name == BARRIER:
             barrier.detach()        # before products begin all had to have read the last ones' sums
             barrier.erase()
-        self.acquire = _insert(nv_tileas.ProducerAcquire.make([done], [i32]), head, self.commit)
-        wait = _insert(nv_tileas.ConsumerWait.make([done, []], [i32]), self.wait, self.wait)
-        last: Operation = wait
+        self.acquire = before(head, nv_tileas.ProducerAcquire.make([done], [i32]), self.commit)
+        wait = before(self.wait, nv_tileas.ConsumerWait.make([done, []], [i32]), self.wait)
+        last = wait
         self.wait.results[0].replace_all_uses_with(wait.results[0])
         self.wait.detach()
         self.wait.erase()
@@ -185,9 +186,9 @@ class _Kernel:
             *batch, m, n = int_values(t.shape)
             shape = ArrayAttr([IntAttr(x) for x in (ACCUMULATORS * (batch[0] if batch else 1), m, n)])
             pair = TmemType(t.element_type, shape, t.rows, t.packed)
-            both = _insert(nv_tileas.AllocTensor.make([], [pair]), self.switch, self.commit)
-            written = _insert(nv_tileas.TmemStage.make([both.results[0], self.acquire.results[0]], [t]), head, self.commit)
-            read = _insert(nv_tileas.TmemStage.make([both.results[0], wait.results[0]], [t]), wait.next_op, wait)   # type: ignore
+            both = before(self.switch, nv_tileas.AllocTensor.make([], [pair]), self.commit)
+            written = before(head, nv_tileas.TmemStage.make([both.results[0], self.acquire.results[0]], [t]), self.commit)
+            read = before(after(wait), nv_tileas.TmemStage.make([both.results[0], wait.results[0]], [t]), wait)
             for use in list(old.uses):
                 if use.operation in self.dots:
                     use.operation.operands[use.index] = written.results[0]
@@ -200,13 +201,7 @@ class _Kernel:
         for v in self.factors:
             v.owner.detach()        # type: ignore[union-attr]
             self.func.regions[0].block.insert_op_before(v.owner, self.switch)   # type: ignore[arg-type]
-        assert last.next_op is not None
-        _insert(nv_tileas.ConsumerRelease.make([done]), last.next_op, last)
-
-
-def _kind(pipe: SSAValue) -> str:
-    t: Any = pipe.type
-    return t.kind.data
+        before(after(last), nv_tileas.ConsumerRelease.make([done]), last)
 
 
 def _is_in(op: Operation, block: Any) -> bool:
@@ -219,18 +214,11 @@ def _is_in(op: Operation, block: Any) -> bool:
 
 def _tells_of_ids(op: Operation) -> bool:
     """Whether an op takes a further tile block's id, as every agent does."""
-    return op.name in agents.BOTH or (op.name in agents.CONSUMES and agents._gives_ids(op.operands[0]))
+    return op.name in agents.BOTH or (op.name in agents.CONSUMES and agents.gives_ids(op.operands[0]))
 
 
 def _has_effect(op: Operation) -> bool:
     """Whether the agents that compute do something by an op, not only for another one."""
     if op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in agents.PLACES or op.name == SWITCH:
         return False
-    return not agents._is_pure(op) and not (op.name in agents.LOADS and agents._is_weak(op))
-
-
-def _insert(new: Any, before: Operation, like: Operation) -> Any:
-    new.location = like.location
-    assert before.parent is not None
-    before.parent.insert_op_before(new, before)
-    return new
+    return not agents.is_pure(op) and not (op.name in agents.LOADS and agents.is_weak(op))

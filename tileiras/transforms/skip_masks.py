@@ -16,6 +16,7 @@ stands between two products (A100, attention without causal mask: 1.27 of the or
 """
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, TensorType, i64
@@ -48,7 +49,7 @@ def _multiplies(loop: Operation) -> bool:
 def _skip(select: Any) -> None:
     mask, chosen, other = select.operands
     t = mask.type
-    if not isinstance(t, TensorType) or _elements(t) < LEAST_ELEMENTS:
+    if not isinstance(t, TensorType) or prod(t.get_shape()) < LEAST_ELEMENTS:
         return
     last = _user(select) if _is_constant(chosen) and _is_constant(other) else select
     if last is None or (last is select and _is_constant(chosen) == _is_constant(other)):
@@ -116,13 +117,6 @@ def _is_part(op: Operation, mask: SSAValue) -> bool:
         t: Any = v.type.element_type if isinstance(v.type, TensorType) else v.type
         return isinstance(t, IntegerType)
     return isinstance(op, arith.Constant) or all(is_cheap(r) for r in op.results)
-
-
-def _elements(t: TensorType) -> int:
-    count = 1
-    for n in t.get_shape():
-        count *= n
-    return count
 
 
 def _is_constant(v: SSAValue) -> bool:

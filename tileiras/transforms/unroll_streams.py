@@ -73,24 +73,23 @@ def run(module: Operation, context: Any) -> None:
 
 def _streams(loop: Operation) -> list[Operation]:
     """The loads of a loop that may be unrolled; none where it may not."""
-    body = loop.regions[0].block
-    ops = list(body.ops)
-    loads = tiles_loaded(ops)
-    if not loads or not is_short_of_overflow(loop) or agent_of(loop) is not None:
+    if agent_of(loop) is not None or any(op.name in DOTS for op in loop.regions[0].block.ops):
         return []
-    if any(op.name in DOTS or FORCE_SERIAL in op.attributes or not (op.name in ACCESSES or _is_pure(op)) for op in ops):
-        return []
-    return loads if all(may_run_ahead(loop, op) for op in loads) else []
+    return _loads_of(loop, ACCESSES)
 
 
 def _fills(loop: Operation) -> list[Operation]:
     """The loads of a load agent's loop by which it fills rings itself; none where it isn't such a loop."""
     agent = agent_of(loop)
+    return _loads_of(loop, ACCESSES | FILLS) if agent is not None and agent[1] else []
+
+
+def _loads_of(loop: Operation, allowed: frozenset[str]) -> list[Operation]:
+    """The loads of tiles of a loop that has pure ops and these only, if all of them may run ahead; else none."""
     ops = list(loop.regions[0].block.ops)
     loads = tiles_loaded(ops)
-    if agent is None or not agent[1] or not loads or not is_short_of_overflow(loop):
-        return []
-    if any(FORCE_SERIAL in op.attributes or not (op.name in ACCESSES or op.name in FILLS or _is_pure(op)) for op in ops):
+    if not loads or not is_short_of_overflow(loop) or any(
+            FORCE_SERIAL in op.attributes or not (op.name in allowed or _is_pure(op)) for op in ops):
         return []
     return loads if all(may_run_ahead(loop, op) for op in loads) else []
 

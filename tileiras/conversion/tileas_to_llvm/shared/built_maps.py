@@ -17,7 +17,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.tma_choice import loop_of
+from tileiras.analysis.program_slice import loop_around
 from tileiras.conversion.tileas_to_llvm.builder import I64, Builder
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.conversion.tileas_to_llvm.shared.pipes import only_if
@@ -25,10 +25,8 @@ from tileiras.dialects import llvm
 from tileiras.dialects.llvm import ptr
 from tileiras.dialects.nv_tileas import BuildTmaDesc
 from tileiras.host.callbacks import MAP_WORDS, map_words
-from tileiras.host.object import BYTES_AN_SM
+from tileiras.host.object import BYTES_AN_SM, MAP_BYTES
 from tileiras.host.recipe import BITS, COMPARISONS, Apply, Choose, Const, Expr, Extend, Param, read_map
-
-MAP_BYTES = 128
 
 
 @lowers("nv_tileas.build_tma_desc")
@@ -41,7 +39,7 @@ def build_tma_desc(low: Lowering, op: Any) -> None:
     is_first, is_last = (not isinstance(beside, BuildTmaDesc) for beside in (op.prev_op, op.next_op))
 
     def build() -> None:
-        if is_first and loop_of(op) is not None:
+        if is_first and loop_around(op) is not None:
             b.nvvm("cp.async.bulk.commit.group")
             b.nvvm("cp.async.bulk.wait.group.read", [b.i32(0)])
         values = _Values(b, sources)
