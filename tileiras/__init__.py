@@ -8,8 +8,6 @@
 """
 from __future__ import annotations
 
-import os
-
 from tileiras.errors import BytecodeError, CompileError, ConfigError, InputError, ProgramError, TileirasError, UsageError
 from tileiras.version import __version__
 
@@ -55,11 +53,12 @@ def compile(bytecode: bytes | bytearray | memoryview, gpu_name: str = "sm_90", o
     Raises ConfigError (a target, level or option that doesn't exist), BytecodeError (not Tile IR bytecode, or
     malformed), CompileError (can't be compiled); all are TileirasError.
     """
+    from tileiras.kept import cache_folder
     from tileiras.program import Program
 
     program = Program(bytecode, gpu_name, opt_level, lineinfo=lineinfo, device_debug=device_debug, sanitize=sanitize, emit=emit,
                       verify_each=verify_each, hints=hints)
-    if emit in ("cubin", "ptx") and not os.environ.get("TILEIRAS_CACHE_DIR"):
+    if emit in ("cubin", "ptx") and not cache_folder():
         from tileiras.codegen import client
         from tileiras.machine.targets import find_target
         target = find_target(gpu_name)

@@ -12,10 +12,11 @@ import pickle
 import zlib
 from typing import TYPE_CHECKING, Any
 
+import tileiras.kept as kept
+
 if TYPE_CHECKING:
     from tileiras.driver.options import CompileOptions
 
-VARIABLE = "TILEIRAS_CACHE_DIR"
 _STATE = ("print_sink", "running", "prefetched", "has_large_parts", "target")
 _TELLS = {"timing": None, "remarks": None, "print_after": (), "verify_each": False, "schedule": None}
 """Options under which a compilation tells of itself, or writes more than its output: such ones are always made."""
@@ -24,7 +25,7 @@ _CHECKSUM_BYTES = 4
 
 def place_of(bytecode: bytes, options: CompileOptions) -> str | None:
     """The file of a compilation's outcome, None where it isn't kept."""
-    folder = os.environ.get(VARIABLE, "")
+    folder = kept.cache_folder()
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     if not folder or any(given[name] != plain for name, plain in _TELLS.items()):
         return None
@@ -40,7 +41,6 @@ def place_of(bytecode: bytes, options: CompileOptions) -> str | None:
 
 def _program() -> str:
     """What this program is, by its sources. The checksum of files that didn't change is kept."""
-    import tileiras.kept as kept
     from tileiras.driver.version_text import source_digest
 
     root = os.path.dirname(os.path.abspath(__file__))

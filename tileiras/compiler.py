@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tileiras.driver.options import DIALECT_STAGES, CompileOptions
 from tileiras.errors import BytecodeError, CompileError, ConfigError, TileirasError
+from tileiras.kept import cache_folder
 from tileiras.nesting import with_room
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 STAGES = (*DIALECT_STAGES, "llvm", "llvm-optimized", "ptx")
 """What `CompiledModule.ir` prints, from the input down."""
-CACHE = "TILEIRAS_CACHE_DIR"
-"""A folder for compiled modules (`cache.py`)."""
 _KEPT = ("cubin", "ptx", "llvm", "entries", "gpu_name", "warnings")
 STRICT = "TILEIRAS_STRICT"
 """Set to 1, a failure of asynchronous code is one of the compilation."""
@@ -160,7 +159,7 @@ def compile_module(bytecode: bytes, options: CompileOptions) -> CompiledModule:
     options.validate()
     if options.emit in DIALECT_STAGES:
         raise ConfigError(f"'{options.emit}' is no compiled module; `CompiledModule.ir` and `--emit` print it")
-    if not os.environ.get(CACHE):
+    if not cache_folder():
         return _compile(bytecode, options)
     import tileiras.cache as cache
 

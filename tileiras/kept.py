@@ -1,5 +1,5 @@
 """What is kept from run to run? Values that take long to make and that `marshal` can write, each in a file beside the package's
-bytecode, in `__pycache__`, as Python keeps modules.
+bytecode, in `__pycache__`, as Python keeps modules. (Compiled modules are kept by `cache.py`, where the user names a folder.)
 
 A value is kept under a key, which says what it was made from; another Python or another key makes it anew. Where nothing can
 be written everything works as before.
@@ -13,6 +13,15 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+CACHE_VARIABLE = "TILEIRAS_CACHE_DIR"
+"""Names the folder of compiled modules."""
+
+
+def cache_folder() -> str:
+    """Where compiled modules are kept, "" where they aren't."""
+    return os.environ.get(CACHE_VARIABLE, "")
 
 
 def path_of(name: str) -> str:

@@ -28,14 +28,14 @@ _UNSELECTABLE = ("exp2.f64", "tanh.f64", "sin.f64", "cos.f64", "canonicalize.bf1
 _INTRINSIC = re.compile(r"@(llvm\.[\w.]+)")
 _GENERIC_MATH = re.compile(r"llvm\.(" + "|".join((*APPROXIMABLE, *LIBRARY_ONLY)) + r")\.(v\d+)?(bf16|f16|f32|f64)")
 _INSTRUCTION = re.compile(r"(?:^ *|= |tail |notail )(frem|atomicrmw|cmpxchg|load atomic|store atomic|fence|sitofp|uitofp|"
-                          r"fptosi|fptoui|fptrunc|fpext|fadd|fsub|fmul|fdiv)\b([^\n]*)", re.MULTILINE)
-_SUSPECT = re.compile(r"\bfrem\b|\batomic|\bcmpxchg\b|\bfence\b|\bi128\b|\bfp128\b|\bx86_fp80\b")
-_KERNEL = re.compile(r'^define ptx_kernel void @(?:"([^"]*)"|([^\s(]+))', re.MULTILINE)
+                          r"fptosi|fptoui|fptrunc|fpext|fadd|fsub|fmul|fdiv)\b(.*)")
+_WIDE_FLOATS = ("fp128", "x86_fp80", "ppc_fp128")
+_SUSPECTS = ("frem", "atomic", "cmpxchg", "fence", "i128", *_WIDE_FLOATS)
+"""Words of the instructions that may be refused."""
+_KERNEL_BEGINS = "define ptx_kernel void @"
+_KERNEL = re.compile(_KERNEL_BEGINS + r'(?:"([^"]*)"|([^\s(]+))')
 _PTX_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
 _SCOPE = re.compile(r'syncscope\("(\w*)"\)')
-_WIDE_FLOATS = ("fp128", "x86_fp80", "ppc_fp128")
-
-
 _SCOPES = frozenset({"", "singlethread", "block", "cluster", "device", "system"})
 _LAUNCHES = ("cudaLaunchDevice", "cudaLaunchDeviceV2", "llvm.nvvm.launch")
 """What a kernel would launch another with."""
@@ -44,6 +44,26 @@ _LOCAL = re.compile(r"(%[\w.]+) = (?:alloca\b|addrspacecast ptr addrspace\(5\))"
 _ATTRIBUTE = re.compile(r'"nvvm\.(\w+)"="([^"]*)"')
 _EXTENTS = ("maxntid", "reqntid", "cluster_dim")
 _COUNTS = ("minctasm", "maxnreg", "maxclusterrank")
+
+
+def _lines_with(llvm_ir: str, *words: str) -> Iterator[str]:
+    """The lines that have one of these words, in order. Searching for words leaves the other lines alone: most modules have few."""
+    starts = set()
+    for word in words:
+        at = llvm_ir.find(word)
+        while at >= 0:
+            starts.add(llvm_ir.rfind("\n", 0, at) + 1)
+            end = llvm_ir.find("\n", at)
+            at = llvm_ir.find(word, end) if end >= 0 else -1
+    for start in sorted(starts):
+        end = llvm_ir.find("\n", start)
+        yield llvm_ir[start:end if end >= 0 else len(llvm_ir)]
+
+
+def _kernels(llvm_ir: str) -> list[str]:
+    """The names of the kernels that are defined."""
+    found = map(_KERNEL.match, _lines_with(llvm_ir, _KERNEL_BEGINS))
+    return [match.group(1) or match.group(2) or "" for match in found if match is not None]
 
 
 def _targets_with(feature: str) -> str:
@@ -68,7 +88,9 @@ def _generic_math(name: str, llvm_ir: str) -> str:
 
 def _instructions(llvm_ir: str, target: Target) -> Iterator[str]:
     """What is wrong with a module's plain instructions."""
-    for match in _INSTRUCTION.finditer(llvm_ir):
+    for match in map(_INSTRUCTION.search, _lines_with(llvm_ir, *_SUSPECTS)):
+        if match is None:
+            continue
         op, rest = match.groups()
         if op == "frem":
             yield "'frem' is inexact on every target; call __nv_fmod or __nv_fmodf"
@@ -96,7 +118,7 @@ def _atomic(op: str, rest: str, target: Target) -> Iterator[str]:
 
 def _launches(llvm_ir: str) -> Iterator[str]:
     """What is wrong with kernels that launch kernels: by the rules of such launches, and then that there are none."""
-    kernels = {quoted or plain for quoted, plain in _KERNEL.findall(llvm_ir)}
+    kernels = set(_kernels(llvm_ir))
     local = set(_LOCAL.findall(llvm_ir))
     for arguments in _LAUNCH.findall(llvm_ir):
         callee, *given = arguments.split(", ")
@@ -112,8 +134,8 @@ def _launches(llvm_ir: str) -> Iterator[str]:
 
 def _launch_attributes(llvm_ir: str, target: Target) -> Iterator[str]:
     """What is wrong with how kernels say that they want to be launched."""
-    for line in llvm_ir.split("\n"):
-        if not line.startswith("define ") or '"nvvm.' not in line:
+    for line in _lines_with(llvm_ir, '"nvvm.'):
+        if not line.startswith("define "):
             continue
         given = dict(_ATTRIBUTE.findall(line))
         for name in (n for n in _EXTENTS if n in given):
@@ -133,8 +155,7 @@ def _launch_attributes(llvm_ir: str, target: Target) -> Iterator[str]:
 def problems(llvm_ir: str, target: Target) -> list[str]:
     """Why `llvm_ir` can't be compiled for `target`: one text a reason, in order of appearance, none twice."""
     found: dict[str, None] = {}
-    for match in _KERNEL.finditer(llvm_ir):
-        kernel = match.group(1) or match.group(2) or ""
+    for kernel in _kernels(llvm_ir):
         if not _PTX_IDENTIFIER.fullmatch(kernel):
             found[f"a kernel called '{kernel}': PTX names are of letters, digits, '_' and '$'"] = None
     for name in dict.fromkeys(_INTRINSIC.findall(llvm_ir)):
@@ -147,10 +168,8 @@ def problems(llvm_ir: str, target: Target) -> list[str]:
             found[reason] = None
     if any(name in llvm_ir for name in _LAUNCHES):
         found.update(dict.fromkeys(_launches(llvm_ir)))
-    if '"nvvm.' in llvm_ir:
-        found.update(dict.fromkeys(_launch_attributes(llvm_ir, target)))
-    if _SUSPECT.search(llvm_ir):
-        found.update(dict.fromkeys(_instructions(llvm_ir, target)))
+    found.update(dict.fromkeys(_launch_attributes(llvm_ir, target)))
+    found.update(dict.fromkeys(_instructions(llvm_ir, target)))
     return list(found)
 
 

@@ -17,6 +17,7 @@ from tileiras.driver.option_table import (
     VALUE,
     Option,
 )
+from tileiras.kept import CACHE_VARIABLE
 
 _COLUMN = 35
 _SECTION_NOTES = {REMARKS: ("Filter remarks by category.",)}
@@ -26,7 +27,7 @@ _ENVIRONMENT = ("", "ENVIRONMENT:", "",
                 "  TILEIRAS_LINGER=<seconds>        - How long the second command within a minute stays behind, idle, to answer",
                 "                                     the next ones (default 20; 0: never; always: the first stays, too; never",
                 "                                     where CI is set)",
-                "  TILEIRAS_CACHE_DIR=<folder>      - Keep what is compiled there, and take it from there (default: keep nothing)")
+                f"  {CACHE_VARIABLE}=<folder>      - Keep what is compiled there, and take it from there (default: keep nothing)")
 _WITH_VALUE = (VALUE, INTEGER, UINT, ULONG, CHOICE, FEATURES)
 
 

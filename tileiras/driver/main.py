@@ -188,10 +188,11 @@ def _refuse_what_is_not_here(line: CommandLine, options: CompileOptions, bytecod
 
 def _start_worker(emit: str, gpu_name: str, opt_level: int) -> None:
     """Start LLVM's process before the compiler itself is imported, so that both load side by side."""
+    from tileiras.kept import cache_folder
     from tileiras.machine.targets import TARGETS
 
     target = next((t for t in TARGETS if t.name == gpu_name), None)
-    if emit in ("cubin", "ptx") and target is not None and opt_level in (0, 1, 2, 3) and not os.environ.get("TILEIRAS_CACHE_DIR"):
+    if emit in ("cubin", "ptx") and target is not None and opt_level in (0, 1, 2, 3) and not cache_folder():
         from tileiras.codegen import client
         try:
             client.start(target.llvm_cpu, target.llvm_features, opt_level)
