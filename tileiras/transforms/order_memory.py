@@ -21,7 +21,9 @@ once, since who waits there may begin a product without meeting anybody.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -29,6 +31,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import SWITCH, agent_of, switch_of
 from tileiras.analysis.effects import Effects, effects_of
+from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.analysis.tensor_dots import is_paired
 from tileiras.dialects import nv_tileas
@@ -93,6 +96,29 @@ class Touch:
 State = frozenset[Touch]
 """The accesses to shared memory that may have happened since the last barrier."""
 NOTHING: State = frozenset()
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A loop hands on a token, by its place among what it carries, whose last read or write wasn't met behind."""
+
+    index: int
+    writes: bool
+
+
+@dataclass
+class Exits:
+    """How control leaves a loop's body, to go on or to leave: with which states, and with which tokens."""
+
+    again: list[State] = field(default_factory=list)
+    left: list[State] = field(default_factory=list)
+    carried: set[Carried] = field(default_factory=set)
+    given: set[Carried] = field(default_factory=set)
+
+
+MOST_NESTED = 2
+"""Loops around more loops than so many, one in the other, are taken to begin with all pending that they touch: finding out more
+walks the innermost body three times as often for each loop around it."""
 
 
 def run(module: ModuleOp, context: Any = None) -> None:
@@ -163,7 +189,7 @@ def _columns(v: SSAValue, writes: bool, op: Operation, engine: bool) -> Touch:
 
 class _Ordering:
     """The walk in program order. `state`: what shared memory's accesses are pending, None where control doesn't get.
-    `exits`: for each enclosing loop, the states with which control left its body (to go on, to leave)."""
+    `rehearsing`: what would be done is noted, and nothing is put into the program."""
 
     def __init__(self, effects: dict[Operation, Effects], cluster: bool = False) -> None:
         self.effects = effects
@@ -173,7 +199,9 @@ class _Ordering:
         self.last_meeting = 0       # of all who share the tile block: what tokens order is done
         self.tokens: dict[SSAValue, Pending] = {}
         self.state: State | None = NOTHING
-        self.exits: list[tuple[list[State], list[State]]] = []
+        self.exits: list[Exits] = []
+        self.rehearsing = False
+        self.placed = 0             # barriers
         self.engine = [t for op, found in effects.items() if found.engine for t in touches(op, found)
                        if t.start < TENSOR_MEMORY]
         self.fence_due = False
@@ -190,9 +218,10 @@ class _Ordering:
 
     def fence(self, before: Operation) -> None:
         if self.fence_due:
-            assert before.parent is not None
-            before.parent.insert_op_before(nv_tileas.FenceAsync.create(location=before.location), before)
             self.fence_due = False
+            if not self.rehearsing:
+                assert before.parent is not None
+                before.parent.insert_op_before(nv_tileas.FenceAsync.create(location=before.location), before)
 
     def needs_fence(self, op: Operation, mine: list[Touch], engine: bool) -> bool:
         """Whether the copy engine or the tensor cores touch what threads have written by this op. What a copy brings is there at
@@ -237,10 +266,25 @@ class _Ordering:
         """A terminator that doesn't fall through to what follows the region."""
         if op.name in ("nv_tileas.break", "nv_tileas.continue"):
             if self.state is not None and self.exits:
-                self.exits[-1][op.name == "nv_tileas.break"].append(self.state)
+                exits = self.exits[-1]
+                if op.name == "nv_tileas.break":
+                    exits.left.append(self.state)
+                    exits.given |= self.handed_on(op)
+                else:
+                    exits.again.append(self.state)
+                    exits.carried |= self.handed_on(op)
             self.state = None
         elif op.name == "nv_tileas.return":
             self.state = None
+
+    def handed_on(self, op: Operation) -> set[Carried]:
+        """The tokens that a loop's body ends with of accesses that nobody has met behind."""
+        out = set()
+        for i, v in enumerate(op.operands):
+            if isinstance(v.type, MemTokenType):
+                p = self.pending(v)
+                out |= {Carried(i, writes) for writes, at in ((False, p.read), (True, p.write)) if at > self.last_meeting}
+        return out
 
     def access(self, op: Operation) -> None:
         found = self.effects.get(op)
@@ -282,10 +326,12 @@ class _Ordering:
         return paired
 
     def barrier(self, op: Operation, cluster: bool = False) -> None:
-        assert op.parent is not None
         self.fence(op)
-        kind = nv_tileas.ClusterBarrier if cluster else nv_tileas.Barrier
-        op.parent.insert_op_before(kind.create(location=op.location), op)
+        self.placed += 1
+        if not self.rehearsing:
+            assert op.parent is not None
+            kind = nv_tileas.ClusterBarrier if cluster else nv_tileas.Barrier
+            op.parent.insert_op_before(kind.create(location=op.location), op)
         self.met(cluster)
 
     def barrier_behind(self, op: Operation) -> None:
@@ -293,9 +339,11 @@ class _Ordering:
         self.joined |= _is_joined(op)
         following = op.next_op
         if following is None or not self.effects.get(following, Effects()).behind:
-            assert op.parent is not None
-            kind = nv_tileas.ClusterBarrier if self.joined else nv_tileas.Barrier
-            op.parent.insert_op_after(kind.create(location=op.location), op)
+            self.placed += 1
+            if not self.rehearsing:
+                assert op.parent is not None
+                kind = nv_tileas.ClusterBarrier if self.joined else nv_tileas.Barrier
+                op.parent.insert_op_after(kind.create(location=op.location), op)
             self.met(self.joined)
             self.joined = False
 
@@ -307,36 +355,67 @@ class _Ordering:
         self.state = NOTHING
 
     def loop(self, op: Any) -> None:
-        """What the body touches may be pending when it begins again. Carried tokens may stand for any access of the
-        iteration before, so they start as just made."""
+        """What the body leaves pending is pending when it begins again. That depends on the barriers placed in it, and these on
+        what is pending: the body begins with the least that is known to last, and else with all that it touches."""
         inside = [(inner, self.effects[inner]) for inner in op.walk() if inner in self.effects]
         reads = any(e.token_read for _, e in inside)
         writes = any(e.token_write for _, e in inside)
+        touched = frozenset(t for inner, e in inside for t in touches(inner, e))
+        carried = frozenset(Carried(i, w) for i, v in enumerate(op.carried_inits()) if isinstance(v.type, MemTokenType)
+                            for w, does in ((False, reads), (True, writes)) if does)
+        if (touched or carried) and _loops_within(op) <= MOST_NESTED:
+            touched, carried = self.lasting(op, touched, carried)
         entry = self.state or NOTHING
-        self.now += 1
-        fresh = Pending(self.now if reads else NEVER, self.now if writes else NEVER)
-        for arg, init in zip(op.carried_args(), op.carried_inits()):
-            if isinstance(arg.type, MemTokenType):
-                self.tokens[arg] = self.pending(init) | fresh
         before, meeting = self.last_barrier, self.last_meeting
-        self.state = entry | frozenset(t for inner, e in inside for t in touches(inner, e))
-        self.exits.append(([], []))
-        self.block(op.regions[0].block)
-        again, left = self.exits.pop()
-        if self.state is not None:
-            again.append(self.state)
-        if op.name == "scf.for":
-            left = [entry, *again, *left]
-        self.state = NOTHING.union(*left)
+        exits = self.body(op, touched, carried)
+        repeats = op.name == "scf.for"
+        self.state = NOTHING.union(*exits.left, *([entry, *exits.again] if repeats else ()))
         self.last_barrier, self.last_meeting = before, meeting
+        self.hand_on(op.results, op.carried_inits() if repeats else (), exits.carried if repeats else exits.given)
+
+    def hand_on(self, values: Sequence[SSAValue], inits: Sequence[SSAValue], carried: AbstractSet[Carried]) -> None:
+        """The tokens that a loop gives its body or its results: what it begins with, and what these stand for as if just made."""
         self.now += 1
-        fresh = Pending(self.now if reads else NEVER, self.now if writes else NEVER)
-        inits = Pending()
-        for v in op.carried_inits():
-            inits |= self.pending(v)
-        for r in op.results:
-            if isinstance(r.type, MemTokenType):
-                self.tokens[r] = inits | fresh
+        for i, v in enumerate(values):
+            if isinstance(v.type, MemTokenType):
+                read, write = (self.now if Carried(i, writes) in carried else NEVER for writes in (False, True))
+                self.tokens[v] = Pending(read, write) | (self.pending(inits[i]) if inits else Pending())
+
+    def lasting(self, op: Any, touched: State, carried: frozenset[Carried]) -> tuple[State, frozenset[Carried]]:
+        """What of a body's own accesses is pending when it begins again. What a rehearsal that begins with all of them ends with is
+        less; it is right if a rehearsal that begins with that ends with no more."""
+        all_placed, state, tokens = self.rehearse(op, touched, carried)
+        if not all_placed or (touched <= state and carried <= tokens):
+            return touched, carried
+        placed, state_again, tokens_again = self.rehearse(op, state, tokens)
+        lasts = state_again <= state | (self.state or NOTHING) and tokens_again <= tokens
+        return (state, tokens) if lasts and placed < all_placed else (touched, carried)
+
+    def rehearse(self, op: Any, state: State, carried: frozenset[Carried]) -> tuple[int, State, frozenset[Carried]]:
+        """(barriers placed, accesses, tokens) with which the body ends when it begins with these of an iteration before."""
+        kept = (self.now, self.last_barrier, self.last_meeting, self.tokens, self.state, self.fence_due, self.joined, self.placed,
+                self.rehearsing)
+        self.tokens, self.rehearsing, self.placed = dict(self.tokens), True, 0
+        exits = self.body(op, state, carried)
+        found = self.placed, NOTHING.union(*exits.again), frozenset(exits.carried)
+        (self.now, self.last_barrier, self.last_meeting, self.tokens, self.state, self.fence_due, self.joined, self.placed,
+         self.rehearsing) = kept
+        return found
+
+    def body(self, op: Any, state: State, carried: frozenset[Carried]) -> Exits:
+        """Walk a loop's body, in front of which these accesses of an iteration before are pending besides what is so already."""
+        self.state = (self.state or NOTHING) | state
+        self.hand_on(op.carried_args(), op.carried_inits(), carried)
+        block = op.regions[0].block
+        exits = Exits()
+        self.exits.append(exits)
+        self.block(block)
+        self.exits.pop()
+        if self.state is not None:
+            exits.again.append(self.state)
+            if block.last_op.name == "scf.yield":
+                exits.carried |= self.handed_on(block.last_op)
+        return exits
 
     def branch(self, op: Operation) -> None:
         start, meeting, state = self.last_barrier, self.last_meeting, self.state
@@ -360,3 +439,13 @@ class _Ordering:
                 if last is not None and last.name == "scf.yield":
                     joined |= self.pending(last.operands[i])
             self.tokens[r] = joined
+
+
+def _loops_within(op: Operation) -> int:
+    """How many loops stand one in the other inside a loop."""
+    within = {op: 0}
+    for inner in op.walk():
+        around = loop_around(inner) if inner is not op and inner.name in LOOPS else None
+        if around is not None:
+            within[inner] = within[around] + 1
+    return max(within.values())

@@ -9,7 +9,6 @@
 // CHECK: "scf.for"(
 // CHECK: [[S:%[0-9]+]] = "nv_tileas.alloc_tensor"() <{offset = #builtin.int<128>}>
 // CHECK: [[FRESH:%[0-9]+]] = "arith.constant"() <{value = false}>
-// CHECK: "nv_tileas.barrier"
 // CHECK-NEXT: "nv_tileas.tensor_dot"({{%[0-9]+}}, {{%[0-9]+}}, [[S]], [[FRESH]]) <{atom = "sm100.mma.f16.m128n128k16.f32.f16.f16.cg1.ss"
 // CHECK-NEXT: "nv_tileas.producer_commit"
 // CHECK-NEXT: "nv_tileas.consumer_wait"({{.*}}[[S]])
