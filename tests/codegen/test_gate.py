@@ -1,16 +1,19 @@
 """What LLVM can't take is refused by name before it gets there; what it can is let through."""
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.codegen import programs
-from tileiras.codegen import compile_llvm_to_ptx
+from tileiras.codegen import compile_llvm_to_ptx, operand_rules
+from tileiras.codegen.compile import compile_llvm
 from tileiras.codegen.gate import check, problems
 from tileiras.errors import CompileError
 from tileiras.machine.intrinsics import FEATURES
 from tileiras.machine.targets import TARGETS, Target, find_target
 
-SM75, SM80, SM90, SM100 = (find_target(f"sm_{n}") for n in (75, 80, 90, 100))
+SM75, SM80, SM90, SM100, SM103, SM110, SM120 = (find_target(f"sm_{n}") for n in (75, 80, 90, 100, 103, 110, 120))
 
 NEEDS = [
     # intrinsic, refused on, accepted on (PTX ISA target notes)
@@ -138,3 +141,77 @@ def test_launch_attributes(attributes: str, target: Target, said: list[str]) -> 
 def test_fences(instruction: str, said: str) -> None:
     assert problems(f"  {instruction}\n", SM90) == [said]
     assert problems('  fence syncscope("block") acq_rel\n', SM90) == []
+
+
+OPERANDS = ("ptr addrspace(6) %d, i64 %a, i64 %b, i32 %i, i1 %on",
+            "ptr addrspace(6) %d, ptr addrspace(6) %d, i64 %b, i32 %i, i1 %on")
+LANES = "<4 x i32> <i32 1, i32 1, i32 1, i32 1>"
+COPY = "ptr addrspace(7) %c, ptr addrspace(3) %s, ptr %m, i32 %i, i16 0, i64 0, i1 0, i1 0"
+
+
+def product(name: str, last: str, of_tensors: bool = False) -> str:
+    return f"call void @llvm.nvvm.tcgen05.mma.{name}({OPERANDS[of_tensors]}, {last})"
+
+
+SELECTION = [
+    # (call, where it is refused, documented text, where it compiles)
+    (product("shared", "i32 3, i32 1, i32 0"), SM103, operand_rules.INTEGERS, SM100),
+    (product("sp.shared", "ptr addrspace(6) %d, i32 3, i32 1, i32 0"), SM103, operand_rules.INTEGERS, SM110),
+    (product("ws.shared", "i32 3, i32 0, i32 0"), SM103, operand_rules.INTEGERS, SM100),
+    (product("shared.disable_output_lane.cg1", f"{LANES}, i32 3, i32 0"), SM103, operand_rules.INTEGERS, SM100),
+    (product("shared.scale_d", "i64 3, i32 0, i32 1, i32 0"), SM110, operand_rules.NO_SCALED_INPUT, SM100),
+    (product("shared.scale_d", "i64 3, i32 2, i32 1, i32 0"), SM100, operand_rules.SCALED_INPUT_KINDS, None),
+    (product("tensor.ashift", "i32 0, i32 1, i32 2", True), SM100, operand_rules.SHIFTED_COLLECTOR, None),
+    (product("tensor.ashift", "i32 0, i32 1, i32 3", True), SM100, operand_rules.SHIFTED_COLLECTOR, None),
+    (product("tensor.ashift", "i32 0, i32 1, i32 1", True), SM90, operand_rules.NO_TENSOR_CORE, SM100),
+    (product("shared", "i32 9, i32 1, i32 0"), SM100, "there is no kind 9", None),
+    (product("shared", "i32 0, i32 3, i32 0"), SM100, "there is no CTA group 3", None),
+    (product("shared", "i32 0, i32 1, i32 4"), SM100, "there is no such use of a collector", None),
+    (product("ws.shared", "i32 0, i32 4, i32 0"), SM100, "there is no such use of a collector", None),
+    (product("shared", "i32 %i, i32 1, i32 0"), SM100, "takes numbers for its last 3 operands", None),
+    ("call void @llvm.nvvm.tcgen05.relinq.alloc.permit.cg1()", SM120, operand_rules.NO_TENSOR_MEMORY, SM100),
+    (f"call void @llvm.nvvm.cp.async.bulk.tensor.g2s.tile.1d({COPY}, i32 1)", SM90, operand_rules.TWO_CTAS, SM100),
+    (f"call void @llvm.nvvm.cp.async.bulk.tensor.g2s.tile.1d({COPY}, i32 2)", SM120, operand_rules.TWO_CTAS, SM100),
+    (f"call void @llvm.nvvm.cp.async.bulk.tensor.g2s.tile.1d({COPY}, i32 3)", SM100, "there is no CTA group 3", None),
+    ("call void @llvm.nvvm.cp.async.bulk.tensor.g2s.tile.6d(i32 %i)", SM90, operand_rules.RANK, None),
+    ("call void @llvm.nvvm.cp.async.bulk.tensor.g2s.im2col.2d(i32 %i)", SM90, operand_rules.IM2COL_RANK, None),
+    (f"call void @llvm.nvvm.cp.async.bulk.tensor.g2s.im2col.w.3d({COPY.replace('i16 0', 'i32 %i, i32 %i, i16 0, i16 0, i16 0')}, "
+     "i32 0)", SM90, operand_rules.WIDE_IM2COL, SM100),
+    ("%r = call i32 @llvm.nvvm.ldmatrix.sync.aligned.m8n16.x1.trans.b8x16.b6x16_p32(ptr addrspace(3) %s)", SM100,
+     operand_rules.TRANSPOSED, None),
+    ("%r = call i32 @llvm.nvvm.ldmatrix.sync.aligned.m16n16.x4.trans.b8(ptr addrspace(3) %s)", SM100, operand_rules.WIDE_MATRICES,
+     None),
+    ("%r = call i16 @llvm.nvvm.ff.to.ue8m0x2.rz(float %x, float %x)", SM90, operand_rules.NO_SCALES, SM100),
+    ("%r = call i16 @llvm.nvvm.ff.to.e2m1x2.rn.satfinite(float %x, float %x)", SM90, operand_rules.NO_SMALL_FLOATS, SM100),
+    ('%r = atomicrmw fadd ptr addrspace(1) %p, <4 x float> %v syncscope("device") monotonic', SM80,
+     "vector atomics not supported on this architecture!", SM90),
+    ("%r = cmpxchg ptr addrspace(1) %p, i128 %w, i128 %w monotonic monotonic", SM80,
+     "128b atomics not supported on this architecture!", SM90),
+]
+
+
+def kernel_with(call: str) -> str:
+    """A kernel that makes a call, whose operands come as arguments."""
+    declared = ""
+    if "@" in call:
+        head, _, arguments = call.partition("(")
+        types = [re.sub(r" (%\w+|-?\d+|<i32 [^>]*>)$", "", a) for a in re.split(r", (?![^<]*>)", arguments[:-1]) if a]
+        declared = f"declare {head.partition('call ')[2]}({', '.join(types)})\n"
+    return (f'{declared}define ptx_kernel void @k(ptr addrspace(1) %p, ptr addrspace(6) %d, ptr addrspace(3) %s, '
+            'ptr addrspace(7) %c, i64 %a, i64 %b, i32 %i, i1 %on, ptr %m, float %x, <4 x float> %v, i128 %w) '
+            f'"nvvm.reqntid"="128" {{\n  {call}\n  ret void\n}}\n')
+
+
+@pytest.mark.parametrize(("call", "without", "said", "having"), SELECTION)
+def test_what_does_not_go_together_is_refused_in_the_documented_words(call: str, without: Target, said: str,
+                                                                      having: Target | None) -> None:
+    source = kernel_with(call)
+    assert [text for text in problems(source, without) if said in text]
+    if having is not None:
+        assert problems(source, having) == []
+        assert compile_llvm(source, having).cubin
+
+
+def test_a_call_of_no_intrinsic() -> None:
+    with pytest.raises(CompileError, match=r"LLVM has no intrinsic 'llvm\.nvvm\.frobnicate'"):
+        compile_llvm(kernel_with("call void @llvm.nvvm.frobnicate(i32 %i)"), SM90)

@@ -28,6 +28,7 @@ PROBES = {
     "has_wgmma": "wgmma.fence.sync.aligned;",
     "has_tcgen05": "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
     "has_tcgen05_i8": "tcgen05.mma.cta_group::1.kind::i8 [r0],q0,q1,r1,p;",
+    "has_tcgen05_scale_d": "tcgen05.mma.cta_group::1.kind::f16 [r0],q0,q1,r1,p,3;",
     "has_cp_async": "cp.async.cg.shared.global [s],[q0],16;",
     "has_mbarrier": "mbarrier.init.shared.b64 [s],1;",
     "has_clusters": "mov.u32 r0,%clusterid.x;",

@@ -358,6 +358,51 @@ OURS: dict[str, str] = {
 """Ops and types of ours (`*`: all of such names), with why the specification has none."""
 
 
+_ONE_VARIANT = "every target from sm_90 on is the arch-conditional one (`a`), so nothing is without it"
+_UNNAMED = "no intrinsic of LLVM's can be called so: its name says the kinds that it is for"
+TEXTS: tuple[tuple[str, str, str], ...] = (
+    ("14/10", "INT8 type is supported only on arch-conditional variants.", ""),
+    ("14/10", "MXF4 and MXF4NVF4 types with Sparsity are supported only on arch-conditional variants.", _ONE_VARIANT),
+    ("14/10", "Explicit scale vector size is supported only on arch-conditional variants.", _ONE_VARIANT),
+    ("14/10", "Scale input accumulator is not supported on this architecture.", ""),
+    ("14/10", "Scale input accumulator can only be used with f16 and tf32 types", ""),
+    ("14/10", "Block scale is not supported for f16, tf32, f8f6f4, and i8 types", _UNNAMED),
+    ("14/10", "ashift is not supported with tcgen05.mma.block_scale variants", _UNNAMED),
+    ("14/10", "cta_group::2 is not supported with weight stationary", "`tcgen05.mma.ws` takes no CTA group"),
+    ("14/10", "Cannot use weight stationary with mxf8f6f4 and fp4 types", _UNNAMED),
+    ("14/10", "Cannot use collector::a::use or colletor::a::fill with ashift", ""),
+    ("14/10", "scale vector size is not legal for this input family", _UNNAMED),
+    ("14/10", "TMA rank must be in the range 1..5", ""),
+    ("14/10", "im2col tensor copies require at least three dimensions", ""),
+    ("14/10", "wide im2col tensor copies are not supported on this architecture", ""),
+    ("14/10", "two-CTA TMA tensor copies are not supported on this architecture", ""),
+    ("14/10", "cluster multicast TMA requires a compatible SM target", "an SM with tensor copies has clusters; others are told "
+              "that the copy itself needs a newer one"),
+    ("14/11", "Transposed layout is not supported for m8n16 shape for nvvm.ldmatrix", ""),
+    ("14/11", "m16n16 ldmatrix requires num=2 or num=4", "1 and 2 are what there is (PTX ISA, ptxas), and what is said"),
+    ("14/05", "Not supported on this architecture", ""),
+    ("14/05", "tcgen05.mma supported only on arch-conditional or family-conditional variants from SM100 onwards.", ""),
+    ("14/05", "tcgen05.mma requires a newer PTX version", "the version of the PTX is ours to choose"),
+    ("14/05", "cvt_packfloat intrinsic needs atleast SM90 and PTX >= 78", "sm_89 has the conversions to e4m3x2 and e5m2x2, and "
+              "gets them; older ones are told which SMs do"),
+    ("14/05", "ue8m0x2 type in cvt_packfloat intrinsic supported only in arch-conditional or family-conditional variants from "
+              "SM100 onwards.", ""),
+    ("14/05", "{fp6/fp4}x2 types in cvt_packfloat intrinsic supported only in arch-conditional variants from SM100 onwards.", ""),
+    ("14/05", "128b atomics not supported on this architecture!", ""),
+    ("14/04", "vector atomics not supported on this architecture!", ""),
+    ("14/05", "noftz not support for other types for nvvm.red", "LLVM has no such intrinsic; reductions are rows of "
+              "`dialects/nvvm.py`, with types that exist"),
+    ("14/05", "atom.<kind>.<type> not supported in address space <space>", "LLVM takes pointers to any memory"),
+    ("14/08", "fence ordering must be acquire, release, acq_rel, or seq_cst", ""),
+    ("14/08", "unsupported NVPTX synchronization scope", ""),
+    ("15/07", "a function that is not __global__ cannot be launched", ""),
+    ("15/07", "A pointer to local memory or memory in 'addrspace(0)' has been used as a launch argument. Dereferencing this within "
+              "the launch is undefined", ""),
+)
+"""(page, text, why it can't come up) of the refusals of instruction selection and of NVVM's verifier; without a reason the gate
+has it (`codegen/gate.py`, `codegen/operand_rules.py`)."""
+
+
 def ops_of(dialect: str) -> frozenset[str]:
     """The names of a dialect's ops, in full."""
     if dialect in ("arith", "math", "scf"):
@@ -425,6 +470,10 @@ def page() -> str:
         for name, where in roster.names():
             text = where.removeprefix(NO) if where.startswith(NO) else ", ".join(f"`{n}`" for _, n in lives(roster, name, where))
             lines.append(f"| `{name}` | {'*not here*: ' if where.startswith(NO) else ''}{text} |")
+    lines += ["", "## Refusals of instruction selection and of NVVM's verifier (14, 15/07)", "",
+              "What LLVM IR given to the compiler is refused with before LLVM gets it.", "",
+              "| text | page | here |", "|---|---|---|"]
+    lines += [f"| {text} | {where} | {'*not here*: ' + why if why else '`codegen/gate.py`'} |" for where, text, why in TEXTS]
     lines += ["", "## Ours", "", "| name | why |", "|---|---|"]
     lines += [f"| {', '.join(f'`{name}`' for name in names.split())} | {why} |" for names, why in OURS.items()]
     return "\n".join(lines) + "\n"

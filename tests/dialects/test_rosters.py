@@ -1,12 +1,15 @@
 """docs/rosters.md says where each name of the specification lives: each that it gives is looked up, and ours are all in it."""
 from __future__ import annotations
 
+import pathlib
+import re
 from fnmatch import fnmatchcase
 
 import pytest
 
 from tests.dialects import rosters
-from tests.dialects.rosters import NO, OURS, ROSTERS, Roster, exists, lives, ops_of, types_of
+from tests.dialects.rosters import NO, OURS, ROSTERS, TEXTS, Roster, exists, lives, ops_of, types_of
+from tileiras.codegen import gate, operand_rules
 
 TITLES = [f"{r.dialect or 'pipeline'}-{r.kind}" for r in ROSTERS]
 
@@ -46,6 +49,14 @@ def test_our_own_names_exist() -> None:
     """Each is an op or a type, or several."""
     found = {name for dialect in ("nv_tileaa", "nv_tileas") for name in ops_of(dialect) | types_of(dialect)}
     assert not [pattern for names in OURS for pattern in names.split() if not any(fnmatchcase(name, pattern) for name in found)]
+
+
+def test_the_gate_has_the_texts_that_are_said_to_be_there() -> None:
+    said = {text for _, text, why in TEXTS if not why}
+    sources = "".join(re.sub(r'"\s*\n\s*f?"', "", pathlib.Path(str(m.__file__)).read_text()) for m in (gate, operand_rules))
+    assert len({text for _, text, _ in TEXTS}) == len(TEXTS)
+    assert not [text for text in said if text not in sources]
+    assert not [text for _, text, why in TEXTS if why and text in sources]
 
 
 def test_the_page_is_the_table() -> None:

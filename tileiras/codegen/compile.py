@@ -52,6 +52,9 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
     if timing is not None:
         for phase, seconds in phases.items():
             timing(phase, seconds)
+    unknown = gate.unknown_intrinsic(ptx)
+    if unknown:
+        raise CompileError(f"LLVM has no intrinsic '{unknown}'", kernel=kernel_named(unknown, llvm_ir))
     if host is not None:
         host_maps.prepare_with_maps(llvm_ir, target, host)
     ptx = fix_ptx(ptx, target, host_maps.recipes_of(llvm_ir), host_maps.built_by(llvm_ir))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tileiras.codegen.operand_rules import FAMILIES, operand_problems, said_of_lacking
 from tileiras.codegen.places import kernels_of_llvm
 from tileiras.errors import CompileError
 from tileiras.machine.intrinsics import features_of
@@ -26,16 +27,22 @@ _UNSELECTABLE = ("exp2.f64", "tanh.f64", "sin.f64", "cos.f64", "canonicalize.bf1
                  "canonicalize.v2bf16")
 
 _INTRINSIC = re.compile(r"@(llvm\.[\w.]+)")
+_NAMES_BEGIN = "llvm.nvvm."
+_UNKNOWN = re.compile(r"\bllvm\.nvvm\.[\w.]+")
 _GENERIC_MATH = re.compile(r"llvm\.(" + "|".join((*APPROXIMABLE, *LIBRARY_ONLY)) + r")\.(v\d+)?(bf16|f16|f32|f64)")
 _INSTRUCTION = re.compile(r"(?:^ *|= |tail |notail )(frem|atomicrmw|cmpxchg|load atomic|store atomic|fence|sitofp|uitofp|"
                           r"fptosi|fptoui|fptrunc|fpext|fadd|fsub|fmul|fdiv)\b(.*)")
 _WIDE_FLOATS = ("fp128", "x86_fp80", "ppc_fp128")
-_SUSPECTS = ("frem", "atomic", "cmpxchg", "fence", "i128", *_WIDE_FLOATS)
+_SUSPECTS = ("frem", "atomic", "cmpxchg", "fence", "i128", "fp128", "x86_fp80")
 """Words of the instructions that may be refused."""
 _KERNEL_BEGINS = "define ptx_kernel void @"
 _KERNEL = re.compile(_KERNEL_BEGINS + r'(?:"([^"]*)"|([^\s(]+))')
 _PTX_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
 _SCOPE = re.compile(r'syncscope\("(\w*)"\)')
+_VECTOR = re.compile(r"<(\d+) x (half|bfloat|float|double|i8|i16|i32|i64)>")
+_WIDTHS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+_MOST_ATOMIC_BITS = 64
+"""Of an exchange on every SM; LLVM makes all other atomics of wider vectors of one of 128 bits."""
 _SCOPES = frozenset({"", "singlethread", "block", "cluster", "device", "system"})
 _LAUNCHES = ("cudaLaunchDevice", "cudaLaunchDeviceV2", "llvm.nvvm.launch")
 """What a kernel would launch another with."""
@@ -112,8 +119,18 @@ def _atomic(op: str, rest: str, target: Target) -> Iterator[str]:
         yield "'atomicrmw' loses its scope and ordering; write it as inline PTX"
     if scope == "cluster" and not target.has_clusters:
         yield f"'{op}' at cluster scope needs one of {_targets_with('has_clusters')}"
-    if "i128" in rest and (op == "atomicrmw" or not target.has_atom_b128 or "seq_cst" in rest):
+    if "i128" in rest and not target.has_atom_b128:
+        yield "128b atomics not supported on this architecture!"
+    elif "i128" in rest and (op == "atomicrmw" or "seq_cst" in rest):
         yield f"'{op}' on 128 bits isn't available"
+    if op == "atomicrmw" and not target.has_atom_b128 and _bits_of_vector(rest) > _MOST_ATOMIC_BITS:
+        yield "vector atomics not supported on this architecture!"
+
+
+def _bits_of_vector(rest: str) -> int:
+    """The width of an atomic op's vector, 0 where it has none."""
+    match = _VECTOR.search(rest)
+    return int(match.group(1)) * _WIDTHS[match.group(2)] if match is not None else 0
 
 
 def _launches(llvm_ir: str) -> Iterator[str]:
@@ -163,14 +180,22 @@ def problems(llvm_ir: str, target: Target) -> list[str]:
             short = name[len("llvm.nvvm."):]
             lacking = next((f for f in features_of(short) if not getattr(target, f)), None)
             if lacking is not None:
-                found[f"'{name}' needs one of {_targets_with(lacking)}"] = None
+                said = said_of_lacking(short)
+                found[f"'{name}' needs one of {_targets_with(lacking)}{': ' if said else ''}{said}"] = None
         elif reason := _generic_math(name, llvm_ir):
             found[reason] = None
+    found.update(dict.fromkeys(operand_problems(_lines_with(llvm_ir, *FAMILIES), target)))
     if any(name in llvm_ir for name in _LAUNCHES):
         found.update(dict.fromkeys(_launches(llvm_ir)))
     found.update(dict.fromkeys(_launch_attributes(llvm_ir, target)))
     found.update(dict.fromkeys(_instructions(llvm_ir, target)))
     return list(found)
+
+
+def unknown_intrinsic(ptx: str) -> str:
+    """The name of an intrinsic that LLVM doesn't know and took for a function somewhere else; "" if there is none."""
+    match = _UNKNOWN.search(ptx) if _NAMES_BEGIN in ptx else None
+    return match.group() if match is not None else ""
 
 
 def check(llvm_ir: str, target: Target) -> None:

@@ -78,6 +78,7 @@ class Target:
     has_wgmma: bool = False
     has_tcgen05: bool = False
     has_tcgen05_i8: bool = False           # kind::i8
+    has_tcgen05_scale_d: bool = False      # the accumulator scaled on its way in
 
     # --- copies and synchronisation
     has_cp_async: bool = False
@@ -187,10 +188,11 @@ TARGETS: tuple[Target, ...] = (
     Target("sm_90", 90, "sm_90a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_HOPPER, has_wgmma=True,
            fast_multicast=True),
     Target("sm_100", 100, "sm_100a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True,
-           has_tcgen05_i8=True),
-    Target("sm_103", 103, "sm_103a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True),
+           has_tcgen05_i8=True, has_tcgen05_scale_d=True),
+    Target("sm_103", 103, "sm_103a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True,
+           has_tcgen05_scale_d=True),
     Target("sm_107", 107, "sm_107a", _STATIC_SMEM_RUBIN, 328 * _KIB, 1024, **_TENSOR_MEMORY, has_redux_f32=True, has_cvt_e5m3=True,
-           takes_e5m3_scales=True, ptx_version="9.4", llvm_name="sm_103a"),
+           takes_e5m3_scales=True, has_tcgen05_scale_d=True, ptx_version="9.4", llvm_name="sm_103a"),
     Target("sm_110", 110, "sm_110a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 1536, **_TENSOR_MEMORY, has_tcgen05_i8=True),
     Target("sm_120", 120, "sm_120a", _STATIC_SMEM_GEFORCE, 100 * _KIB, 1536, **_GEFORCE),
     Target("sm_121", 121, "sm_121a", _STATIC_SMEM_GEFORCE, 100 * _KIB, 1536, **_GEFORCE),
