@@ -6,7 +6,8 @@ at the same time lies.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +39,13 @@ class SharedPlan:
     alignment: int = ALIGNMENT
 
 
-@dataclass
-class _Piece:
+@dataclass(eq=False)
+class Piece:
+    """What needs a place: from number `start` to number `end`."""
+
     op: Operation
-    start: int
-    end: int
+    start: float
+    end: float
     size: int
     offset: int = 0
     alignment: int = ALIGNMENT
@@ -84,41 +87,59 @@ def idle_bytes(func: Operation, ops: list[Operation]) -> dict[Operation, int]:
     else 0."""
     pieces, number = _pieces(func)
     size = _placed(pieces).size
-    return {op: 0 if any(p.start <= number[op] <= p.end for p in pieces) else size for op in ops}
+    starts, ends = [], []       # of the stretches in which something lives, in order
+    for p in pieces:
+        if ends and p.start <= ends[-1]:
+            ends[-1] = max(ends[-1], p.end)
+        else:
+            starts.append(p.start)
+            ends.append(p.end)
+    found = {}
+    for op in ops:
+        at = bisect_right(starts, number[op]) - 1
+        found[op] = 0 if at >= 0 and number[op] <= ends[at] else size
+    return found
 
 
-def bytes_beside(func: Operation, loop: Operation, without: list[Operation]) -> int:
-    """At most how much shared memory other buffers than `without` need while a loop runs, each for itself."""
-    pieces, number = _pieces(func)
-    first, last = number[loop], max(number[op] for op in loop.walk())
-    return sum(-(-p.size // p.alignment) * p.alignment for p in pieces
-               if p.op not in without and p.start <= last and p.end >= first)
-
-
-def _pieces(func: Operation) -> tuple[list[_Piece], dict[Operation, int]]:
+def _pieces(func: Operation) -> tuple[list[Piece], dict[Operation, int]]:
     """What needs a place, and the numbers of all ops."""
     number, last_inside = number_ops(func)
-    pieces: list[_Piece] = []
-    for op in number:
-        if op.name == "nv_tileas.alloc_tensor" and not isinstance(op.results[0].type, TmemType):
-            t: Any = op.results[0].type
-            size = buffer_bytes(t)
-            end = max((reach(op, user, last_inside) for user in _last_users(op.results[0])), default=number[op])
-            alignment = max(alignment_of(t), *(_alignment_for(user) for user in _users(op.results[0])), 0)
-            start = 0 if any(_is_shared_copy(user) for user in _users(op.results[0])) else number[op]
-            pieces.append(_Piece(op, start, end, size, alignment=alignment))
-        elif op.name == "nv_tileas.create_pipeline" and buffer_bytes(op.results[0].type):
-            # its barriers are set up at the start, and hold until the end
-            pieces.append(_Piece(op, 0, last_inside[func], buffer_bytes(op.results[0].type), alignment=LEAST_ALIGNMENT))
-        elif op.name == "nv_tileas.tmem_alloc":
-            pieces.append(_Piece(op, 0, last_inside[func], LEAST_ALIGNMENT, alignment=LEAST_ALIGNMENT))
-        elif op.name == "nv_tileas.alloca" and "global" not in op.properties:
-            pieces.append(_alloca(op, last_inside[func]))
-    for piece in pieces:
-        switch = _beside(piece.op)
-        if switch is not None:
-            piece.start, piece.end = min(piece.start, number[switch]), max(piece.end, last_inside[switch])
-    return pieces, number
+    found = [piece for op in number if (piece := piece_of(op, func, number, last_inside)) is not None]
+    return found, number
+
+
+def piece_of(op: Operation, func: Operation, number: Mapping[Operation, float],
+             last_inside: Mapping[Operation, float]) -> Piece | None:
+    """What an op needs a place for, by the numbers of the function's ops; None where it needs none."""
+    if op.name not in PLACED or isinstance(op.results[0].type if op.results else None, TmemType):
+        return None
+    if op.name == "nv_tileas.alloc_tensor":
+        t: Any = op.results[0].type
+        users = list(users_of(op.results[0]))
+        end = max((reach(op, user, last_inside) for user in _last_users(users)), default=number[op])
+        alignment = max(alignment_of(t), *(_alignment_for(user) for user in users), 0)
+        start = 0 if any(_is_shared_copy(user) for user in users) else number[op]
+        piece = Piece(op, start, end, buffer_bytes(t), alignment=alignment)
+    elif op.name == "nv_tileas.create_pipeline":
+        # its barriers are set up at the start, and hold until the end
+        size = buffer_bytes(op.results[0].type)
+        if not size:
+            return None
+        piece = Piece(op, 0, last_inside[func], size, alignment=LEAST_ALIGNMENT)
+    elif op.name == "nv_tileas.tmem_alloc":
+        piece = Piece(op, 0, last_inside[func], LEAST_ALIGNMENT, alignment=LEAST_ALIGNMENT)
+    elif "global" in op.properties:
+        return None
+    else:
+        piece = _alloca(op, last_inside[func])
+    switch = _beside(op)
+    if switch is not None:
+        piece.start, piece.end = min(piece.start, number[switch]), max(piece.end, last_inside[switch])
+    return piece
+
+
+PLACED = frozenset("nv_tileas." + m for m in ("alloc_tensor", "create_pipeline", "tmem_alloc", "alloca"))
+"""Ops that need a place in shared memory, for all or some of their types."""
 
 
 def _beside(op: Operation) -> Operation | None:
@@ -138,7 +159,7 @@ def _alignment_for(user: Operation) -> int:
     return user.map.type.tile.alignment if user.name == "nv_tileas.tma_store" else 0  # type: ignore[attr-defined]
 
 
-def _users(buffer: SSAValue) -> Iterator[Operation]:
+def users_of(buffer: SSAValue) -> Iterator[Operation]:
     """The ops that touch a buffer, or a ring by way of its stages."""
     for use in buffer.uses:
         yield use.operation
@@ -146,29 +167,42 @@ def _users(buffer: SSAValue) -> Iterator[Operation]:
             yield from (inner.operation for inner in use.operation.results[0].uses)
 
 
-def _last_users(buffer: SSAValue) -> list[Operation]:
+def _last_users(users: list[Operation]) -> list[Operation]:
     """The users that say how long a buffer lives. A ring of several agents lives as long as the first reads it: it has waited for
     everything that another put there, or is still putting there."""
-    users = list(_users(buffer))
     first = [user for user in users if (found := agent_of(user)) is not None and found[1] == 0]
     return first or users
 
 
-def _placed(pieces: list[_Piece]) -> SharedPlan:
+def _placed(pieces: list[Piece]) -> SharedPlan:
     pieces.sort(key=lambda p: (p.start, -p.size))
-    alive: list[_Piece] = []
-    total = 0
-    for piece in pieces:        # by start: what has ended by now is over for all that follow
-        alive = [p for p in alive if p.end >= piece.start]
-        offset = 0
-        for low, high in sorted((p.offset, p.offset + p.size) for p in alive):
-            if offset + piece.size <= low:
-                break
-            offset = max(offset, -(-high // piece.alignment) * piece.alignment)
-        piece.offset = offset
-        alive.append(piece)
-        total = max(total, offset + piece.size)
+    total = place(pieces)
     return SharedPlan({p.op: p.offset for p in pieces}, total, max((p.alignment for p in pieces), default=ALIGNMENT))
+
+
+def place(pieces: list[Piece], base: int = 0) -> int:
+    """Write the offsets of pieces, which come by start and size, above `base`; where the last one ends."""
+    alive: list[Piece] = []         # by offset
+    ending = float("inf")           # when the first of them ends
+    total = base
+    for piece in pieces:        # by start: what has ended by now is over for all that follow
+        if ending < piece.start:
+            alive = [p for p in alive if p.end >= piece.start]
+            ending = min((p.end for p in alive), default=ending)
+        offset = -(-base // piece.alignment) * piece.alignment
+        size, alignment = piece.size, piece.alignment
+        at = 0
+        for p in alive:
+            if offset + size <= p.offset:
+                break
+            at += 1
+            if p.offset + p.size > offset:
+                offset = -(-(p.offset + p.size) // alignment) * alignment
+        piece.offset = offset
+        alive.insert(at, piece)
+        ending = min(ending, piece.end)
+        total = max(total, offset + size)
+    return total
 
 
 def alloca_bytes(op: Operation) -> int:
@@ -178,35 +212,40 @@ def alloca_bytes(op: Operation) -> int:
     return max(element_bytes(pointee.pointee) * properties["num_elem"].value.data, 1)
 
 
-def _alloca(op: Operation, end: int) -> _Piece:
+def _alloca(op: Operation, end: float) -> Piece:
     """An alloca's memory is the function's: nothing knows how long its pointers are used."""
     properties: dict[str, Any] = op.properties
     alignment = properties["alignment"].value.data if "alignment" in properties else 1
-    return _Piece(op, 0, end, alloca_bytes(op), alignment=max(alignment, ALIGNMENT))
+    return Piece(op, 0, end, alloca_bytes(op), alignment=max(alignment, ALIGNMENT))
 
 
 def number_ops(func: Operation) -> tuple[dict[Operation, int], dict[Operation, int]]:
     """The numbers of all ops in program order, and of the last op inside of each."""
-    number: dict[Operation, int] = {}
+    number: dict[Operation, int] = {func: 0}
     last_inside: dict[Operation, int] = {}
-    open_ops: list[tuple[Operation, Any]] = []
-
-    def enter(op: Operation) -> None:
-        number[op] = len(number)
-        open_ops.append((op, (inner for region in op.regions for block in region.blocks for inner in block.ops)))
-    enter(func)
-    while open_ops:
-        op, rest = open_ops[-1]
-        inner = next(rest, None)
-        if inner is None:
-            last_inside[op] = len(number) - 1
-            open_ops.pop()
+    holders = [func]
+    inside = [_ops_of(func)]
+    count = 0
+    while inside:
+        for op in inside[-1]:
+            count += 1
+            number[op] = count
+            if op.regions:
+                holders.append(op)
+                inside.append(_ops_of(op))
+                break
+            last_inside[op] = count
         else:
-            enter(inner)
+            inside.pop()
+            last_inside[holders.pop()] = count
     return number, last_inside
 
 
-def reach(alloc: Operation, user: Operation, last_inside: dict[Operation, int]) -> int:
+def _ops_of(op: Operation) -> Iterator[Operation]:
+    return (inner for region in op.regions for block in region.blocks for inner in block.ops)
+
+
+def reach(alloc: Operation, user: Operation, last_inside: Mapping[Operation, float]) -> float:
     """The number until which a use keeps the buffer alive: the end of the outermost op around the user in the alloc's block."""
     while user.parent_block() is not alloc.parent_block():
         parent = user.parent_op()

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.ahead import runs_ahead
+from tileiras.analysis.shared_lives import SharedLives
 from tileiras.schedule.names import ASYNC_LOADS, DEPTH, ORDER, STAGE
 
 REGISTERS_KEPT_BACK = 48
@@ -35,9 +36,10 @@ def run(module: Operation, context: Any) -> None:
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
             loops = [op for op in func.walk() if op.name in ASYNC_LOADS and op.parent_op() is not None]
+            lives = SharedLives(func)
             for loop in dict.fromkeys(op.parent_op() for op in loops):
                 if loop is not None and runs_ahead(loop):
-                    _loop(func, loop, context)
+                    _loop(func, loop, context, lives)
     options = context.schedule
     if options is not None and options.trace_file:
         _write_trace(options)
@@ -55,11 +57,11 @@ def rings_of(loop: Operation) -> dict[SSAValue, Operation]:
     return found
 
 
-def _loop(func: Operation, loop: Operation, context: Any) -> None:
+def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) -> None:
     rings = rings_of(loop)
     if not rings:
         return
-    from tileiras.analysis.shared_memory import buffer_bytes, bytes_beside
+    from tileiras.analysis.shared_memory import buffer_bytes
     from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
     from tileiras.schedule.graph import loop_graph
     from tileiras.schedule.options import ScheduleOptions
@@ -72,7 +74,7 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
     num_warps: Any = func.properties["num_warps"]
     graph = loop_graph(loop, model_of(target, num_warps.data), rings)
     allocs = [v.owner for v in rings if isinstance(v.owner, Operation)]
-    beside = bytes_beside(func, loop, allocs)
+    beside = lives.beside(loop, allocs)
     sizes = {v: buffer_bytes(v.type) for v in rings}
     dice = None if options.seed is None else _dice(f"{options.seed} {func.properties['sym_name']} {len(graph.nodes)}")
     if dice is not None:

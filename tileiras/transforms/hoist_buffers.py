@@ -14,7 +14,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands
 from tileiras.dialects import nv_tileas
 from tileiras.transforms.hoist_conversions import is_defined_in, loops_of
@@ -24,19 +24,20 @@ def run(module: Operation, context: Any) -> None:
     """Move the buffers of loop-invariant values out of loops, in place."""
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
+            lives = SharedLives(func)
             for loop in reversed(loops_of(func)):
-                _loop(func, loop, context.target)
+                _loop(loop, context.target, lives)
 
 
-def _loop(func: Operation, loop: Operation, target: Any) -> None:
+def _loop(loop: Operation, target: Any, lives: SharedLives) -> None:
     body = loop.regions[0].block
     for op in tuple(body.ops):
         if isinstance(op, nv_tileas.AllocTensor):
             store = only_store(op)
-            if store is not None and store.parent is body and not any(
+            if store is not None and not lives.spent and store.parent is body and not any(
                     v is not op.results[0] and is_defined_in(v, body) for v in store.operands) and \
                     not any(changes_operands(use.operation) for use in op.results[0].uses):
-                _move_if_it_fits(func, loop, op, store, target)
+                _move_if_it_fits(loop, op, store, target, lives)
 
 
 def only_store(alloc: Operation) -> Operation | None:
@@ -45,7 +46,7 @@ def only_store(alloc: Operation) -> Operation | None:
     return stores[0] if len(stores) == 1 else None
 
 
-def _move_if_it_fits(func: Operation, loop: Operation, alloc: Operation, store: Operation, target: Any) -> None:
+def _move_if_it_fits(loop: Operation, alloc: Operation, store: Operation, target: Any, lives: SharedLives) -> None:
     outside, body = loop.parent, loop.regions[0].block
     assert outside is not None
     first = alloc.next_op
@@ -53,9 +54,11 @@ def _move_if_it_fits(func: Operation, loop: Operation, alloc: Operation, store: 
     for op in (alloc, store):
         op.detach()
         outside.insert_op_before(op, loop)
-    if plan_shared_memory(func).size <= target.max_static_smem:
+    lives.update((alloc,), moved=(alloc, store))
+    if lives.size <= target.max_static_smem:
         return
     for op, before in ((store, after_store), (alloc, store if first is store else first)):
         op.detach()
         assert before is not None
         body.insert_op_before(op, before)
+    lives.update((alloc,), moved=(alloc, store))

@@ -28,7 +28,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, operand_fragments
 from tileiras.analysis.program_slice import loop_around
-from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands, described_of, is_paired
 from tileiras.analysis.tma import MapFacts, Refusal, for_products, in_forms, is_unwritten, map_facts, rounded_by
 from tileiras.dialects import nv_tileas
@@ -112,6 +112,7 @@ class _Function:
         """Replace what can be; the accesses that stay, and why."""
         refused: list[Refused] = []
         together: dict[tuple[Block, Operation], list[Site]] = {}
+        lives = SharedLives(self.func)
         for op in [op for op in self.func.walk() if op.name == "nv_tileas.alloc_tensor"]:
             site = self.site(op)
             if isinstance(site, Site):
@@ -122,9 +123,9 @@ class _Function:
             elif site is not None:
                 refused.append(site)
         for (block, first), sites in _joined(together).items():
-            if not _lower(self.func, block, first, sites, self.target, self.shares):
+            if not _lower(self.func, block, first, sites, self.target, self.shares, lives):
                 refused += [(site.load, [Refusal("shared memory has no room for the pipe's barriers")]) for site in sites]
-        refused += lower_stores(self.func, lambda: self.axis, self.target)
+        refused += lower_stores(self.func, lambda: self.axis, self.target, lives)
         for op, _ in refused:
             if is_staged(op) and (staged := staged_ops(op)) is not None:
                 unstage(op, staged)
@@ -286,7 +287,8 @@ def buffer_layout(facts: MapFacts, moves: list[Operation], alloc: Operation) -> 
 # --- what becomes of them --------------------------------------------------------------------------------------------
 
 
-def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], target: Any, shares: bool) -> bool:
+def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], target: Any, shares: bool,
+           lives: SharedLives) -> bool:
     """Replace what `first` reads by a pipe of one stage. False, and nothing is done, if the rings don't fit. `shares`: CTAs that
     load the same load parts of it for each other."""
     start = max((site.load for site in sites), key=block.get_operation_index)
@@ -299,12 +301,15 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
     ordered = any(r.uses for site in sites for r in site.load.results[1:])
     full = before(after(start) if ordered else first, nv_tileas.ConsumerWait.make([pipe], [i32]), first)
     rings = [_use_ring(site, outer, full) for site in sites]
-    if plan_shared_memory(func).size > target.most_static_smem:
+    made_and_left = [pipe.owner, *(ring.owner for ring in rings), *(site.alloc for site in sites)]
+    lives.update(made_and_left)     # type: ignore[arg-type]
+    if lives.size > target.most_static_smem:
         for site, ring in zip(sites, rings):
             slice_, = [use.operation for use in ring.uses]
             slice_.results[0].replace_all_uses_with(site.alloc.results[0])
             erase(slice_, ring.owner)  # type: ignore[arg-type]
         erase(full, pipe.owner)  # type: ignore[arg-type]
+        lives.update(made_and_left)     # type: ignore[arg-type]
         return False
     index = before(start, nv_tileas.ProducerAcquire.make([pipe], [i32]), start).results[0]
     peers = {0}
@@ -332,6 +337,7 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
     before(after(last), nv_tileas.ConsumerRelease.make([pipe], []), last)
     for site in sites:
         _remove(site)
+    lives.update(made_and_left)     # type: ignore[arg-type]
     return True
 
 

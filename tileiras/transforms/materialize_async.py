@@ -38,7 +38,8 @@ from tileiras.analysis.ahead import (
     tokens_before,
 )
 from tileiras.analysis.async_copies import ThreadCopy, as_source, renames_of, thread_copy, why_not
-from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
+from tileiras.analysis.shared_lives import SharedLives
+from tileiras.analysis.shared_memory import stage_bytes
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import nv_tileaa, nv_tileas
@@ -84,15 +85,17 @@ def run(module: Operation, context: Any) -> None:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
+            lives = SharedLives(func)
+            own = any(op.name == "nv_tileas.alloca" and "global" not in op.properties for op in func.walk())
             for loop in [op for op in func.walk() if runs_ahead(op)]:
-                _loop(func, loop, context)
+                _loop(func, loop, context, lives, own)
             if context.remarks is not None:
                 _report_others(func, context.remarks)
 
 
-def _loop(func: Operation, loop: Operation, context: Any) -> None:
+def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, own: bool) -> None:
+    """One loop. `own`: whether the kernel has memory of its own in shared memory."""
     num_warps: Any = func.properties["num_warps"]
-    own = any(op.name == "nv_tileas.alloca" and "global" not in op.properties for op in func.walk())
     found = [move for op in loop.regions[0].block.ops if (move := _move(loop, op, num_warps.data, not own)) is not None]
     if own:
         found = [move if isinstance(move, Refusal) or _is_of_parameters(func, move.load) else
@@ -105,13 +108,13 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
         if context.remarks is not None:
             for refusal in refused:
                 _report(func, refusal, context.remarks)
-        _materialize(loop, moves, 1, num_warps.data)
+        lives.update(_materialize(loop, moves, 1, num_warps.data))
         return
     if moves:
         from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget  # few kernels need the machine's tables
 
         bytes_a_stage = sum(stage_bytes(_ring(move, 1)) for move in moves)
-        beside = bytes_beside(func, loop, [move.alloc for move in moves])
+        beside = lives.beside(loop, [move.alloc for move in moves])
         stages = _told_depth(moves) or ring_depth(
             ring_facts(loop, [move.load for move in moves], bytes_a_stage, context.target, beside), context.target).stages
         while stages >= LEAST_STAGES and beside + stages * bytes_a_stage > shared_budget(context.target):
@@ -132,7 +135,7 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
         for refusal in refused:
             _report(func, refusal, context.remarks)
     if stages >= LEAST_STAGES:
-        _materialize(loop, moves, stages)
+        lives.update(_materialize(loop, moves, stages))
 
 
 def _is_of_parameters(func: Operation, load: Any) -> bool:
@@ -231,8 +234,9 @@ def is_short_of_overflow(loop: Operation) -> bool:
     return counter.width.data < WIDE if known is None else 0 < known < 1 << WIDE // 2
 
 
-def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int = 0) -> None:
-    """Make the ring. counted: warps whose copies' arrivals its pipe counts (0: whoever copied waits for groups)."""
+def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int = 0) -> list[Any]:
+    """Make the ring; what needs shared memory or did. counted: warps whose copies' arrivals its pipe counts (0: whoever copied
+    waits for groups)."""
     outside, body = loop.parent, loop.regions[0].block
     assert outside is not None and body.first_op is not None and body.last_op is not None
     where = loop.location
@@ -291,6 +295,7 @@ def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int =
     body.insert_op_before(release, body.last_op)
     if not counted:
         outside.insert_op_after(barrier, loop)
+    return [pipe.owner, *(ring.owner for ring in rings), *(move.alloc for move in moves)]
 
 
 def _drop_load(load: Any) -> None:

@@ -34,6 +34,7 @@ from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGR
 from tileiras.analysis.effects import BY_TOKENS
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around, target_of
+from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import plan_shared_memory, stage_bytes
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects import nv_tileas
@@ -107,28 +108,43 @@ def run(module: ModuleOp, context: Any) -> None:
         if any(op.name == SWITCH for op in func.walk()):
             continue
         if (context.target.has_wgmma or context.target.has_tcgen05) and (streamed := _streamed(func, context.target)) is not None:
-            module.body.block.insert_op_before(streamed, func)
-            func.detach()
-            func.erase(safe_erase=False)
-            func = streamed
+            func = _instead(func, streamed)
         else:
             pipes = _shared_in_turn(_pipes(func))
             if not any(map(_is_filled_in_loop, pipes)):
                 continue
+            trial = func.clone() if _is_crowded(pipes, context.target) else func
             try:
-                _cut(func, pipes, context.target)
+                _cut(trial, pipes if trial is func else _pipes(trial), context.target)
             except Refusal as refusal:
                 if context.remarks is not None:
                     context.remarks.append(remark(func, refusal.op, MISSED, MEMORY, "AgentsRefused",
                                                   "The kernel stays in one agent", reasons=[refusal.reason]))
                     _withdraw_hints(func, f"the kernel stays in one agent: {refusal.reason}", context.remarks)
                 continue
+            func = _instead(func, trial)
         if context.remarks is not None:
             agents = agents_of(_switch(func))
             notes: dict[str, str | int] = {"Agents": len(agents), "Warps": " + ".join(str(agent.span) for agent in agents)}
             context.remarks.append(remark(func, func, PASSED, MEMORY, "AgentsChosen", "Loads run ahead in an agent of their own",
                                           notes))
             _apply_hints(func, context.remarks)
+
+
+def _instead(func: Operation, trial: Operation) -> Operation:
+    """The function that is kept, where a copy of it was worked on."""
+    if trial is not func:
+        assert func.parent is not None
+        func.parent.insert_op_before(trial, func)
+        func.detach()
+        func.erase(safe_erase=False)
+    return trial
+
+
+def _is_crowded(pipes: list[Operation], target: Any) -> bool:
+    """Whether the rings may not fit shared memory when each has a place of its own, as those of several agents do."""
+    rings = {ring for pipe in pipes for ring in _rings(pipe.results[0])}
+    return sum(stage_bytes(ring.results[0].type) for ring in rings) > shared_budget(target, 1)      # type: ignore[arg-type]
 
 
 def _withdraw_hints(func: Operation, reason: str, remarks: list[Any]) -> None:
@@ -228,7 +244,8 @@ def _switch(func: Operation) -> Operation:
 
 
 def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
-    """Make two agents of a function. Raises Refusal before it has changed anything."""
+    """Make two agents of a function. Raises Refusal before it has changed anything, but for one: that rings which would have to
+    keep their places (`_is_crowded`) don't fit."""
     if "cluster" in func.properties and (waiting := _ordered(func)) is not None:
         raise Refusal(waiting, "it waits for what other CTAs of the cluster do, and all warps meet for that")
     loads, computes = [], []
@@ -525,20 +542,25 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any) -
         loop = loop_around(wait) if wait is not None else None
         if loop is not None:
             together.setdefault(loop, []).append(pipe)
+    lives = SharedLives(func)
+    if lives.size > target.most_static_smem:
+        raise Refusal(func, "the rings of all its loops, which keep their places, don't fit shared memory")
     for loop, found in together.items():
         rings = {ring for pipe in found for ring in _rings(pipe.results[0])}
         nbytes = sum(stage_bytes(ring.results[0].type) for ring in rings)       # type: ignore[arg-type]
         copies = [use.operation for pipe in found for use in pipe.results[0].uses if use.operation.name not in CONSUMES]
         copies += [op for at in {op.parent: None for op in copies} if at is not None for op in at.ops if op.name in LOADS]
-        other = plan_shared_memory(func).size - nbytes
+        other = lives.size - nbytes
         asked = [depth for op in copies if (depth := told(op, DEPTH)) is not None]
         stages = max(asked) if asked else ring_depth(ring_facts(loop, copies, nbytes, target, max(0, other)), target).stages
         while stages > 1:
             _set_stages(found, rings, stages)
-            if plan_shared_memory(func).size <= shared_budget(target, blocks):
+            lives.update((*found, *rings))
+            if lives.size <= shared_budget(target, blocks):
                 break
             stages -= 1
         _set_stages(found, rings, stages)
+        lives.update((*found, *rings))
 
 
 def _rings(pipe: SSAValue) -> list[Operation]:

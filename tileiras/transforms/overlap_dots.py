@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.analysis.layout_rules import dot_shape
-from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, BufferType, FlightType, PipeType, layout_of
@@ -83,7 +83,7 @@ def _is_product(op: Operation) -> bool:
 
 class _Overlap:
     def __init__(self, func: Operation, target: Any) -> None:
-        self.func, self.target = func, target
+        self.target, self.lives = target, SharedLives(func)
 
     def block(self, block: Block, carried: dict[Operation, int] | None = None) -> list[Product]:
         """A block's products: begun where their dots stood, waited for where that is needed. Those whose accumulators the
@@ -261,7 +261,7 @@ class _Loop:
     def hoist(self) -> None:
         """Buffers that products read in the next iteration too live as long as the loop. Without room for that, their products
         aren't carried."""
-        func, outside = self.overlap.func, self.loop.parent
+        lives, outside = self.overlap.lives, self.loop.parent
         for dot, number in list(self.carried.items()):
             for v in dot.operands[:2]:
                 alloc = v.owner
@@ -270,9 +270,11 @@ class _Loop:
                 following = alloc.next_op
                 alloc.detach()
                 outside.insert_op_before(alloc, self.loop)
-                if plan_shared_memory(func).size > self.overlap.target.max_static_smem:
+                lives.update((alloc,), moved=(alloc,))
+                if lives.size > self.overlap.target.max_static_smem:
                     alloc.detach()
                     self.body.insert_op_before(alloc, following)    # type: ignore[arg-type]
+                    lives.update((alloc,), moved=(alloc,))
                     self.carried = {op: n for op, n in self.carried.items() if n != number}
 
     def is_late(self, op: Any) -> bool:

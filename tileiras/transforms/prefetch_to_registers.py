@@ -32,7 +32,8 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tileiras.analysis.agents import agent_of
 from tileiras.analysis.ahead import Slice, carries_tensors, is_cheap_and_pure, runs_ahead, slice_of, tokens_before
 from tileiras.analysis.layout_rules import DOTS
-from tileiras.analysis.shared_memory import bytes_beside, plan_shared_memory, stage_bytes
+from tileiras.analysis.shared_lives import SharedLives
+from tileiras.analysis.shared_memory import stage_bytes
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, PtrType
@@ -65,8 +66,9 @@ def run(module: Operation, context: Any) -> None:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
+            lives = SharedLives(func)
             for loop in [op for op in func.walk() if runs_ahead(op) and not _is_of_loader(op)]:
-                _loop(func, loop, context)
+                _loop(func, loop, context, lives)
 
 
 def _is_of_loader(loop: Operation) -> bool:
@@ -75,7 +77,7 @@ def _is_of_loader(loop: Operation) -> bool:
     return found is not None and found[1] > 0
 
 
-def _loop(func: Operation, loop: Operation, context: Any) -> None:
+def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) -> None:
     ops = list(loop.regions[0].block.ops)
     loads = tiles_loaded(ops)
     asked = context.schedule.stages if context.schedule is not None else 0
@@ -93,7 +95,7 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
     from tileiras.schedule.prefetch import STAGES, Room, why_not_ahead
     allocs: list[Any] = [store.operands[1].owner for store in plan.stored]
     each = sum(stage_bytes(_ring(alloc)) for alloc in allocs)
-    if STAGES * each + bytes_beside(func, loop, allocs) > shared_budget(context.target):
+    if plan.stored and STAGES * each + lives.beside(loop, allocs) > shared_budget(context.target):
         plan.stored = []
     whole = _chain(loop, plan.stored, loads) if plan.stored else None
     if plan.stored and whole is None:
@@ -104,14 +106,14 @@ def _loop(func: Operation, loop: Operation, context: Any) -> None:
     has_product = any(inner.name in DOTS for op in ops for inner in op.walk())
     num_warps: Any = func.properties["num_warps"]
     nbytes = sum(prod(t.get_shape()) * element_bytes(t.element_type) for op in loads for t in [op.results[0].type])  # type: ignore
-    shared = plan_shared_memory(func).size
+    shared = lives.size
     room = Room(shared, shared + (each if plan.stored else 0), num_warps.data, asked > 1 or latency_hint(loads) is not None)
     why = why_not_ahead(loop, loads, nbytes, has_product, room, context.target)
     if context.remarks is not None:
         _report(func, loop, plan, why, context.remarks)
     if not why:
         context.prefetched = True
-        _Prefetch(loop, plan).run()
+        lives.update([*_Prefetch(loop, plan).run(), *allocs])
 
 
 def _report(func: Operation, loop: Operation, plan: Plan, why: str, remarks: list[Any]) -> None:
@@ -219,7 +221,8 @@ class _Prefetch(Iterations):
         self.insert(op)
         return op.results[0]
 
-    def run(self) -> None:
+    def run(self) -> list[Any]:
+        """Let the loads run ahead; the rings that were made for it."""
         lower, _, _ = self.loop.operands[:3]
         plan, args, body = self.plan, self.body.args, self.body
         allocs: list[Any] = [store.operands[1].owner for store in plan.stored]
@@ -268,6 +271,7 @@ class _Prefetch(Iterations):
             barrier = nv_tileas.Barrier.make()
             barrier.location = loop.location
             loop.parent.insert_op_after(barrier, loop)
+        return [ring.owner for ring in rings]
 
     def _behind(self) -> list[Operation]:
         return self.chain.behind if self.chain is not None else []

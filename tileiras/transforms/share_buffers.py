@@ -14,7 +14,7 @@ from typing import Any
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands
 from tileiras.dialects import nv_tileas
 from tileiras.transforms.hoist_buffers import only_store
@@ -25,12 +25,13 @@ def run(module: Operation, context: Any) -> None:
     target = context.target
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
+            lives = SharedLives(func)
             for region in [r for op in func.walk() for r in op.regions]:
                 for block in region.blocks:
-                    _block(func, tuple(block.ops), target)
+                    _block(tuple(block.ops), target, lives)
 
 
-def _block(func: Operation, ops: tuple[Operation, ...], target: Any) -> None:
+def _block(ops: tuple[Operation, ...], target: Any, lives: SharedLives) -> None:
     first: dict[tuple[tuple[SSAValue, ...], Attribute, frozenset[tuple[str, Attribute]]], Operation] = {}
     for op in ops:
         if not isinstance(op, nv_tileas.AllocTensor):
@@ -41,17 +42,19 @@ def _block(func: Operation, ops: tuple[Operation, ...], target: Any) -> None:
         written = (*store.operands[:1], *store.operands[2:])
         key = (written, op.results[0].type, frozenset(store.properties.items()))
         known = first.setdefault(key, op)
-        if known is op:
+        if known is op or lives.spent:
             continue
         readers = [use.operation for use in op.results[0].uses if use.operation is not store]
         _use(readers, op, known)
-        if plan_shared_memory(func).size <= target.max_static_smem:
+        lives.update((known, op))
+        if lives.size <= target.max_static_smem:
             store.detach()
             store.erase()
             op.detach()
             op.erase()
         else:
             _use(readers, known, op)
+        lives.update((known, op))
 
 
 def _use(readers: list[Operation], old: Operation, new: Operation) -> None:

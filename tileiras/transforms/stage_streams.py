@@ -25,7 +25,8 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.ahead import places_are_tiles, runs_ahead
 from tileiras.analysis.async_copies import thread_copy
 from tileiras.analysis.layout_rules import DOTS
-from tileiras.analysis.shared_memory import bytes_beside, stage_bytes
+from tileiras.analysis.shared_lives import SharedLives
+from tileiras.analysis.shared_memory import stage_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import BufferType, RingType, SharedLayoutAttr
 from tileiras.layout.shared import SharedLayout
@@ -45,11 +46,12 @@ def run(module: Operation, context: Any) -> None:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
+            lives = SharedLives(func)
             for loop in [op for op in func.walk() if runs_ahead(op)]:
-                _loop(func, loop, context.target)
+                _loop(func, loop, context.target, lives)
 
 
-def _loop(func: Operation, loop: Operation, target: Any) -> None:
+def _loop(func: Operation, loop: Operation, target: Any, lives: SharedLives) -> None:
     ops = list(loop.walk())
     if any(op.name in DOTS or (isinstance(op, nv_tileas.AllocTensor) and isinstance(op.results[0].type, RingType)) for op in ops):
         return
@@ -62,12 +64,11 @@ def _loop(func: Operation, loop: Operation, target: Any) -> None:
     least = LEAST_STAGES if each < streaming_bytes(target) else LEAST_OF_LARGE
     from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget  # few kernels need the machine's tables
 
-    beside = bytes_beside(func, loop, [])
+    beside = lives.beside(loop, [])
     stages = ring_depth(ring_facts(loop, loads, each, target, beside), target).stages
     if stages < least or beside + least * each > shared_budget(target):
         return
-    for op in loads:
-        _stage(op)
+    lives.update([_stage(op) for op in loads])
 
 
 def streaming_bytes(target: Any) -> float:
@@ -106,7 +107,8 @@ def _buffer(load: Operation) -> BufferType:
     return BufferType(t.element_type, SharedLayoutAttr(SharedLayout.row_major(t.get_shape())))
 
 
-def _stage(load: Operation) -> None:
+def _stage(load: Operation) -> Operation:
+    """The buffer that a load's tile goes through now."""
     tile = load.results[0]
     users = list(tile.uses)
     alloc = nv_tileas.AllocTensor.make([], [_buffer(load)])
@@ -121,3 +123,4 @@ def _stage(load: Operation) -> None:
     for use in users:
         use.operation.operands[use.index] = again.results[0]
     fill(load, again, by_engine=False)
+    return alloc

@@ -20,7 +20,7 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.shared_lives import SharedLives
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileas import EXITS, BufferType, SharedLayoutAttr, layout_of
@@ -49,6 +49,7 @@ def _function(func: Operation, chosen: list[Operation], target: Any) -> None:
     from tileiras.analysis.tma_choice import offer
 
     axis = AxisAnalysis(func)
+    lives = SharedLives(func)
     last: dict[Block | None, Operation] = {}
     for op in chosen:
         facts = map_facts(op, axis, filled=True)
@@ -60,8 +61,10 @@ def _function(func: Operation, chosen: list[Operation], target: Any) -> None:
         t: Any = tile.type
         buffer = BufferType(t.element_type, SharedLayoutAttr(layout))
         staged = _stage_load(op, buffer) if op.name == LOAD else _stage_store(op, buffer)
-        if plan_shared_memory(func).size > target.most_static_smem:
+        lives.update(staged)
+        if lives.size > target.most_static_smem:
             unstage(op, staged)
+            lives.update(staged)
         elif op.name == LOAD:
             if op.parent in last:
                 _move_up(op, last[op.parent])

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import access_width
 from tileiras.analysis.axis import AxisAnalysis
-from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
@@ -39,13 +39,13 @@ STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
 STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
 
 
-def lower_stores(func: Operation, axis: Callable[[], AxisAnalysis], target: Any) -> list[Refused]:
+def lower_stores(func: Operation, axis: Callable[[], AxisAnalysis], target: Any, lives: SharedLives) -> list[Refused]:
     """Replace the stores of a function that can be, in place; those that go through shared memory and can't, and why."""
     refused: list[Refused] = []
     for op in [op for op in func.walk() if op.name in STORES]:
         facts = store_facts(op, axis)
         if isinstance(facts, MapFacts):
-            if not _lower(func, op, facts, target):
+            if not _lower(op, facts, target, lives):
                 refused.append((op, [Refusal("shared memory has no room for the tile as the copy engine wants it")]))
         elif facts:
             refused.append((op, facts))
@@ -104,7 +104,7 @@ def _layout(facts: MapFacts, moves: list[Operation], old: SharedLayout) -> Share
     return SharedLayout(old.shape, tuple(mine))
 
 
-def _lower(func: Operation, store: Any, facts: MapFacts, target: Any) -> bool:
+def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives) -> bool:
     path = _path(store)
     assert path is not None
     moves, read, write, alloc = path
@@ -112,9 +112,12 @@ def _lower(func: Operation, store: Any, facts: MapFacts, target: Any) -> bool:
     made = BufferType(t.element_type, SharedLayoutAttr(_layout(facts, moves, t.layout.data)))
     buffer = before(write, nv_tileas.AllocTensor.make([], [made]), write).results[0]
     alloc.results[0].replace_all_uses_with(buffer)
-    if plan_shared_memory(func).size > target.most_static_smem:
+    both: list[Any] = [buffer.owner, alloc]
+    lives.update(both)
+    if lives.size > target.most_static_smem:
         buffer.replace_all_uses_with(alloc.results[0])
         erase(buffer.owner)  # type: ignore[arg-type]
+        lives.update(both)
         return False
     tensor_map = before(store, nv_tileas.MakeTiledTmaDesc.make([store.view], [TensorMapType.of(facts.element, facts.tile)]), store)
     made = nv_tileas.TmaStore.make([tensor_map.results[0], coordinates(store, store), buffer], [],
@@ -124,4 +127,5 @@ def _lower(func: Operation, store: Any, facts: MapFacts, target: Any) -> bool:
         if isinstance(result.type, MemTokenType):
             assert not result.uses
     erase(store, *moves, read, alloc)
+    lives.update(both)
     return True
