@@ -2,14 +2,17 @@
 
 Sources by their short names: WP NVIDIA's whitepapers, datasheets and deviceQuery; CPG the CUDA programming guide's tables;
 RRZE the gpu-benches of RRZE-HPC; LUO Luo et al. (IPDPS'24, arXiv 2501.12084); JM Johnsonms' repeat on H100; QR QuickRunCUDA on
-B300; SA SemiAnalysis on B200; XLA the tables of XLA's GPU cost model; CC chips and cheese; JIA Jia et al. on T4 (2019).
+B300; SA SemiAnalysis on B200; XLA the tables of XLA's GPU cost model; CC chips and cheese; JIA Jia et al. on T4 (2019);
+GN gau-nernst/learn-cuda on B200; FI flashinfer's pull request 2899; HB hbarclay/gemm-model.
 A `?` behind a source marks a figure that is carried over from a sister machine or estimated.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 
 KIB, MIB = 1024, 1024 * 1024
+GHZ = 1e9
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,9 @@ class Machine:
     """Hz at boost."""
     sustained: float
     """Share of that clock held under load of the tensor cores."""
+    power: float
+    """What the board's power allows: the tensor cores' share of their peak times the square of the clock in GHz. 0: isn't known,
+    `sustained` says all."""
     smem_per_sm: int
     smem_per_cta: int
     smem_reserved: int
@@ -48,6 +54,12 @@ class Machine:
     def sustained_clock(self) -> float:
         return self.clock * self.sustained
 
+    def clocked(self, tensor: float) -> Machine:
+        """The same machine at the clock that it holds while its tensor cores are at this share of their peak."""
+        if not self.power or tensor * (self.sustained_clock / GHZ) ** 2 <= self.power:
+            return self
+        return replace(self, sustained=sqrt(self.power / tensor) * GHZ / self.clock)
+
     @property
     def dram_per_cycle(self) -> float:
         """Bytes from DRAM in a cycle, for all SMs together, at the sustained clock."""
@@ -66,6 +78,9 @@ ROWS: tuple[tuple[str, str, tuple], ...] = (
     ("sms",          "WP",                   (40,    108,   84,    142,   128,   132,   132,   148,   148,   84,    170,   188)),
     ("clock",        "WP, GHz",              (1.59,  1.41,  1.80,  2.52,  2.52,  1.98,  1.98,  1.965, 2.03,  2.617, 2.41,  2.617)),
     ("sustained",    "XLA 90, 100; QR 103; ?", (.95, .97,   .95,   .95,   .97,   .92,   .92,   .934,  .946,  .97,   .97,   .95)),
+    # GN's steps on random data: 914 to 1359 TFLOP/s of 4096, 1414 of 8192. FI and HB agree: 1.58 GHz at 65 % of the peak, and a
+    # clock locked at 1.3 GHz that is held at 85 %. Runs on zeros or of a few milliseconds stay above it (1763 TFLOP/s of 4096).
+    ("power",        "GN",                   (0,     0,     0,     0,     0,     0,     0,     1.5,   0,     0,     0,     0)),
     ("smem_per_sm",  "CPG, KiB",             (64,    164,   100,   100,   100,   228,   228,   228,   228,   100,   100,   100)),
     ("smem_per_cta", "CPG, KiB",             (64,    163,   99,    99,    99,    227,   227,   227,   227,   99,    99,    99)),
     ("smem_reserved", "CPG, KiB",            (0,     1,     1,     1,     1,     1,     1,     1,     1,     1,     1,     1)),

@@ -31,6 +31,8 @@ STEPS = 1_200_000
 """Warp instructions that a replay aims at: some two seconds."""
 ROUNDS = 4
 """Rounds of resident CTAs that show the steady state."""
+CLOCKS, SETTLED = 2, 0.98
+"""How often a launch is replayed at a lower clock, where its own load lowers it, and the change that counts as none."""
 MOST_STALLS = 200
 ESTIMATE_SAMPLE = 4
 
@@ -78,11 +80,19 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
     held = occupancy(machine, first.threads, first.registers, first.shared_bytes, for_sm)
     active = min(machine.sms, max(round(total / for_sm), 1))
     shared = sharing(machine, found.ctas, total, active, held.ctas, memory, warm)
-    run = _Run(machine, shared, held.ctas, held.ctas * first.shared_bytes, timeline)
-    if any(c.tiles > 1 for c in leaders):
-        timed = _taking_over(run, leaders, launched / (groups * held.ctas))
-    else:
-        timed = _in_turn(run, leaders, for_sm, steps)
+
+    def replay(clocked: Machine) -> _Timed:
+        run = _Run(clocked, shared, held.ctas, held.ctas * first.shared_bytes, timeline)
+        if any(c.tiles > 1 for c in leaders):
+            return _taking_over(run, leaders, launched / (groups * held.ctas))
+        return _in_turn(run, leaders, for_sm, steps)
+    timed = replay(machine)
+    for _ in range(CLOCKS):
+        slower = machine.clocked(timed.replayed.engine_busy / timed.replayed.cycles * active / machine.sms)
+        if slower.sustained > machine.sustained * SETTLED:
+            break
+        machine = slower
+        timed = replay(machine)
     replayed = timed.replayed
     # CTAs end before their last stores have left: no unit can do more than its rate, whatever the ends of a few rounds say.
     cycles = max(timed.cycles, _busiest(replayed) * timed.of / timed.length)

@@ -158,6 +158,8 @@ class Replayed:
     pipe_busy: list[float]
     port_busy: float
     tensor_busy: float
+    engine_busy: float
+    """Of it, what wgmma and tcgen05 make: at the full rate."""
     ingress_busy: float
     l2_busy: float
     dram_busy: float
@@ -224,7 +226,7 @@ class Replay:
         return Replayed(
             max([self.finish, *(sm.drained() for sm in self.sms)]), self.ends, self.starts, self.steps, pipes,
             port_busy=mean(m.port_busy for m in memories), tensor_busy=pipes[units.TENSOR] / units.PARTITIONS + engines,
-            ingress_busy=mean(m.ingress.busy for m in memories), l2_busy=mean(m.l2.busy for m in memories),
+            engine_busy=engines, ingress_busy=mean(m.ingress.busy for m in memories), l2_busy=mean(m.l2.busy for m in memories),
             dram_busy=mean(m.dram.busy for m in memories), ingress_bytes=mean(m.ingress.moved for m in memories),
             dram_bytes=mean(m.dram.moved for m in memories), sectors=sum(m.sectors for m in memories),
             l1_hits=sum(m.l1_hits for m in memories), decoded=list(self.decoded.values()), events=self.events,
