@@ -245,3 +245,53 @@ def test_lines_know_their_source_and_innermost_loop():
     found = places(text)
     assert (found[4].source, found[4].loop) == ("k.py:7", 2)
     assert found[6].loop == 5 and found[9].source == "k.py:9" and found[10].loop == 0
+
+
+COPIES = """
+.version 8.7
+.target sm_80
+.address_size 64
+.visible .entry copies(.param .u64 a)
+.reqntid 32
+{{
+.reg .pred %p<3>; .reg .b32 %r<6>; .reg .b64 %q<5>;
+.shared .align 16 .b8 tile[512];
+ld.param.u64 %q1, [a];
+mov.u32 %r1, %tid.x;
+mul.wide.u32 %q2, %r1, 16;
+add.u64 %q3, %q1, %q2;
+shl.b32 %r2, %r1, 4;
+mov.u32 %r3, tile;
+add.u32 %r3, %r3, %r2;
+setp.ge.u32 %p1, %r1, 8;
+selp.u32 %r4, 0, 16, %p1;
+{copy}
+{copy}
+cp.async.commit_group;
+cp.async.wait_group 0;
+bar.sync 0;
+ld.shared.u32 %r5, [%r3];
+st.global.u32 [%q3], %r5;
+ret;
+}}
+"""
+
+
+def copies(copy: str):
+    ptx = COPIES.format(copy=copy)
+    return predict(ptx, assemble(ptx, sm="sm_80"), "copies", (108,), [np.zeros(128, np.uint32)], "A100")
+
+
+@NEEDED
+@pytest.mark.parametrize("copy", ["cp.async.cg.shared.global [%r3], [%q3], 16, %p1;",
+                                  "cp.async.cg.shared.global [%r3], [%q3], 16, %r4;"])
+def test_a_copy_that_its_predicate_or_size_forbids_reads_nothing(copy):
+    whole, part = copies("cp.async.cg.shared.global [%r3], [%q3], 16;"), copies(copy)
+    # 32 lanes of 16 bytes are 16 sectors, 8 lanes are 4; two copies a CTA, a CTA an SM
+    assert whole.counts["sectors"] - part.counts["sectors"] == 108 * 2 * (16 - 4)
+
+
+@NEEDED
+def test_only_copies_through_l1_are_found_there_again():
+    assert copies("cp.async.ca.shared.global [%r3], [%q3], 16;").counts["L1 hits"] == 108 * 16
+    assert copies("cp.async.cg.shared.global [%r3], [%q3], 16;").counts["L1 hits"] == 0

@@ -457,7 +457,7 @@ class Replay:
                 warp.last = read
                 return read + d.stall
             return self._hold(warp, d, read, read, Reason.GLOBAL)
-        end = memory.load(at, payload.sectors, shift, d.cached and not payload.to_shared)
+        end = memory.load(at, payload.sectors, shift, d.cached)
         resume = self._behind_port(warp, d, at, memory)
         if payload.to_shared:
             # Written when it arrives; the port is paid for now, since requests come to it in the order of their times.

@@ -125,17 +125,32 @@ def _copy(decoder, ins) -> Watch:
     to, _ = address_source(decoder, ins.operands[0], "shared")
     source, _ = address_source(decoder, ins.operands[1], "global")
     form = Form(ins.operands[2].value, False, to_shared=True)
-    amount = decoder.source(ins.operands[3], "u32") if len(ins.operands) > 3 and _is_amount(ins.operands[3], decoder) else None
+    amount = ignored = None
+    for operand in ins.operands[3:]:
+        if _is_predicate(operand, decoder):
+            ignored = decoder.source(operand, "pred")
+        elif amount is None and _is_amount(operand, decoder):
+            amount = decoder.source(operand, "u32")
 
     def watch(st, run, log) -> None:
         lanes = st.lanes
         if len(lanes):
             where = np.broadcast_to(st.gathered(source(st)), lanes.shape)
             target = np.broadcast_to(st.gathered(to(st)), lanes.shape)
-            reads = None if amount is None else np.broadcast_to(st.gathered(amount(st)), lanes.shape) != 0
+            reads = None
+            if ignored is not None:
+                reads = ~np.broadcast_to(st.gathered(ignored(st)), lanes.shape).astype(bool)
+            elif amount is not None:
+                reads = np.broadcast_to(st.gathered(amount(st)), lanes.shape) != 0
             log.touch(lanes, GLOBAL, where, form, shared=target, reads=reads)
         run(st)
     return watch
+
+
+def _is_predicate(operand, decoder) -> bool:
+    """Whether an operand of cp.async is the predicate that says to bring nothing."""
+    return isinstance(operand, ptx.Negated) or (isinstance(operand, ptx.Register) and
+                                                decoder.types[decoder.slot(operand)] == "pred")
 
 
 def _is_amount(operand, decoder) -> bool:
