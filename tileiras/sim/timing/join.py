@@ -102,7 +102,13 @@ def _is_anchor(instruction: Instruction, ptx: PtxCode) -> bool:
 
 
 def _represent(code: Code, ptx: PtxCode, found: list[list[Anchor]], lines: dict[int, float]) -> None:
-    """Give PTX blocks without an anchor one: a line whose machine code stands in one block only."""
+    """Give PTX blocks without an anchor one: a line whose machine code stands in one block only, and in as many loops: what ptxas
+    moves out of a loop is executed less often."""
+    successors = _successors(ptx)
+    rounds_ptx = loops(successors, 0)
+    rounds_machine: dict[int, int] = {}
+    for entry in code.entries:
+        rounds_machine |= loops({b.index: b.successors for b in code.blocks if b.function == entry}, entry)
     have = set(lines)
     places: dict[int, set[int]] = defaultdict(set)
     guarded: set[int] = set()
@@ -122,6 +128,8 @@ def _represent(code: Code, ptx: PtxCode, found: list[list[Anchor]], lines: dict[
         for line in b.lines:
             if len(places[line]) == 1 and owner[line] == b.index and line not in guarded:
                 at, = places[line]
+                if rounds_machine.get(at, 0) < rounds_ptx.get(b.index, 0):
+                    continue
                 if foreign[at] == b.index and not ptx.operations.get(line, "").startswith(("bra", "ret", "exit", "bar")):
                     found[at].append(Anchor(line, REPRESENTATIVE))
                     lines[line] = REPRESENTATIVE
@@ -342,6 +350,39 @@ def _by_loops(block: SassBlock, branches: list[int], machine: Depths, ptx: PtxCo
         theirs = depths.round(p, b.taken) - depths.round(p, b.falls)
         score += (ours * theirs > 0) - (ours * theirs < 0)
     return score
+
+
+def loops(successors: dict[int, list[int]], entry: int) -> dict[int, int]:
+    """In how many loops each node lies. Loops of one node (waits) don't count."""
+    parent = immediate_dominators(successors, entry)
+    backward: dict[int, list[int]] = defaultdict(list)
+    for node, to in successors.items():
+        for t in to:
+            backward[t].append(node)
+    bodies: dict[int, set[int]] = defaultdict(set)
+    for header, before in list(backward.items()):
+        for latch in before:
+            if latch == header or not _dominates(parent, header, latch):
+                continue
+            body = bodies[header]
+            body.add(header)
+            todo = [latch]
+            while todo:
+                at = todo.pop()
+                if at not in body:
+                    body.add(at)
+                    todo += backward[at]
+    counts: dict[int, int] = defaultdict(int)
+    for body in bodies.values():
+        for node in body:
+            counts[node] += 1
+    return counts
+
+
+def _dominates(parent: dict[int, int], above: int, node: int) -> bool:
+    while node in parent and node != above and parent[node] != node:
+        node = parent[node]
+    return node == above
 
 
 class Depths:
