@@ -1,6 +1,8 @@
 """The command's fast start changes nothing but its speed."""
 from __future__ import annotations
 
+import abc
+import dataclasses
 import inspect
 import marshal
 import os
@@ -8,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import typing
 from collections.abc import Callable
 
 import pytest
@@ -27,8 +30,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.fixture
 def fresh(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """Where the start keeps what it compiles; nothing of it outlives the test."""
-    import dataclasses
-
     monkeypatch.setattr(kept, "path_of", lambda name: str(tmp_path / name))
     monkeypatch.setattr(startup, "_skip_dialect_loader", lambda: None)
     for table in ("_codes", "_patterns"):
@@ -39,13 +40,16 @@ def fresh(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(dataclasses, "exec", exec, raising=False)
     monkeypatch.setattr(dataclasses, "inspect", inspect, raising=False)
+    for module, names in ((dataclasses, ("_is_type", "_repr_fn", "_frozen_get_del_attr")), (abc, ("ABC",)),
+                          (typing, ("_make_nmtuple",))):
+        for name in names:
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, getattr(module, name))
     monkeypatch.setattr(regex_compiler, "compile", regex_compiler.compile)
     return tmp_path
 
 
 def test_what_was_compiled_once_works(fresh: pathlib.Path) -> None:
-    import dataclasses
-
     startup.prepare()
 
     def make() -> type:
@@ -68,6 +72,58 @@ def test_what_was_compiled_once_works(fresh: pathlib.Path) -> None:
     assert pattern().groups == 2 and pattern().groupindex == {"word": 1} and pattern().flags & re.MULTILINE
     assert startup._new_entries == first  # all code came from the file
     assert point(1) == point(1, 7) and hash(point(1)) == hash(point(1)) and repr(point(2)) == "Point(x=2, y=7)"
+
+
+def test_classes_made_faster_are_as_before(fresh: pathlib.Path) -> None:
+    startup.prepare()
+
+    @dataclasses.dataclass(frozen=True)
+    class Node:
+        shared: typing.ClassVar[int] = 3
+        first: dataclasses.InitVar[int]
+        _: dataclasses.KW_ONLY
+        children: list[Node] = dataclasses.field(default_factory=list)
+
+    node = Node(1)
+    assert [f.name for f in dataclasses.fields(Node)] == ["children"] and Node.shared == 3
+    node.children.append(Node(2))
+    assert repr(node).endswith("Node(children=[" + repr(Node(2)) + "])")
+    node.children.append(node)
+    assert repr(node).endswith(", ...])")
+    for change in (lambda: setattr(node, "children", []), lambda: setattr(node, "other", 1), lambda: delattr(node, "children")):
+        with pytest.raises(dataclasses.FrozenInstanceError, match=r"cannot (assign to|delete) field"):
+            change()
+
+    class Wider(Node):
+        pass
+    wider = Wider(1)
+    wider.other = 5         # type: ignore[attr-defined]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        wider.children = []     # type: ignore[misc]
+
+    class Pair(typing.NamedTuple):
+        left: int
+        right: str | None = None
+    assert Pair(1) == (1, None) and Pair._fields == ("left", "right") and Pair(1)._replace(right="x").right == "x"
+    assert list(Pair.__annotations__) == ["left", "right"]
+
+
+def test_abstract_classes_have_those_that_derive_from_them(fresh: pathlib.Path) -> None:
+    startup.prepare()
+
+    class Shape(abc.ABC):
+        @abc.abstractmethod
+        def area(self) -> int: ...
+
+    class Square(Shape):
+        def area(self) -> int:
+            return 4
+
+    class Sequence(Shape, list): ...    # type: ignore[type-arg]
+    assert isinstance(Square(), Shape) and issubclass(Square, Shape) and not isinstance(3, Shape) and not issubclass(int, Shape)
+    assert isinstance([], typing.Iterable) and not isinstance(Square(), typing.Iterable) and issubclass(Sequence, typing.Iterable)
+    with pytest.raises(TypeError, match="abstract"):
+        Shape()     # type: ignore[abstract]
 
 
 @pytest.mark.parametrize("damage", [b"", b"junk", marshal.dumps((sys.version, None, 7)), marshal.dumps(("older", None, ({}, {})))])

@@ -265,11 +265,11 @@ def _reserve_remarks(line: CommandLine, options: CompileOptions, bytecode: bytes
     It is written even without remarks: frontends read it back. Raises InputError, unless the input is malformed: then
     that is said.
     """
+    if options.remarks is None or line.text("remark-format") != "yaml":
+        return None
     from tileiras.driver.output import Reservation
     from tileiras.driver.remarks import DEFAULT_FILE
 
-    if options.remarks is None or line.text("remark-format") != "yaml":
-        return None
     path = line.text("remarks-output-file") or DEFAULT_FILE
     try:
         return Reservation(path)

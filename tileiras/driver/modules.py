@@ -86,6 +86,9 @@ class KeptModules:
             return None
         spec = ModuleSpec(name, _Loader(name, entry.path, code), origin=entry.path, is_package=entry.package)
         spec.has_location = True
+        if sys.pycache_prefix is None:      # as importlib has it, but that takes as long as finding the module
+            stem = os.path.basename(entry.path).partition(".")[0]
+            spec.cached = f"{folder}/__pycache__/{stem}.{sys.implementation.cache_tag}.pyc"
         if entry.package:
             spec.submodule_search_locations = [folder]
         return spec

@@ -8,6 +8,9 @@ Four costs of importing xDSL and this project are cut, for this process only:
 - `inspect` and `ctypes` come with six modules of Python's; what is used of them in a compile is three small functions. They
   load when something else of theirs is asked for.
 - `xdsl.dialects` imports, before any dialect, a loader for dialects written in IRDL, which nothing here uses.
+- xDSL's classes are abstract ones, of which `isinstance` asks all that derive from them whether they take a class for theirs.
+  None does: they answer as ordinary classes do.
+- `typing.NamedTuple` compiles each annotation.
 """
 from __future__ import annotations
 
@@ -47,6 +50,8 @@ def prepare() -> None:
             if name not in sys.modules:
                 sys.modules[name] = _Later(name, given)
     _keep_methods()
+    _plain_checks()
+    _plain_annotations()
     _skip_dialect_loader()
 
 
@@ -126,6 +131,73 @@ def _keep_methods() -> None:
 
     dataclasses.exec = _execute  # type: ignore[attr-defined]
     dataclasses.inspect = _Later("inspect", {"signature": lambda _: ""})  # type: ignore[attr-defined]
+    if sys.version_info < (3, 14):
+        dataclasses._is_type = _is_special(dataclasses._is_type)  # type: ignore[attr-defined]
+    if sys.version_info < (3, 13):
+        dataclasses._repr_fn = _repr_later(dataclasses._repr_fn)  # type: ignore[attr-defined]
+        dataclasses._frozen_get_del_attr = _guards  # type: ignore[attr-defined]
+
+
+def _is_special(asked: Callable[..., bool]) -> Callable[..., bool]:
+    """Whether an annotation is one of `dataclasses`' own: most can't be, by their text."""
+    def is_type(annotation: str, *rest: Any) -> bool:
+        return ("ClassVar" in annotation or "InitVar" in annotation or "KW_ONLY" in annotation) and asked(annotation, *rest)
+    return is_type
+
+
+def _repr_later(make: Callable[..., Any]) -> Callable[..., Any]:
+    """`__repr__` that is made when it is first called: few are."""
+    def repr_of(*given: Any) -> Callable[[Any], str]:
+        made: list[Any] = []
+
+        def __repr__(self: Any) -> str:
+            if not made:
+                made.append(make(*given))
+            return made[0](self)
+        return __repr__
+    return repr_of
+
+
+def _guards(cls: type, fields: Any, _: Any) -> tuple[Any, Any]:
+    """What a frozen class answers to an assignment, without a text that is compiled."""
+    from dataclasses import FrozenInstanceError
+    names = frozenset(f.name for f in fields)
+
+    def __setattr__(self: Any, name: str, value: Any) -> None:
+        if type(self) is cls or name in names:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super(cls, self).__setattr__(name, value)
+
+    def __delattr__(self: Any, name: str) -> None:
+        if type(self) is cls or name in names:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+        super(cls, self).__delattr__(name)
+    return __setattr__, __delattr__
+
+
+def _plain_checks() -> None:
+    """Classes that derive from `ABC` from now on have only those classes for theirs that derive from them."""
+    import abc
+
+    class Plain(abc.ABCMeta):
+        __instancecheck__ = type.__instancecheck__
+        __subclasscheck__ = type.__subclasscheck__
+
+    abc.ABC = Plain("ABC", (), {"__module__": "abc", "__slots__": ()})  # type: ignore[misc]
+
+
+def _plain_annotations() -> None:
+    """Named tuples whose annotations stay texts."""
+    import typing
+
+    if sys.version_info < (3, 14) and hasattr(typing, "_make_nmtuple"):
+        def make(name: str, types: Any, module: str, defaults: Any = ()) -> Any:
+            from collections import namedtuple
+            types = dict(types)
+            made: Any = namedtuple(name, tuple(types), defaults=defaults, module=module)
+            made.__annotations__ = made.__new__.__annotations__ = types
+            return made
+        typing._make_nmtuple = make  # type: ignore[attr-defined]
 
 
 def _execute(text: Any, namespace: Any = None, local: Any = None) -> None:
