@@ -358,6 +358,56 @@ OURS: dict[str, str] = {
 """Ops and types of ours (`*`: all of such names), with why the specification has none."""
 
 
+_ACCESSES, _CANONICAL = "tests/transforms/test_access_folds.py::", "tests/transforms/test_canonicalize.py::"
+FOLDS: tuple[tuple[str, str, str, str], ...] = (
+    ("04/04", "dot of a zero is its accumulator (of integers)", "fn transforms.rules.effects.fold_dot",
+     f"{_ACCESSES}test_products_with_zero"),
+    ("04/04", "dot of constants (of integers, each operand the same number everywhere)", "fn transforms.rules.effects.fold_dot",
+     f"{_ACCESSES}test_a_product_of_equal_numbers_is_a_sum"),
+    ("04/04", "addptr of addptr (known offsets; a sum of unknown ones may not be an i32)", "fn transforms.rules.shapes.fold_addptr",
+     f"{_ACCESSES}test_two_known_ways_are_one"),
+    ("04/04", "assume of a splat", "fn transforms.rules.effects.drop_idle_assume",
+     f"{_ACCESSES}test_a_fact_about_a_splat_is_one_about_its_scalar"),
+    ("04/04", "select and splat (before the splat, where it is made once)", "fn transforms.rules.shapes.hoist_splat",
+     f"{_CANONICAL}test_splats_fold_through_shapes_and_arithmetic"),
+    ("04/04", "load behind a constant mask", "fn transforms.rules.effects.fold_mask",
+     f"{_ACCESSES}test_a_load_behind_an_empty_mask_is_what_stands_for_it"),
+    ("04/04", "store behind a constant mask", "fn transforms.rules.effects.fold_mask",
+     f"{_ACCESSES}test_a_store_behind_an_empty_mask_is_none"),
+    ("04/04", "the full mask of a load and its value elsewhere", "fn transforms.rules.effects.fold_mask",
+     f"{_CANONICAL}test_full_mask_goes_with_the_value_elsewhere"),
+    ("04/04", "view of view; view, broadcast, expand_dims of a splat", "fn transforms.rules.shapes.fold_mover",
+     f"{_CANONICAL}test_splats_fold_through_shapes_and_arithmetic"),
+    ("04/04", "extract through elementwise ops", "fn transforms.rules.shapes.fold_mover",
+     f"{_ACCESSES}test_only_what_is_extracted_is_computed"),
+    ("04/04", "extract through expand_dims", "fn transforms.rules.shapes.fold_mover",
+     f"{_ACCESSES}test_a_part_is_taken_before_extents_of_one_are_added"),
+    ("04/04", "results of queues and pragmas that nobody reads", _QUEUE, ""),
+    ("04/04", "what loops carry and branches hand on for nobody", "pass remove-dead-args",
+     f"{_CANONICAL}test_what_a_loop_or_branch_hands_through_is_not_its_result"),
+    ("04/04", "an atomic by its identity (relaxed, its result unread: a load could see an older value)",
+     "fn transforms.rules.effects.fold_mask", f"{_ACCESSES}test_atomics_that_change_nothing"),
+    ("04/04", "a compare-and-swap with what is compared (the same)", "fn transforms.rules.effects.fold_mask",
+     f"{_ACCESSES}test_a_swap_with_what_is_there_changes_nothing"),
+    ("04/04", "an exchange by what is there", "no: nothing says what is in memory", ""),
+    ("05/05", "extract_slice of constant places", "no: parts have constant extents, and places that are constants are numbers in "
+              "addresses", ""),
+    ("05/05", "decompose loop iter args", "no: loops carry tiles in registers, never buffers", ""),
+    ("05/05", "decompose if by insert or extract slice", "no: branches hand on tiles in registers, never buffers", ""),
+    ("05/05", "extract_slice of a view", "fn transforms.rules.shapes.fold_mover",
+     f"{_ACCESSES}test_a_part_is_taken_before_extents_of_one_are_added"),
+    ("05/05", "extract_slice of insert_slice", "fn transforms.rules.shapes.fold_mover",
+     f"{_ACCESSES}test_parts_of_what_is_put_together"),
+    ("05/05", "coalesce perfectly nested loops", "no: a division an iteration for a branch less a row; one of the suite's 158 "
+              "loops is such a nest", ""),
+    ("05/05", "convert_layout of convert_layout", "pass remove-layout-conversions",
+     "tests/transforms/test_remove_layout_conversions.py::test_conversions_meet"),
+    ("11/02", "negation before shapes (sink-negf-through-shapes)", "fn transforms.rules.shapes.before_broadcast",
+     f"{_ACCESSES}test_what_is_the_same_is_negated_once"),
+    ("19/05", "the simplifier walker of cuda_tile", "fn transforms.canonicalize.run",
+     "tests/transforms/test_canonical_form.py::test_rule"),
+)
+"""(page, fold, where it is, its test)."""
 _ONE_VARIANT = "every target from sm_90 on is the arch-conditional one (`a`), so nothing is without it"
 _UNNAMED = "no intrinsic of LLVM's can be called so: its name says the kinds that it is for"
 TEXTS: tuple[tuple[str, str, str], ...] = (
@@ -470,6 +520,12 @@ def page() -> str:
         for name, where in roster.names():
             text = where.removeprefix(NO) if where.startswith(NO) else ", ".join(f"`{n}`" for _, n in lives(roster, name, where))
             lines.append(f"| `{name}` | {'*not here*: ' if where.startswith(NO) else ''}{text} |")
+    lines += ["", "## Folds (04/04, 05/05)", "",
+              "Each is held to the interpreter by `tests/transforms/test_folds.py`, `test_canonicalize.py` and "
+              "`test_canonical_form.py`.",
+              "", "| fold | page | here | test |", "|---|---|---|---|"]
+    lines += [f"| {fold} | {where} | " + (f"*not here*: {here.removeprefix(NO)} | |" if here.startswith(NO) else
+                                          f"`{here.partition(' ')[2]}` | `{test}` |") for where, fold, here, test in FOLDS]
     lines += ["", "## Refusals of instruction selection and of NVVM's verifier (14, 15/07)", "",
               "What LLVM IR given to the compiler is refused with before LLVM gets it.", "",
               "| text | page | here |", "|---|---|---|"]

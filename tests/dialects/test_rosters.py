@@ -8,9 +8,10 @@ from fnmatch import fnmatchcase
 import pytest
 
 from tests.dialects import rosters
-from tests.dialects.rosters import NO, OURS, ROSTERS, TEXTS, Roster, exists, lives, ops_of, types_of
+from tests.dialects.rosters import FOLDS, NO, OURS, ROSTERS, TEXTS, Roster, exists, lives, ops_of, types_of
 from tileiras.codegen import gate, operand_rules
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TITLES = [f"{r.dialect or 'pipeline'}-{r.kind}" for r in ROSTERS]
 
 
@@ -49,6 +50,17 @@ def test_our_own_names_exist() -> None:
     """Each is an op or a type, or several."""
     found = {name for dialect in ("nv_tileaa", "nv_tileas") for name in ops_of(dialect) | types_of(dialect)}
     assert not [pattern for names in OURS for pattern in names.split() if not any(fnmatchcase(name, pattern) for name in found)]
+
+
+def test_folds_and_their_tests_are_there() -> None:
+    for _, fold, here, test in FOLDS:
+        if here.startswith(NO):
+            assert not test
+            continue
+        kind, _, name = here.partition(" ")
+        assert exists(kind, name), fold
+        path, _, function = test.partition("::")
+        assert f"def {function}(" in (ROOT / path).read_text(), fold
 
 
 def test_the_gate_has_the_texts_that_are_said_to_be_there() -> None:

@@ -123,6 +123,93 @@ def test_a_fact_about_a_splat_is_one_about_its_scalar() -> None:
     assert str(found.results[0].type) == "i32"
 
 
+CAS = "%old, %t = atomic_cas_tko {} %q, {}, {} : tile<16xptr<i32>>, tile<16xi32> -> tile<16xi32>, token"
+
+
+@pytest.mark.parametrize(("compare", "value", "gone"), [("%five", "%five", True), ("%i", "%i", True), ("%five", "%zero", False),
+                                                        ("%i", "%five", False)])
+def test_a_swap_with_what_is_there_changes_nothing(compare: str, value: str, gone: bool) -> None:
+    assert ops_of(CAS.format("relaxed device", compare, value))["atomic_cas"] == (not gone)
+    assert ops_of(CAS.format("acq_rel device", compare, value))["atomic_cas"] == 1
+    reads = f"%u = store_ptr_tko weak %q, %old : {POINTERS.replace('f32', 'i32')}, {INTS} -> token"
+    assert ops_of(f"{CAS.format('relaxed device', compare, value)}\n{reads}")["atomic_cas"] == 1
+
+
+@pytest.mark.parametrize(("mode", "operand", "gone"), [("max", -(1 << 31), True), ("min", (1 << 31) - 1, True),
+                                                       ("max", (1 << 31) - 1, False), ("min", -(1 << 31), False)])
+def test_signed_extremes(mode: str, operand: int, gone: bool) -> None:
+    body = f"%end = constant <i32: {operand}> : {INTS}\n{ATOMIC.format('relaxed device', mode, '%end')}"
+    assert ops_of(body)["atomic_rmw"] == (not gone)
+
+
+PRODUCT = """%l = constant <i8: {l}> : tile<16x32xi8>
+    %r = constant <i8: {r}> : tile<32x16xi8>
+    %x2 = reshape %i : tile<16xi32> -> tile<16x1xi32>
+    %acc = broadcast %x2 : tile<16x1xi32> -> tile<16x16xi32>
+    %d = mmai %l, %r, %acc {signs} : tile<16x32xi8>, tile<32x16xi8>, tile<16x16xi32>
+    %at = constant <i32: 16> : tile<16x1xi32>
+    %row = muli %x2, %at : tile<16x1xi32>
+    %rows = broadcast %row : tile<16x1xi32> -> tile<16x16xi32>
+    %y2 = reshape %i : tile<16xi32> -> tile<1x16xi32>
+    %ys = broadcast %y2 : tile<1x16xi32> -> tile<16x16xi32>
+    %o = addi %rows, %ys : tile<16x16xi32>
+    %b2 = reshape %b : tile<ptr<i32>> -> tile<1x1xptr<i32>>
+    %b3 = broadcast %b2 : tile<1x1xptr<i32>> -> tile<16x16xptr<i32>>
+    %b4 = offset %b3, %o : tile<16x16xptr<i32>>, tile<16x16xi32> -> tile<16x16xptr<i32>>
+    %u = store_ptr_tko weak %b4, %d : tile<16x16xptr<i32>>, tile<16x16xi32> -> token"""
+
+
+@pytest.mark.parametrize(("left", "right", "signs"), [(3, 5, "signed signed"), (-3, 5, "signed signed"),
+                                                      (-3, -5, "unsigned signed"), (-128, -1, "unsigned unsigned"),
+                                                      (-128, -1, "signed unsigned")])
+def test_a_product_of_equal_numbers_is_a_sum(left: int, right: int, signs: str) -> None:
+    body = PRODUCT.format(l=left, r=right, signs=signs)
+    assert ops_of(body)["dot"] == 0
+    lhs, rhs = (value % 256 if sign == "unsigned" else value for value, sign in zip((left, right), signs.split()))
+    for level in (0, 3):
+        code = tileiras.compile(write(parse_module(HEAD + body + END), "13.2"), gpu_name="sm_90", opt_level=level)
+        out = np.zeros((16, 16), np.int32)
+        simulate(code.ptx, "k", (1, 1, 1), [np.zeros(16, np.float32), out, np.int32(0)])
+        assert out.tolist() == [[row + 32 * lhs * rhs] * 16 for row in range(16)]
+
+
+PARTS = f"""%l, %tl = load_ptr_tko weak %p : {POINTERS} -> {FLOATS}, token
+    %one = constant <i32: 1> : tile<i32>
+    %two = constant <i32: 2> : tile<i32>
+    %g = extract %l[%two] : {FLOATS} -> tile<4xf32>
+    %h = exp %g : tile<4xf32>
+"""
+OF_FOUR = "tile<4xf32>"
+
+
+@pytest.mark.parametrize(("body", "kept"), [
+    # a part of what was put together: the part that was put there, or a part of the rest
+    (f"%w = insert %h , %l[%n] : {OF_FOUR}, {FLOATS}\n%e = extract %w[%n] : {FLOATS} -> {OF_FOUR}",
+     {"extract": 1, "insert": 0}),
+    (f"%w = insert %h , %l[%one] : {OF_FOUR}, {FLOATS}\n%e = extract %w[%two] : {FLOATS} -> {OF_FOUR}",
+     {"extract": 2, "insert": 0}),
+    (f"%w = insert %h , %l[%n] : {OF_FOUR}, {FLOATS}\n%e = extract %w[%two] : {FLOATS} -> {OF_FOUR}",
+     {"extract": 2, "insert": 1}),
+    # put back where it was
+    (f"%v = extract %l[%n] : {FLOATS} -> {OF_FOUR}\n%w = insert %v , %l[%n] : {OF_FOUR}, {FLOATS}\n"
+     f"%e = extract %w[%two] : {FLOATS} -> {OF_FOUR}", {"extract": 2, "insert": 0}),
+])
+def test_parts_of_what_is_put_together(body: str, kept: dict[str, int]) -> None:
+    counted = ops_of(f'{PARTS}{body}\nprint_tko "%f %f", %e, %h : {OF_FOUR}, {OF_FOUR} -> token')
+    assert {name: counted[name] for name in kept} == kept
+
+
+def test_a_part_is_taken_before_extents_of_one_are_added() -> None:
+    body = f"""%l, %t = load_ptr_tko weak %p : {POINTERS} -> {FLOATS}, token
+    %s = mulf %l, %seven rounding<nearest_even> : {FLOATS}
+    %c = reshape %s : {FLOATS} -> tile<1x16x1xf32>
+    %zero0 = constant <i32: 0> : tile<i32>
+    %e = extract %c[%zero0, %n, %zero0] : tile<1x16x1xf32> -> tile<1x4x1xf32>
+    print_tko "%f", %e : tile<1x4x1xf32> -> token"""
+    found = next(o for o in simplified(HEAD + body + END).walk() if o.name == "arith.mulf")
+    assert tuple(found.results[0].type.get_shape()) == (4,)
+
+
 @pytest.mark.parametrize("level", [0, 3])
 def test_memory_is_the_same(level: int) -> None:
     """All of it in one kernel, at both levels, against what is written out here."""

@@ -41,6 +41,9 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
             timing: TimingSink | None, host: tuple[str, str] | None = None) -> tuple[str, str, StandIns]:
     if "define " not in llvm_ir:
         return empty_ptx(target), llvm_ir, []
+    if gate.has_functions(llvm_ir):
+        from tileiras.codegen import functions
+        llvm_ir = functions.prepared(llvm_ir)
     gate.check(llvm_ir, target)
     try:
         ptx, optimized, phases = client.emit_ptx(

@@ -185,11 +185,21 @@ def problems(llvm_ir: str, target: Target) -> list[str]:
         elif reason := _generic_math(name, llvm_ir):
             found[reason] = None
     found.update(dict.fromkeys(operand_problems(_lines_with(llvm_ir, *FAMILIES), target)))
+    if has_functions(llvm_ir):
+        from tileiras.codegen.functions import recursion
+        name = recursion(llvm_ir)
+        if name:
+            found[f"'{name}' may call itself; how much memory its calls need isn't known before they are made"] = None
     if any(name in llvm_ir for name in _LAUNCHES):
         found.update(dict.fromkeys(_launches(llvm_ir)))
     found.update(dict.fromkeys(_launch_attributes(llvm_ir, target)))
     found.update(dict.fromkeys(_instructions(llvm_ir, target)))
     return list(found)
+
+
+def has_functions(llvm_ir: str) -> bool:
+    """Whether a module defines anything but kernels with their calling convention."""
+    return llvm_ir.count("define ptx_kernel ") != llvm_ir.count("\ndefine ") + llvm_ir.startswith("define ")
 
 
 def unknown_intrinsic(ptx: str) -> str:

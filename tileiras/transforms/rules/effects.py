@@ -6,14 +6,15 @@ from typing import Any
 from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.base import OPERAND_SEGMENTS
-from tileiras.transforms.rules import build, constant_attr, int_constant, rule
+from tileiras.transforms.rules import build, constant_attr, int_constant, int_splat, int_width, rule
 
 UNORDERED = ("weak", "relaxed")
 """Accesses that order nothing but themselves."""
 UNCHANGED = {"add": 0, "or": 0, "xor": 0, "umax": 0, "and": -1, "umin": -1}
-"""Mode of an atomic on integers -> the operand that leaves what is there."""
+"""Mode of an atomic on integers -> the operand that leaves what is there; of signed extremes it is the other extreme."""
 
 
 @rule("nv_tileaa.load", "nv_tileaa.store", "nv_tileaa.atomic_rmw", "nv_tileaa.atomic_cas")
@@ -24,7 +25,7 @@ def fold_mask(op: Operation) -> SSAValue | None:
     full = int_constant(mask) if mask is not None else None
     if full == 0 and op.name != "nv_tileaa.atomic_rmw" and op.name != "nv_tileaa.atomic_cas":
         return _without_access(op)
-    if op.name == "nv_tileaa.atomic_rmw" and _changes_nothing(op):
+    if op.name in ("nv_tileaa.atomic_rmw", "nv_tileaa.atomic_cas") and _changes_nothing(op):
         op.results[1].replace_all_uses_with(_token_before(op))
         return op.source  # type: ignore[attr-defined]
     return _drop_full_mask(op) if full == 1 else None
@@ -53,10 +54,17 @@ def _without_access(op: Operation) -> SSAValue | None:
 
 
 def _changes_nothing(op: Operation) -> bool:
+    if op.results[0].first_use is not None or _semantic(op) not in UNORDERED:
+        return False
+    source: SSAValue = op.source  # type: ignore[attr-defined]
+    if op.name == "nv_tileaa.atomic_cas":
+        compare: SSAValue = op.compare  # type: ignore[attr-defined]
+        known = constant_attr(source)
+        return compare is source or (known is not None and constant_attr(compare) == known)
     mode = op.properties["rmw_mode"].data  # type: ignore[attr-defined]
-    left = UNCHANGED.get(mode)
-    return left is not None and op.results[0].first_use is None and _semantic(op) in UNORDERED and \
-        int_constant(op.source) == left  # type: ignore[attr-defined]
+    half = 1 << int_width(source.type) - 1 if int_width(source.type) else 0
+    left = {"max": -half, "min": half - 1}.get(mode, UNCHANGED.get(mode))
+    return left is not None and int_constant(source) == left
 
 
 def _drop_full_mask(op: Operation) -> None:
@@ -77,9 +85,18 @@ def _drop_full_mask(op: Operation) -> None:
 
 @rule("nv_tileaa.dot")
 def fold_dot(op: Operation) -> SSAValue | None:
-    """Integers times zeros add nothing. (Floats may: infinities and NaN.)"""
+    """Integers times zeros add nothing; equal ones times equal ones the same everywhere. (Floats may: infinities and NaN.)"""
     lhs, rhs, acc = op.operands
-    return acc if 0 in (int_constant(lhs), int_constant(rhs)) else None
+    factors = int_constant(lhs), int_constant(rhs)
+    if 0 in factors:
+        return acc
+    if None in factors:
+        return None
+    product = lhs.type.get_shape()[-1]  # type: ignore[attr-defined]
+    for factor, v, side in zip(factors, (lhs, rhs), ("lhs", "rhs")):
+        signed: Any = op.properties.get(f"signedness_{side}")
+        product *= factor if signed is None or signed.data == "signed" else factor % (1 << int_width(v.type))  # type: ignore
+    return build(op, arith.Addi, (acc, int_splat(op, acc.type, product)), acc.type)
 
 
 @rule("nv_tileaa.assume")

@@ -46,8 +46,49 @@ def fold_mover(op: Operation) -> SSAValue | None:
         return build(op, type(op), inner.operands, t)
     if isinstance(op, aa.Permute):
         return _fold_permute(op)
-    if isinstance(op, aa.Extract) and isinstance(inner, arith.Elementwise) and source.has_one_use():
+    return _fold_extract(op, inner) if isinstance(op, aa.Extract) else None
+
+
+def _fold_extract(op: Operation, inner: Any) -> SSAValue | None:
+    source, t = op.operands[0], op.results[0].type
+    if isinstance(inner, arith.Elementwise) and source.has_one_use():
         return _extract_first(op, inner)
+    if isinstance(inner, aa.Insert) and inner.operands[0].type == t:
+        into, before = op.operands[1:], inner.operands[2:]
+        if tuple(into) == tuple(before):
+            return inner.operands[0]
+        if any(None not in (pair := (int_constant(a), int_constant(b))) and pair[0] != pair[1] for a, b in zip(into, before)):
+            return build(op, aa.Extract, (inner.operands[1], *into), t, op.properties)      # of another part
+    if isinstance(inner, aa.View):
+        return _extract_before_view(op, inner)
+    return None
+
+
+def _extract_before_view(op: Operation, view: Operation) -> SSAValue | None:
+    """extract(view(x)) -> view(extract(x)) where the view only gives or takes extents of one."""
+    source, t = view.operands[0], op.results[0].type
+    if not isinstance(source.type, TensorType) or not isinstance(t, TensorType):
+        return None
+    shape, shown, part = source.type.get_shape(), view.results[0].type.get_shape(), t.get_shape()   # type: ignore[attr-defined]
+    if [n for n in shape if n > 1] != [n for n in shown if n > 1]:
+        return None
+    kept = [(index, n) for index, n, whole in zip(op.operands[1:], part, shown) if whole > 1]
+    rest = iter(kept)
+    places = [next(rest) if n > 1 else (int_splat(op, op.operands[1].type, 0), 1) for n in shape]
+    less = build(op, aa.Extract, (source, *(index for index, _ in places)), TensorType(t.element_type, [n for _, n in places]))
+    taken, inner = less.owner, source.owner
+    if isinstance(taken, aa.Extract) and isinstance(inner, arith.Elementwise) and view.results[0].has_one_use() and \
+            all(use.operation in (view, taken) for use in source.uses):
+        less = _extract_first(taken, inner) or less     # the view goes with the part that was taken of it
+    return build(op, aa.View, (less,), t)
+
+
+@rule("nv_tileaa.insert")
+def fold_insert(op: Operation) -> SSAValue | None:
+    """A part put where it was taken from."""
+    part, whole = op.operands[0].owner, op.operands[1]
+    if isinstance(part, aa.Extract) and part.operands[0] is whole and tuple(part.operands[1:]) == tuple(op.operands[2:]):
+        return whole
     return None
 
 
