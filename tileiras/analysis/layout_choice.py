@@ -214,7 +214,7 @@ class _Search:
         """Decide which accesses are the copy engine's, in the layouts chosen."""
         if not self.movable:
             return
-        from tileiras.analysis.tma_choice import offer, overhead, paying
+        from tileiras.analysis.tma_choice import gain, offer, overhead, paying
         gains: dict[Operation, float] = {}
         for op, facts in self.movable.items():
             tile = tile_of(op)
@@ -223,7 +223,7 @@ class _Search:
                 continue        # a conversion goes through shared memory already
             by_threads, by_engine = self.by_threads(op, layout), offer(op, facts, layout).slots
             choice.slots[op] = by_threads, by_engine + overhead(op)
-            gains[op] = by_threads - by_engine
+            gains[op] = gain(op, by_threads, by_engine)
         choice.engine = paying(gains)
 
     # --- candidates -------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class _Search:
                 if n is not None:
                     for layout in self.candidates[n][:2]:
                         self.offer(n, own_rows(layout, dim_of(op)))
-                    if self.movable:
+                    if self.movable or op.name == "nv_tileas.scan":
                         self.offer(n, self.in_rows(op))
 
     def in_chunks(self, op: Operation, tile: SSAValue) -> LinearLayout:

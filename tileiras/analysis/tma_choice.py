@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -19,6 +20,7 @@ from tileiras.analysis.layout_cost import FETCH_SLOTS, SECTOR_BYTES, shared_acce
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts, needs_fill
+from tileiras.dialects.element import element_bytes
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS
 from tileiras.layout.descriptors import boxes
 from tileiras.layout.linear import LinearLayout
@@ -43,6 +45,11 @@ FILL_SLOTS = 2
 """A comparison with bounds and a select, of each register, where the view's padding isn't the engine's."""
 STORE_FACTOR = 1.5
 """Threads' stores to memory run beside what follows; the engine's begin when all have written, and the block waits for them."""
+LEAST_STREAMED = 2048
+"""Bytes that an iteration of a loop loads for a pipe to be worth its waits."""
+LEAST_SHARE = 0.02
+"""Of the threads' slots, that the engine must save where there is no loop: threads begin with the first rows that arrive, behind a
+pipe all wait for the last box."""
 MATRICES = 4
 """That one stmatrix stores."""
 
@@ -77,7 +84,17 @@ def _may_move(op: Operation, tile: SSAValue) -> bool:
     if op.name in STORES:
         return not any(r.uses for r in op.results) and is_unwritten(op)
     return tile.first_use is not None and not _feeds_product(tile) and not _beside_product(op) and is_unwritten(op) and \
-        not _places_operands(tile)
+        not _places_operands(tile) and not _is_small_stream(op)
+
+
+def _is_small_stream(op: Operation) -> bool:
+    """Whether a load stands in a loop whose iterations load so little that a wait and a release each would take longer than the
+    tiles: threads ask for several iterations' at once (`unroll-streams`)."""
+    loop = loop_around(op)
+    if loop is None:
+        return False
+    types: list[Any] = [inner.results[0].type for inner in loop.walk() if inner.name == LOAD]
+    return sum(prod(t.get_shape()) * element_bytes(t.element_type) for t in types if isinstance(t, TensorType)) < LEAST_STREAMED
 
 
 def _feeds_product(tile: SSAValue) -> bool:
@@ -152,6 +169,12 @@ def overhead(op: Operation) -> float:
     if op.name in STORES:
         return STORE_SLOTS
     return START_SLOTS if loop_around(op) is None else WAIT_SLOTS
+
+
+def gain(op: Operation, by_threads: float, by_engine: float) -> float:
+    """Slots that the engine saves, those of its overhead not counted."""
+    least = 0 if op.name in STORES or loop_around(op) is not None else LEAST_SHARE * by_threads
+    return by_threads - by_engine - least
 
 
 def paying(gains: dict[Operation, float]) -> set[Operation]:

@@ -23,6 +23,8 @@ STAGES = 2
 ENOUGH_BLOCKS = 4
 """On an SM: while one waits for its loads three others multiply."""
 BUSY = 2
+KEPT = 0.9
+"""Of the blocks, where loads that run ahead without a product beside hide more than those that no longer fit."""
 
 
 def streaming_bytes(target: Any) -> float:
@@ -54,7 +56,7 @@ def why_not_ahead(loop: Operation, loads: Collection[Operation], nbytes: int, ha
         return ""
     before = _blocks(needed, room.shared, room.warps, target)
     after = _blocks(ahead, room.more, room.warps, target)
-    if after < before:
+    if after < before * (1 if has_product else KEPT):
         return f"{after} blocks would fit an SM instead of {before}, which hide as much"
     if has_product:
         return f"{before} blocks of an SM hide it" if before >= ENOUGH_BLOCKS else ""

@@ -1,6 +1,6 @@
 // Tiles that the copy engine moves between views and registers, because fewer slots count: an array of odd width is read by single
 // elements otherwise. Both loads are on their way before anything is waited for. Where width is known to be whole chunks, and in
-// few slots otherwise, threads do it.
+// few slots otherwise, threads do it; and in a loop whose iterations load so little that they would wait longer than they read.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s
 // RUN: env TILEIRAS_WITHOUT=tma tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s --check-prefix=PLAIN
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_80 | filecheck %s --check-prefix=PLAIN
@@ -18,6 +18,10 @@
 // CHECK: "nv_tileas.load_shared"
 // CHECK: "nv_tileas.consumer_release"([[PIPE]])
 // CHECK: sym_name = "even_columns"
+// CHECK-NOT: tma_load
+// CHECK: sym_name = "large_steps"
+// CHECK: tma_load
+// CHECK: sym_name = "small_steps"
 // CHECK-NOT: tma_load
 // PLAIN-NOT: tma_load
 cuda_tile.module @m {
@@ -57,6 +61,44 @@ cuda_tile.module @m {
     %o = make_partition_view %u : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>
     %x, %tx = load_view_tko weak %v[%zero] token = %t : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> tile<1024xf32>, token
     %e = store_view_tko weak %x, %o[%zero] token = %t : tile<1024xf32>, partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> token
+    return
+  }
+  entry @large_steps(%p: tile<ptr<f16>>, %q: tile<ptr<f16>>, %n: tile<i32>, %s: tile<i32>) {
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %t = make_token : token
+    %p1 = assume div_by<16>, %p : tile<ptr<f16>>
+    %s1 = assume div_by<8>, %s : tile<i32>
+    %w = make_tensor_view %p1, shape = [%n, %n], strides = [%s1, 1] : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
+    %v = make_partition_view %w : partition_view<tile=(64x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
+    %start = constant <f16: 0.0> : tile<64x64xf16>
+    %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %start) -> (tile<64x64xf16>) {
+      %x, %tx = load_view_tko weak %v[%zero, %i] token = %t : partition_view<tile=(64x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %d = addf %acc, %x : tile<64x64xf16>
+      continue %d : tile<64x64xf16>
+    }
+    %o = make_tensor_view %q, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf16, strides=[64,1]>
+    %vo = make_partition_view %o : partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>
+    %e = store_view_tko weak %sum, %vo[%zero, %zero] token = %t : tile<64x64xf16>, partition_view<tile=(64x64), tensor_view<64x64xf16, strides=[64,1]>>, tile<i32> -> token
+    return
+  }
+  entry @small_steps(%p: tile<ptr<f16>>, %q: tile<ptr<f16>>, %n: tile<i32>, %s: tile<i32>) {
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %t = make_token : token
+    %p1 = assume div_by<16>, %p : tile<ptr<f16>>
+    %s1 = assume div_by<8>, %s : tile<i32>
+    %w = make_tensor_view %p1, shape = [%n, %n], strides = [%s1, 1] : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
+    %v = make_partition_view %w : partition_view<tile=(8x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
+    %start = constant <f16: 0.0> : tile<8x64xf16>
+    %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %start) -> (tile<8x64xf16>) {
+      %x, %tx = load_view_tko weak %v[%zero, %i] token = %t : partition_view<tile=(8x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> tile<8x64xf16>, token
+      %d = addf %acc, %x : tile<8x64xf16>
+      continue %d : tile<8x64xf16>
+    }
+    %o = make_tensor_view %q, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf16, strides=[64,1]>
+    %vo = make_partition_view %o : partition_view<tile=(8x64), tensor_view<64x64xf16, strides=[64,1]>>
+    %e = store_view_tko weak %sum, %vo[%zero, %zero] token = %t : tile<8x64xf16>, partition_view<tile=(8x64), tensor_view<64x64xf16, strides=[64,1]>>, tile<i32> -> token
     return
   }
 }

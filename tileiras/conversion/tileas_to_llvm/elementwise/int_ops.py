@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import TensorType, VectorType
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import width_of
 from tileiras.conversion.tileas_to_llvm.elementwise.common import like, overloaded, suffix, text, whole
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.dialects.llvm import integer
 
+WIDE = 64
 _FLAGS = {"nsw": "nsw", "nuw": "nuw", "nsw_nuw": "nuw nsw"}
 _BINARY = {"arith.addi": "add", "arith.subi": "sub", "arith.muli": "mul", "arith.andi": "and", "arith.ori": "or",
            "arith.xori": "xor"}
@@ -24,7 +26,25 @@ _MINMAX = {"arith.maxsi": "llvm.smax", "arith.maxui": "llvm.umax", "arith.minsi"
 
 @whole(*_BINARY)
 def binary(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
-    return low.b.binary(_BINARY[op.name], x, y, _FLAGS.get(text(op, "overflow"), ""))
+    mnemonic, flags = _BINARY[op.name], _FLAGS.get(text(op, "overflow"), "")
+    if op.name == "arith.muli" and isinstance(x.type, VectorType) and _is_wide_product(op):
+        xs, ys = low.b.unpack(x), low.b.unpack(y)
+        return low.b.pack([low.b.binary(mnemonic, v, w, flags) for v, w in zip(xs, ys)])
+    return low.b.binary(mnemonic, x, y, flags)
+
+
+def _is_wide_product(op: Any) -> bool:
+    """Whether a tile of 64-bit products is one of 32-bit numbers. Of single numbers LLVM makes `mul.wide`; of vectors, whose upper
+    and lower halves are taken, a product for each half."""
+    return _bits(op.results[0]) == WIDE and any(
+        v.owner.name in ("arith.extui", "arith.extsi") and _bits(v.owner.operands[0]) <= WIDE // 2
+        for v in op.operands if isinstance(v.owner, Operation))
+
+
+def _bits(v: SSAValue) -> int:
+    """Bits of an integer, or of a tile's elements."""
+    t: Any = v.type
+    return (t.element_type if isinstance(t, TensorType) else t).width.data
 
 
 @whole(*_MINMAX)
