@@ -2,7 +2,8 @@
 
     python -m tests.fuzz.levels --level nv_tileas --count 5000 --seed 0 --keep build/damage
 
-Programs are random ones of `tests.fuzz.generate` and kernels of the suite, lowered to a level, printed, and damaged: as
+Programs are random ones of `tests.fuzz.generate` and kernels of the suite, lowered to a level (those of the dialects that no pass
+makes, and of nvvm, are the valid ops of their tests), printed, and damaged: as
 text (lines gone, swapped, repeated; operands, types, names and numbers changed) or as IR whose print is consistent again
 (values of other types, other operands, attributes changed, ops moved), which gets past the parser (of cuda_tile as text only:
 `tests.fuzz.damage` changes its ops in bytecode). What still verifies
@@ -33,6 +34,10 @@ from tileiras.errors import BytecodeError, UsageError
 from tileiras.machine.targets import find_target
 from tileiras.pipeline import LEVELS, run
 
+DIALECTS = ("cute", "nvvm")
+"""Whose texts are read, verified and printed: cute, cute_nvgpu and cutlass; rows of nvvm in a kernel."""
+ROWS = 6
+"""Of nvvm in one text."""
 SECONDS = 20
 GPUS = ("sm_90", "sm_80", "sm_120")
 LONGEST = 40_000
@@ -52,7 +57,8 @@ def lowered(module: Any, level: str, gpu: str, opt_level: int) -> str:
 _TYPE = re.compile(r"\btile<[^<>]*(?:<[^<>]*>)?>|!nv_tileaa\.\w+(?:<[^<>]*>)?|!llvm\.\w+(?:<\d+>)?|tensor<[^<>]*>|vector<[^<>]*>|"
                    r"\b[if](?:1|8|16|32|64)\b")
 _NAME = re.compile(r"%\w+(?:#\d+)?")
-_OP = re.compile(r'"(?:arith|math|scf|nv_tileaa|nv_tileas|llvm|nvvm)\.[\w.]+"|^ +(?:%[\w, ]+ = )?[a-z]\w+\b', re.MULTILINE)
+_OP = re.compile(r'"(?:arith|math|scf|nv_tileaa|nv_tileas|llvm|nvvm|cute|cute_nvgpu|cutlass)\.[\w.]+"|'
+                 r'^ +(?:%[\w, ]+ = )?[a-z]\w+\b', re.MULTILINE)
 _NUMBER = re.compile(r"(?<![\w%#.])-?\d+\b")
 _ATTRIBUTE = re.compile(r"\b[a-z_]\w* = [^,{}<>]*,? ?")
 _STRANGE = ("", "(", ")", "{", "}", "<", ">", '"', "%", "!", "#", "^bb9", "loc(", "-1", "99999999999999999999", "\x00", "é", "?",
@@ -221,18 +227,39 @@ def sources(seed: int, levels: Sequence[str] = LEVELS) -> Iterator[tuple[str, st
         yield name, level, lowered(read(runner.export_case(name)), level, gpu, opt_level)
 
 
+def dialect_sources(seed: int, dialect: str) -> Iterator[tuple[str, str, str]]:
+    """(origin, dialect, text) without end, of ops that a test of the dialect has."""
+    rng = random.Random(seed)
+    if dialect == "cute":
+        from tests.dialects import test_cute
+        while True:
+            name = rng.choice(sorted(test_cute.VALID))
+            yield name, dialect, test_cute.module(test_cute.VALID[name])
+    from tests.dialects import test_nvvm
+    from tileiras.dialects import nvvm
+    rows = [row for row in nvvm.rows() if not row.flight and not row.is_wait]
+    while True:
+        kernel, chosen = test_nvvm.Kernel(), rng.sample(rows, ROWS)
+        for row in chosen:
+            test_nvvm.use(kernel, row)
+        kernel.b.ret()
+        yield " ".join(row.name for row in chosen), dialect, module_text(kernel.module)
+
+
 def campaign(count: int, seed: int, keep: pathlib.Path | None = None, batch: int = 20, progress: bool = False,
              levels: Sequence[str] = LEVELS) -> Answers:
     """Damage `count` texts of these levels. Those that make trouble go to `keep`."""
     answers = Answers()
     with tempfile.TemporaryDirectory() as name:
-        for number, (origin, level, text) in enumerate(sources(seed, levels)):
+        found = dialect_sources(seed, levels[0]) if levels[0] in DIALECTS else sources(seed, levels)
+        for number, (origin, level, text) in enumerate(found):
             if len(text) > LONGEST:
                 continue
             for copy, damaged in enumerate(mutants(text, seed + number, batch)):
                 if answers.count >= count:
                     return answers
-                options = (f"--to={LEVELS[-1]}", f"--gpu-name={GPUS[copy % len(GPUS)]}", f"-O{(0, 3)[copy // 2 % 2]}")
+                options = () if level in DIALECTS else (
+                    f"--to={LEVELS[-1]}", f"--gpu-name={GPUS[copy % len(GPUS)]}", f"-O{(0, 3)[copy // 2 % 2]}")
                 code, wrong = answer(damaged, pathlib.Path(name), options)
                 what = f"{origin} {level} seed {seed + number} copy {copy} {' '.join(options)}: {wrong}"
                 answers.note(code, what if wrong else "", progress, keep, f"{seed + number}-{copy}.{level}.mlir", damaged.encode())
@@ -244,7 +271,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                                      formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--level", choices=LEVELS, help="of this level only")
+    parser.add_argument("--level", choices=(*LEVELS, *DIALECTS), help="of this level or dialect only")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for texts that make trouble")
     a = parser.parse_args(argv)
     answers = campaign(a.count, a.seed, a.keep, progress=True, levels=(a.level,) if a.level else LEVELS)

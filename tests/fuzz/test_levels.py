@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from tests.fuzz.generate import Limits, generate
-from tests.fuzz.levels import answer, campaign, lowered, mutants
+from tests.fuzz.levels import DIALECTS, answer, campaign, lowered, mutants
 from tileiras.errors import BytecodeError
 from tileiras.pipeline import LEVELS
 from tileiras.tools import tileiras_opt
@@ -17,16 +17,16 @@ PARTS = 10
 """Of MANY, each a test, so that several processes share them."""
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", (*LEVELS, *DIALECTS))
 def test_damaged_text_gets_a_documented_answer_with_a_place(level: str) -> None:
-    answers = campaign(COUNT, 7000 + 100 * LEVELS.index(level), levels=(level,))
+    answers = campaign(COUNT, 7000 + 100 * (*LEVELS, *DIALECTS).index(level), levels=(level,))
     assert answers.trouble == []
     assert sum(answers.codes.values()) == COUNT and answers.codes[BytecodeError.exit_code] > COUNT // 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", (*LEVELS, *DIALECTS))
 def test_thousands_of_damaged_texts(level: str, part: int) -> None:
     answers = campaign(MANY // PARTS, 20_000 + 1000 * part, levels=(level,))
     assert answers.trouble == []
