@@ -85,6 +85,17 @@ class SharedLives:
             most = max(most, above)
         return base + most
 
+    def size_without(self, gone: Iterable[Operation]) -> int:
+        """The size when these buffers, which are about to go, have gone."""
+        self._ask()
+        pieces = [self.pieces[op] for op in gone if op in self.pieces]
+        for piece in pieces:
+            self._remove(piece)
+        size = self.size
+        for piece in pieces:
+            self._add(piece)
+        return size
+
     def beside(self, loop: Operation, without: list[Operation]) -> int:
         """At most how much shared memory other buffers than `without` need while a loop runs, each for itself."""
         self._ask()

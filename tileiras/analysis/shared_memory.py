@@ -82,6 +82,11 @@ def plan_shared_memory(func: Operation) -> SharedPlan:
     return _placed(_pieces(func)[0])
 
 
+def bytes_unshared(func: Operation) -> int:
+    """What a function's buffers need at most, wherever they come to live: each for itself."""
+    return sum(-(-piece.size // piece.alignment) * piece.alignment for piece in _pieces(func)[0])
+
+
 def idle_bytes(func: Operation, ops: list[Operation]) -> dict[Operation, int]:
     """For each op, how much shared memory the function has anyway: all that it needs, if nothing lives there while the op runs,
     else 0."""

@@ -23,33 +23,46 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import SWITCH
 from tileiras.analysis.effects import effects_of
-from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, TmemType
 from tileiras.transforms.places import keep_places
+from tileiras.transforms.structure import put_in_place
 
 WAIT, RELEASE, SLICE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release", "nv_tileas.extract_slice"
 COUNTED = ("tma", "cp_async", "mbarrier")
 """Pipes whose stages are given back by arrivals."""
 UMMA = "umma"
+FOR_BARRIERS = 2048
+"""Bytes that the pass's own pipe may take, with what aligning the rest behind it costs."""
 
 
 def run(module: Operation, context: Any) -> None:
     """Put commits and waits into the functions, in place."""
     if not context.uses("tcgen05"):
         return
-    for func in module.regions[0].block.ops:
+    most = context.target.most_static_smem
+    for func in list(module.regions[0].block.ops):
         if func.name == "nv_tileas.func" and any(op.name == TENSOR_DOT for op in func.walk()):
-            _Commits(func, context).run()
-            keep_places(func)
+            trial = func if bytes_unshared(func) <= most - FOR_BARRIERS else func.clone()
+            _Commits(trial, context).run()
+            if trial is not func:
+                if plan_shared_memory(trial).size > most:
+                    trial = func
+                    _Commits(func, context, one_by_one=True).run()
+                else:
+                    put_in_place(trial, func)
+            keep_places(trial)
 
 
 class _Commits:
-    """`flying`: products begun that nobody has waited for."""
+    """`flying`: products begun that nobody has waited for. `one_by_one`: they are waited for at once, since what they read has no
+    place of its own."""
 
-    def __init__(self, func: Operation, context: Any) -> None:
-        self.func, self.target, self.overlap = func, context.target, context.uses("pipelines")
+    def __init__(self, func: Operation, context: Any, one_by_one: bool = False) -> None:
+        self.func, self.target, self.overlap = func, context.target, context.uses("pipelines") and not one_by_one
+        self.one_by_one = one_by_one
         body = func.regions[0].block
         first = next((op for op in body.ops if op.name == "nv_tileas.create_pipeline"), body.first_op)
         assert first is not None
@@ -71,7 +84,7 @@ class _Commits:
         flying: list[Operation] = []
         for op in list(block.ops):
             last = op is block.last_op
-            if flying and ((last and not carries) or self.needs(op, flying)):
+            if flying and (self.one_by_one or (last and not carries) or self.needs(op, flying)):
                 flying = self.wait(flying, op)
             if op.name == TENSOR_DOT:
                 flying.append(op)

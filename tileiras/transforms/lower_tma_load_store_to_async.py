@@ -303,7 +303,7 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
     rings = [_use_ring(site, outer, full) for site in sites]
     made_and_left = [pipe.owner, *(ring.owner for ring in rings), *(site.alloc for site in sites)]
     lives.update(made_and_left)     # type: ignore[arg-type]
-    if lives.size > target.most_static_smem:
+    if lives.size_without(site.alloc for site in sites) > target.most_static_smem:
         for site, ring in zip(sites, rings):
             slice_, = [use.operation for use in ring.uses]
             slice_.results[0].replace_all_uses_with(site.alloc.results[0])

@@ -39,7 +39,7 @@ from tileiras.analysis.ahead import (
 )
 from tileiras.analysis.async_copies import ThreadCopy, as_source, renames_of, thread_copy, why_not
 from tileiras.analysis.shared_lives import SharedLives
-from tileiras.analysis.shared_memory import stage_bytes
+from tileiras.analysis.shared_memory import ALIGNMENT, stage_bytes
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import nv_tileaa, nv_tileas
@@ -105,10 +105,14 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, ow
     refused = [move for move in found if isinstance(move, Refusal)]
     stages = 0
     if moves and context.uses("agents") and all(umma_of(op) is not None for move in moves for op in _readers(move)):
+        moves, large = _that_fit(moves, lives, context.target)
+        refused += [Refusal(move.load, f"shared memory has no room for its {stage_bytes(_ring(move, 1))} bytes; use smaller tiles")
+                    for move in large]
         if context.remarks is not None:
             for refusal in refused:
                 _report(func, refusal, context.remarks)
-        lives.update(_materialize(loop, moves, 1, num_warps.data))
+        if moves:
+            lives.update(_materialize(loop, moves, 1, num_warps.data))
         return
     if moves:
         from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget  # few kernels need the machine's tables
@@ -136,6 +140,15 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, ow
             _report(func, refusal, context.remarks)
     if stages >= LEAST_STAGES:
         lives.update(_materialize(loop, moves, stages))
+
+
+def _that_fit(moves: list[Move], lives: SharedLives, target: Any) -> tuple[list[Move], list[Move]]:
+    """The moves for whose tiles shared memory has places that they share with nothing else, smallest first, and the others."""
+    kept = sorted(moves, key=lambda move: stage_bytes(_ring(move, 1)))
+    while kept and lives.size_without(move.alloc for move in kept) + sum(stage_bytes(_ring(move, 1)) for move in kept) > \
+            target.most_static_smem - ALIGNMENT:
+        kept.pop()
+    return [move for move in moves if move in kept], [move for move in moves if move not in kept]
 
 
 def _is_of_parameters(func: Operation, load: Any) -> bool:

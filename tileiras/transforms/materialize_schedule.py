@@ -35,7 +35,7 @@ from tileiras.analysis.effects import BY_TOKENS
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around, target_of
 from tileiras.analysis.shared_lives import SharedLives
-from tileiras.analysis.shared_memory import plan_shared_memory, stage_bytes
+from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory, stage_bytes
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
@@ -57,7 +57,7 @@ from tileiras.remarks import MEMORY, MISSED, PASSED, remark
 from tileiras.schedule.depth import registers_of, ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.register_streams import has_streams, stream
-from tileiras.transforms.structure import holder_in
+from tileiras.transforms.structure import holder_in, put_in_place
 
 CONSUMES = ("nv_tileas.consumer_wait", "nv_tileas.consumer_release")
 """What compute agents do with a pipe; all other ops on one are the load agent's."""
@@ -108,12 +108,12 @@ def run(module: ModuleOp, context: Any) -> None:
         if any(op.name == SWITCH for op in func.walk()):
             continue
         if (context.target.has_wgmma or context.target.has_tcgen05) and (streamed := _streamed(func, context.target)) is not None:
-            func = _instead(func, streamed)
+            func = put_in_place(streamed, func)
         else:
             pipes = _shared_in_turn(_pipes(func))
             if not any(map(_is_filled_in_loop, pipes)):
                 continue
-            trial = func.clone() if _is_crowded(pipes, context.target) else func
+            trial = func.clone() if bytes_unshared(func) > context.target.most_static_smem else func
             try:
                 _cut(trial, pipes if trial is func else _pipes(trial), context.target)
             except Refusal as refusal:
@@ -122,29 +122,13 @@ def run(module: ModuleOp, context: Any) -> None:
                                                   "The kernel stays in one agent", reasons=[refusal.reason]))
                     _withdraw_hints(func, f"the kernel stays in one agent: {refusal.reason}", context.remarks)
                 continue
-            func = _instead(func, trial)
+            func = put_in_place(trial, func)
         if context.remarks is not None:
             agents = agents_of(_switch(func))
             notes: dict[str, str | int] = {"Agents": len(agents), "Warps": " + ".join(str(agent.span) for agent in agents)}
             context.remarks.append(remark(func, func, PASSED, MEMORY, "AgentsChosen", "Loads run ahead in an agent of their own",
                                           notes))
             _apply_hints(func, context.remarks)
-
-
-def _instead(func: Operation, trial: Operation) -> Operation:
-    """The function that is kept, where a copy of it was worked on."""
-    if trial is not func:
-        assert func.parent is not None
-        func.parent.insert_op_before(trial, func)
-        func.detach()
-        func.erase(safe_erase=False)
-    return trial
-
-
-def _is_crowded(pipes: list[Operation], target: Any) -> bool:
-    """Whether the rings may not fit shared memory when each has a place of its own, as those of several agents do."""
-    rings = {ring for pipe in pipes for ring in _rings(pipe.results[0])}
-    return sum(stage_bytes(ring.results[0].type) for ring in rings) > shared_budget(target, 1)      # type: ignore[arg-type]
 
 
 def _withdraw_hints(func: Operation, reason: str, remarks: list[Any]) -> None:
@@ -245,7 +229,7 @@ def _switch(func: Operation) -> Operation:
 
 def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
     """Make two agents of a function. Raises Refusal before it has changed anything, but for one: that rings which would have to
-    keep their places (`_is_crowded`) don't fit."""
+    keep their places don't fit."""
     if "cluster" in func.properties and (waiting := _ordered(func)) is not None:
         raise Refusal(waiting, "it waits for what other CTAs of the cluster do, and all warps meet for that")
     loads, computes = [], []

@@ -24,11 +24,13 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.shared_lives import SharedLives
+from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory
 from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, BufferType, FlightType, PipeType, layout_of
 from tileiras.layout.atoms.warpgroup import units
 from tileiras.transforms.places import keep_places
+from tileiras.transforms.structure import put_in_place
 
 MAX_PENDING = 7
 """Groups that a wait may leave on their way (the rows `wgmma.wait_group.N` of the nvvm dialect)."""
@@ -71,10 +73,13 @@ def run(module: Operation, context: Any) -> None:
     """Let products overlap, in place."""
     if not (context.uses("wgmma") and context.uses("pipelines")):
         return
-    for func in module.regions[0].block.ops:
+    for func in list(module.regions[0].block.ops):
         if func.name == "nv_tileas.func" and any(_is_product(op) for op in func.walk()):
-            _Overlap(func, context.target).block(func.regions[0].block)
-            keep_places(func)
+            trial = func if bytes_unshared(func) <= context.target.most_static_smem else func.clone()
+            _Overlap(trial, context.target).block(trial.regions[0].block)
+            if trial is not func and plan_shared_memory(trial).size > context.target.most_static_smem:
+                continue        # each is waited for at once: what it reads has no place of its own
+            keep_places(put_in_place(trial, func))
 
 
 def _is_product(op: Operation) -> bool:

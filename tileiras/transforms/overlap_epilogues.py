@@ -37,7 +37,7 @@ from tileiras.remarks import PASSED, TENSOR_CORE, remark
 from tileiras.transforms import materialize_schedule as agents
 from tileiras.transforms.commit_dots import RELEASE, UMMA, WAIT, pipe_of
 from tileiras.transforms.places import keep_places
-from tileiras.transforms.structure import holder_in
+from tileiras.transforms.structure import holder_in, put_in_place
 from tileiras.transforms.tma_common import after, before
 
 ACCUMULATORS = 2
@@ -58,9 +58,7 @@ def run(module: Any, context: Any) -> None:
         again = _Kernel.of(trial)
         assert again is not None
         if again.separate():
-            module.regions[0].block.insert_op_before(trial, func)
-            func.detach()
-            func.erase(safe_erase=False)
+            put_in_place(trial, func)
             keep_places(trial)
             if context.remarks is not None:
                 context.remarks.append(remark(

@@ -1,4 +1,5 @@
-"""Blocks and loops, for passes that change them: which op of a block holds another, and a loop that carries fewer values."""
+"""Blocks, loops and functions, for passes that change them: which op of a block holds another, a loop that carries fewer values,
+a function in another's place."""
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -14,6 +15,16 @@ def holder_in(block: Block, op: Operation) -> Operation:
         assert outer is not None
         op = outer
     return op
+
+
+def put_in_place(trial: Operation, func: Operation) -> Operation:
+    """The function that is kept, where a pass worked on a copy of it, or on the function itself."""
+    if trial is not func:
+        assert func.parent is not None
+        func.parent.insert_op_before(trial, func)
+        func.detach()
+        func.erase(safe_erase=False)
+    return trial
 
 
 def carry_no_longer(loop: Any, numbers: Collection[int]) -> None:

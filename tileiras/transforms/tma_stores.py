@@ -114,7 +114,7 @@ def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives) -> bool
     alloc.results[0].replace_all_uses_with(buffer)
     both: list[Any] = [buffer.owner, alloc]
     lives.update(both)
-    if lives.size > target.most_static_smem:
+    if lives.size_without([alloc]) > target.most_static_smem:
         buffer.replace_all_uses_with(alloc.results[0])
         erase(buffer.owner)  # type: ignore[arg-type]
         lives.update(both)
