@@ -21,6 +21,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.axis_info import Info, is_tracked, join, limits, shape_of, unknown, width_of
 from tileiras.analysis.axis_rules import MAX_GRID, RULES, assume
 from tileiras.analysis.entry_hints import MOST_CTAS
+from tileiras.analysis.exits import receivers
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemRefType
 
 MAX_SWEEPS = 6
@@ -186,25 +187,9 @@ class AxisAnalysis:
 
     def _leave(self, op: Operation, mnemonic: str) -> None:
         """A terminator hands its operands to the loop or branch that it ends."""
-        target = op.parent_op()
-        if mnemonic != "yield":
-            while target is not None and not target.name.endswith((".for", ".loop")):
-                target = target.parent_op()
-        if target is None:
-            return
-        name = target.name.partition(".")[2]
-        operands = op.operands
-        if name == "for":
-            for argument, result, value in zip(target.regions[0].block.args[1:], target.results, operands):
-                self._merge(argument, self._facts.get(value))
-                self._merge(result, self._facts.get(value))
-        elif name == "loop":
-            receivers = target.results if mnemonic == "break" else target.regions[0].block.args
-            for receiver, value in zip(receivers, operands):
-                self._merge(receiver, self._facts.get(value))
-        elif name == "if":
-            for result, value in zip(target.results, operands):
-                self._merge(result, self._facts.get(value))
+        for ends in receivers(op):
+            for end, value in zip(ends, op.operands):
+                self._merge(end, self._facts.get(value))
 
     def _merge(self, receiver: SSAValue, info: Info | None) -> None:
         """Weaken a joined value's facts by what one of its sources may be."""

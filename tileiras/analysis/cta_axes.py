@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.exits import receivers
 from tileiras.dialects import arith
 from tileiras.dialects.nv_tileaa import DenseTileAttr, int_values
 from tileiras.remarks import tile_text
@@ -238,22 +239,10 @@ def _carried(op: Operation) -> Relation:
 def _handed_on(op: Operation) -> Relation:
     """A terminator."""
     out = Relation()
-    target = op.parent_op()
-    name = mnemonic(op)
-    while name != "yield" and target is not None and mnemonic(target) not in LOOPS:
-        target = target.parent_op()
-    if target is None or mnemonic(target) in ("reduce", "scan"):
-        return out
-    receivers: list[Sequence[SSAValue]] = []
-    if mnemonic(target) == "if" or name == "break":
-        receivers.append(target.results)
-    elif mnemonic(target) == "for":
-        receivers += [target.results, target.carried_args()]    # type: ignore[attr-defined]
-    else:
-        receivers.append(target.carried_args())                 # type: ignore[attr-defined]
-    for i, v in enumerate(op.operands):
+    ends = receivers(op)
+    for i, v in enumerate(op.operands if ends else ()):
         for d in range(len(extents(v))):
-            out.groups.append([Member(v, d, i), *(Member(r[i], d) for r in receivers)])
+            out.groups.append([Member(v, d, i), *(Member(end[i], d) for end in ends)])
     return out
 
 

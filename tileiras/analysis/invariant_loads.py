@@ -14,12 +14,12 @@ from collections.abc import Iterable
 
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.exits import LOOPS, receivers
 from tileiras.dialects.nv_tileaa import MemTokenType
 
 LOADS = frozenset({"nv_tileaa.load", "nv_tileaa.tiled_load"})
 NEUTRAL = frozenset({"nv_tileaa.create_mem_token", "nv_tileaa.join_mem_token"})
 """Ops that only hand tokens on."""
-LOOPS = frozenset({"scf.for", "nv_tileaa.loop"})
 OUTSIDE = frozenset({"nv_tileaa.gdc_wait", "nv_tileaa.fence_alias", "nv_tileaa.alloca"})
 """Ops that make memory change, or be another, while the kernel runs."""
 
@@ -46,7 +46,7 @@ def invariant_loads(func: Operation) -> set[Operation]:
             if name == "scf.for":
                 lead(op.carried_inits(), op.results)  # type: ignore[attr-defined]
         elif name in ("scf.yield", "nv_tileaa.break", "nv_tileaa.continue"):
-            for ends in _receivers(op):
+            for ends in receivers(op):
                 lead(op.operands, ends)
         elif name != "scf.if":
             consumed, made = _tokens(op.operands), _tokens(op.results)
@@ -63,20 +63,6 @@ def invariant_loads(func: Operation) -> set[Operation]:
 
 def _tokens(values: Iterable[SSAValue]) -> list[SSAValue]:
     return [v for v in values if isinstance(v.type, MemTokenType)]
-
-
-def _receivers(op: Operation) -> list[Iterable[SSAValue]]:
-    """Where the values go that leave a block with this op."""
-    parent = op.parent_op()
-    if op.name != "scf.yield":
-        while parent is not None and parent.name not in LOOPS:
-            parent = parent.parent_op()
-    if parent is None or not (parent.name in LOOPS or parent.name == "scf.if"):
-        return []
-    if op.name == "nv_tileaa.break" or parent.name == "scf.if":
-        return [parent.results]
-    carried = parent.carried_args()  # type: ignore[attr-defined]
-    return [carried, parent.results] if parent.name == "scf.for" else [carried]
 
 
 def _reached(sources: list[SSAValue], edges: dict[SSAValue, list[SSAValue]]) -> set[SSAValue]:

@@ -20,6 +20,7 @@ from typing import Any
 from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.exits import receivers
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith
@@ -132,27 +133,6 @@ def _same(*values: SSAValue | None) -> list[Relation]:
 
 # --- control flow ------------------------------------------------------------------------------------------------------
 
-def exit_target(op: Operation) -> Operation | None:
-    """The op that a terminator gives its values to: yield its parent; break and continue the nearest loop."""
-    parent = op.parent_op()
-    if op.name == "scf.yield":
-        return None if parent is None or parent.name.endswith((".reduce", ".scan")) else parent
-    loops = ("nv_tileas.loop",) if op.name == "nv_tileas.break" else ("nv_tileas.loop", "scf.for")
-    while parent is not None and parent.name not in loops:
-        parent = parent.parent_op()
-    return parent
-
-
-def receivers(op: Operation) -> Sequence[SSAValue]:
-    """Where a terminator's operands go: results, or a loop's carried arguments."""
-    target = exit_target(op)
-    if target is None:
-        return ()
-    if op.name == "nv_tileas.break" or target.name == "scf.if":
-        return target.results
-    return target.carried_args()  # type: ignore[attr-defined]
-
-
 def _loop(op: Operation) -> list[Relation]:
     inits, args = op.carried_inits(), op.carried_args()  # type: ignore[attr-defined]
     out: list[Relation] = []
@@ -162,7 +142,8 @@ def _loop(op: Operation) -> list[Relation]:
 
 
 def _exit(op: Operation) -> list[Relation]:
-    return [r for value, end in zip(op.operands, receivers(op)) for r in _same(end, value)]
+    ends = receivers(op)[:1]        # what a counted loop carries is tied to its results already
+    return [r for given in ends for value, end in zip(op.operands, given) for r in _same(end, value)]
 
 
 # --- shapes ------------------------------------------------------------------------------------------------------------

@@ -39,6 +39,36 @@ class TensorPlan:
         return self.columns <= COLUMNS
 
 
+class ColumnsByLoop:
+    """Columns of tensor memory that products take, by the loop that they stand in. Those of loops one behind the other are taken
+    one after the other; what a loop leaves in its accumulators is loaded behind it."""
+
+    def __init__(self) -> None:
+        self._inside: dict[Operation | None, int] = {}
+
+    def add(self, op: Operation, columns: int) -> None:
+        loop = loop_around(op)
+        self._inside[loop] = self._inside.get(loop, 0) + columns
+
+    def beside(self, op: Operation) -> int:
+        """Columns that are taken where an op stands: in loops around it and in those inside the same one."""
+        mine = _loops_around(loop_around(op))
+        return sum(n for loop, n in self._inside.items() if loop in mine or mine[0] in _loops_around(loop))
+
+    def most(self) -> int:
+        """Columns that are taken at a time."""
+        in_turn = [n for loop, n in self._inside.items() if loop is not None]
+        return self._inside.get(None, 0) + max(in_turn, default=0)
+
+
+def _loops_around(loop: Operation | None) -> list[Operation | None]:
+    """A loop and those around it, None for the function last."""
+    out = [loop]
+    while out[-1] is not None:
+        out.append(loop_around(out[-1]))
+    return out
+
+
 def plan_tensor_memory(func: Operation) -> TensorPlan | None:
     """Columns for all accumulators of a function; None where there are none."""
     allocs = [op for op in func.walk() if op.name == "nv_tileas.alloc_tensor" and isinstance(op.results[0].type, TmemType)]
@@ -76,10 +106,10 @@ class _Life:
     def of(op: Operation, number: dict[Operation, int], last_inside: dict[Operation, int]) -> _Life:
         t: Any = op.results[0].type
         uses = [use.operation for use in op.results[0].uses]
-        narrow = number[op], max((reach(op, user, last_inside) for user in uses), default=number[op])
+        narrow = number[op], int(max((reach(op, user, last_inside) for user in uses), default=number[op]))
         wide, loop = narrow, loop_around(op)
         if t.packed.data > 1 and loop is not None:
-            wide = min(number[loop], narrow[0]), max(last_inside[loop], narrow[1])
+            wide = min(number[loop], narrow[0]), int(max(last_inside[loop], narrow[1]))
         return _Life(op, t.columns, narrow, wide, any(user.name in STORES for user in uses))
 
     def meets(self, other: _Life) -> bool:

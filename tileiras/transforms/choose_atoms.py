@@ -23,8 +23,8 @@ from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, T
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from tileiras.analysis.layout_rules import dot_shape
-from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tensor_dots import umma_of
+from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes, element_name
@@ -57,7 +57,8 @@ def run(module: Operation, context: Any) -> None:
             ops = list(func.walk())
             warpgroups = context.uses("wgmma") and not any(map(_calls, ops))
             scaled = [(op, _scaled_atom(op, context)) for op in ops if op.name == "nv_tileas.dot_scaled"]
-            taken = _Taken(sum(_scaled_columns(op, atom) for op, atom in scaled) if context.uses("tcgen05") else umma.COLUMNS)
+            taken = ColumnsByLoop()
+            free = umma.COLUMNS - sum(_scaled_columns(op, atom) for op, atom in scaled) if context.uses("tcgen05") else 0
             for op in [op for op in ops if op.name == "nv_tileas.dot" and not is_staged(op)]:
                 atom: Any = _wgmma_of(op, func, context.target) if warpgroups else None
                 why = ""
@@ -65,15 +66,17 @@ def run(module: Operation, context: Any) -> None:
                     atom = _umma_of(op, func, context.target)
                     if isinstance(atom, str):
                         atom, why = None, atom
-                    elif (columns := _new_columns(op, atom)) > (room := taken.room(op)):
+                    elif (columns := _new_columns(op, atom)) > (room := free - taken.beside(op)):
                         atom, why = None, f"it takes {columns} columns of tensor memory, and other products leave {room}"
                     else:
                         taken.add(op, columns)
                 atom = atom or _atom_of(op, context.target)
                 slices = _k_slices(op, atom, context)
-                if isinstance(atom, UmmaAtom) and slices == 1 and (columns := _operand_columns(op, atom)) <= taken.room(op):
-                    atom = atom.with_a_in(shared=False)
-                    taken.add(op, columns)
+                if isinstance(atom, UmmaAtom) and slices == 1:
+                    columns = _operand_columns(op, atom)
+                    if columns <= free - taken.beside(op):
+                        atom = atom.with_a_in(shared=False)
+                        taken.add(op, columns)
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
                     report_dot(func, op, atom, slices, context.target, context.remarks, why)
@@ -95,33 +98,6 @@ def run(module: Operation, context: Any) -> None:
                     report_dot(func, op, atom, 1, context.target, context.remarks)
                 op.properties["atom"] = StringAttr(atom.intrinsic)
                 op.properties["k_slices"] = IntAttr(1)
-
-
-class _Taken:
-    """Columns of tensor memory by the loop that products stand in. Those of loops one behind the other are taken one after the
-    other; what a loop leaves in its accumulators is loaded behind it. `always`: columns that are taken besides."""
-
-    def __init__(self, always: int) -> None:
-        self.always = always
-        self.inside: dict[Operation | None, int] = {}
-
-    def add(self, op: Operation, columns: int) -> None:
-        loop = loop_around(op)
-        self.inside[loop] = self.inside.get(loop, 0) + columns
-
-    def room(self, op: Operation) -> int:
-        """Columns left where an op stands."""
-        mine = _loops_around(loop_around(op))
-        beside = (n for loop, n in self.inside.items() if loop in mine or mine[0] in _loops_around(loop))
-        return umma.COLUMNS - self.always - sum(beside)
-
-
-def _loops_around(loop: Operation | None) -> list[Operation | None]:
-    """A loop and those around it, None for the function last."""
-    out = [loop]
-    while out[-1] is not None:
-        out.append(loop_around(out[-1]))
-    return out
 
 
 def _scaled_atom(op: Operation, context: Any) -> BlockScaledAtom | TensorScaledAtom:

@@ -33,10 +33,12 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGROUP, agents_of
 from tileiras.analysis.effects import BY_TOKENS
 from tileiras.analysis.entry_hints import hint
-from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around, target_of
+from tileiras.analysis.exits import receivers
+from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory, stage_bytes
 from tileiras.analysis.tensor_dots import umma_of
+from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
@@ -279,13 +281,12 @@ def _blocks(func: Operation, warps: list[int], target: Any) -> int:
         return 1
     if warps != [WARPGROUP, 1] or hint(func, "occupancy") not in (None, MOST_BLOCKS):
         return 0
-    columns: dict[Operation | None, int] = {}      # loops one behind the other have them in turn
+    columns = ColumnsByLoop()
     for op in dots:
         if not (isinstance(before := op.operands[2].owner, Operation) and umma_of(before) is not None):
             taken = TmemType.of(op.results[0].type, umma_of(op).rows).columns      # type: ignore
-            columns[loop_around(op)] = columns.get(loop_around(op), 0) + taken
-    most_columns = columns.pop(None, 0) + max(columns.values(), default=0)
-    fits = most_columns <= COLUMNS // MOST_BLOCKS and plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS)
+            columns.add(op, taken)
+    fits = columns.most() <= COLUMNS // MOST_BLOCKS and plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS)
     return MOST_BLOCKS if fits else 0
 
 
@@ -415,12 +416,7 @@ def _tokens_behind(op: Any, index: int) -> list[SSAValue]:
         found = [op.carried_args()[carried]]
         return [*found, op.results[carried]] if op.name == "scf.for" else found
     if op.name == YIELD or op.name in EXITS:
-        target: Any = target_of(op)
-        if target is None:
-            return []
-        results = [target.results[index]] if target.name != "nv_tileas.loop" or op.name == "nv_tileas.break" else []
-        args = [target.carried_args()[index]] if target.name != "scf.if" and op.name != "nv_tileas.break" else []
-        return [*results, *args]
+        return [ends[index] for ends in receivers(op)]
     return [r for r in op.results if isinstance(r.type, MemTokenType)]
 
 
