@@ -1,6 +1,7 @@
 """Published ladders: kernels whose speed was measured at each step of their optimization, predicted from the same source.
 
     python -m bench.speed.ladders sgemm /path/to/SGEMM_CUDA
+    python -m bench.speed.ladders tcgen05 /path/to/learn-cuda/02e_matmul_sm100 --include /path/to/cccl/include
 
 Sources come from a checkout and aren't kept; nvcc makes PTX of them, ptxas the cubin. What is shown is the published figure, the
 predicted one, whether the steps stand in the published order, and the mean error.
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,8 +24,10 @@ import numpy as np
 from bench.speed.page import table as markdown
 from bench.speed.side import ROOT
 from tileiras.codegen import ptxas, toolchain
+from tileiras.layout.tensormap import TensorMap
 from tileiras.machine.machines import Machine, machine_of
 from tileiras.sim import SimulationError
+from tileiras.sim.copy.tensormap import MapArgument
 from tileiras.sim.run.launch import choose_entry, parse_cached
 from tileiras.sim.timing.errors import NotTimed
 from tileiras.sim.timing.predictor import argument_bytes, predict_streams
@@ -32,9 +36,10 @@ from tileiras.sim.timing.streams import streams_of
 
 N, DEPTH = 4096, 1024
 """Products of N x N x N, of which an inner extent of DEPTH is run: rounds of the inner loop are alike, and rates count."""
+SWIZZLED = 128
 TIMEOUT = 240
-NOT_NEEDED = ("cublas_v2.h",)
-"""Headers that the sources include for what stands beside their kernels."""
+NOT_NEEDED = {"cublas_v2.h": "", "torch/library.h": "#include <cuda_bf16.h>\n#include <tuple>\n#define TORCH_CHECK(...)\n"}
+"""Headers that the sources include for what stands beside their kernels, and what is put in their place."""
 OUT = ROOT / "bench" / "results" / "ladders.json"
 PAGE = ROOT / "docs" / "timing.md"
 HEADING = "## Published ladders, predicted\n"
@@ -52,6 +57,8 @@ class Step:
     block: tuple[int, int, int]
     published: float
     dynamic: int = 0
+    box: tuple[int, ...] = ()
+    """Of tensor maps: rows of A and of B, and columns of both."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,8 @@ class Ladder:
     arch: str
     steps: tuple[Step, ...]
     kind: str
-    """How the kernel is launched: "sgemm" (M, N, K, alpha, A, B, beta, C)."""
+    """How the kernel is launched: "sgemm" (M, N, K, alpha, A, B, beta, C), or "maps" (maps of A and B, C, M, N, K,
+    and in some sources a buffer for a profile and its length)."""
     about: str
 
 
@@ -84,29 +92,43 @@ LADDERS = {
         Step("warp tiles", _S + "10_kernel_warptiling.cuh", "sgemmWarptiling<128, 128, 16, 64, 64, 4, 8, 4, 128>", (32, 32, 1),
              (128, 1, 1), 21.779),
     ), "sgemm", "github.com/siboehm/SGEMM_CUDA, f32, A6000"),
+    "tcgen05": Ladder("B200", "100a", (
+        Step("one stage", "matmul_v2.cu", "matmul_v2_kernel<256, 256, true>", (512, 1, 1), (128, 1, 1), 721, 384 * 256 * 2,
+             (128, 256, 256)),
+        Step("two stages", "matmul_v3.cu", "matmul_v3_kernel<256, 128, 2>", (512, 1, 1), (128, 1, 1), 914, 384 * 128 * 2 * 2,
+             (128, 256, 128)),
+        Step("specialised", "matmul_v4.cu", "matmul_v4_kernel<128, 64, 7>", (1024, 1, 1), (128, 1, 1), 1054, 256 * 64 * 2 * 7,
+             (128, 128, 64)),
+        Step("pairs of CTAs", "matmul_v5.cu", "matmul_v5_kernel<256, 64, 2, 7, false>", (512, 1, 1), (128, 1, 1), 1170,
+             256 * 64 * 2 * 7, (128, 128, 64)),
+        Step("persistent", "matmul_v6.cu", "matmul_v6_kernel<256, 64, 2, 7, false>", (148, 1, 1), (192, 1, 1), 1273,
+             256 * 64 * 2 * 7, (128, 128, 64)),
+    ), "maps", "github.com/gau-nernst/learn-cuda 02e, bf16, B200"),
 }
+PROFILED = ("matmul_v5.cu", "matmul_v6.cu")
+"""Sources whose kernels take a buffer for a profile, too."""
 
 
 class NotBuilt(Exception):
     """nvcc or ptxas refuses."""
 
 
-def build(ladder: Ladder, step: Step, checkout: pathlib.Path) -> tuple[str, bytes]:
+def build(ladder: Ladder, step: Step, checkout: pathlib.Path, include: str = "") -> tuple[str, bytes]:
     """(PTX, cubin) of a step."""
     nvcc = toolchain.find_tool("nvcc")
     if nvcc is None:
         raise NotBuilt("nvcc isn't installed")
     with tempfile.TemporaryDirectory() as folder:
         source, out = pathlib.Path(folder) / "step.cu", pathlib.Path(folder) / "step.ptx"
-        signature = (checkout / step.source).read_text().split(f" {step.call.split('<')[0]}(")[-1].split("{")[0]
-        constant = "const " if "const float" in signature else ""
-        pointers = f"{constant}float *, {constant}float *"
-        instance = f"template __global__ void {step.call}(int, int, int, float, {pointers}, float, float *);\n"
+        instance = f"template __global__ void {step.call}({', '.join(_parameters(ladder.kind, step, checkout))});\n"
         instance = instance if "<" in step.call else ""
         source.write_text(f'#include "{(checkout / step.source).resolve()}"\n{instance}')
-        for header in NOT_NEEDED:
-            (pathlib.Path(folder) / header).touch()
-        options = ["-ptx", f"-I{folder}", "-O3", f"-arch=compute_{ladder.arch}", "-std=c++17", "-o", str(out)]
+        for header, text in NOT_NEEDED.items():
+            stub = pathlib.Path(folder) / header
+            stub.parent.mkdir(exist_ok=True)
+            stub.write_text(text)
+        options = ["-ptx", f"-I{folder}", "-O3", f"-arch=compute_{ladder.arch}", "-std=c++17", "--expt-relaxed-constexpr",
+                   *([f"-I{include}"] if include else []), "-o", str(out)]
         done = subprocess.run([nvcc, *options, str(source)], capture_output=True, text=True, timeout=TIMEOUT)
         if done.returncode:
             raise NotBuilt(done.stderr.strip()[:400])
@@ -114,34 +136,73 @@ def build(ladder: Ladder, step: Step, checkout: pathlib.Path) -> tuple[str, byte
     return ptx, ptxas.assemble(ptx, ptxas.arguments(f"sm_{ladder.arch}", 3, lineinfo=True)).cubin
 
 
-def arguments(kind: str) -> list[Any]:
+def _parameters(kind: str, step: Step, checkout: pathlib.Path) -> list[str]:
+    """Types, for an instance's line."""
+    if kind == "maps":
+        return ["const __grid_constant__ CUtensorMap"] * 2 + ["nv_bfloat16 *", *["int"] * 3,
+                                                             *(["int64_t *", "int"] if step.source in PROFILED else [])]
+    signature = (checkout / step.source).read_text().split(f" {step.call.split('<')[0]}(")[-1].split("{")[0]
+    constant = "const " if "const float" in signature else ""
+    return ["int"] * 3 + ["float", f"{constant}float *", f"{constant}float *", "float", "float *"]
+
+
+def entry_of(ptx: str, call: str) -> str:
+    """The kernel that an instance was made of: sources hold others, whose names differ in their arguments."""
+    name, _, rest = call.partition("<")
+    asked = [word.strip() for word in rest.rstrip(">").split(",")] if rest else []
+    wanted = [f"Lb{int(word == 'true')}" if word in ("true", "false") else f"Li{word}" for word in asked]
+    found = [k for k in re.findall(r"\.entry (\w+)", ptx) if name in k]
+    for kernel in found:
+        if re.findall(r"L[ib]\d+", kernel) == wanted:
+            return kernel
+    return found[0] if found else choose_entry(parse_cached(ptx), None).name
+
+
+def arguments(kind: str, step: Step) -> list[Any]:
+    if kind == "maps":
+        a, b, c = (np.zeros((N, N), np.uint16) for _ in range(3))
+        n = np.int32(N)
+        rest = [np.int64(0), np.int32(0)] if step.source in PROFILED else []
+        return [_panels(a, step.box[0], step.box[2]), _panels(b, step.box[1], step.box[2]), c, n, n, n, *rest]
     a, b, c = (np.zeros(shape, np.float32) for shape in ((N, DEPTH), (DEPTH, N), (N, N)))
     n = np.int32(N)
-    assert kind == "sgemm"
     return [n, n, np.int32(DEPTH), np.float32(1), a, b, np.float32(0), c]
 
 
-def predicted(ladder: Ladder, step: Step, checkout: pathlib.Path, machine: Machine) -> dict[str, Any]:
-    ptx, cubin = build(ladder, step, checkout)
-    flat = arguments(ladder.kind)
-    entry = choose_entry(parse_cached(ptx), None)
+def _panels(array: np.ndarray, rows: int, columns: int) -> MapArgument:
+    """A map of boxes of rows x columns, in panels of 128 swizzled bytes."""
+    height, width = array.shape
+    panel = SWIZZLED // array.itemsize
+
+    def encode(address: int) -> bytes:
+        return TensorMap(address, "bf16", (panel, height, width // panel), (width * array.itemsize, SWIZZLED),
+                         (panel, rows, columns // panel), swizzle=SWIZZLED).encode()
+    return MapArgument(array, encode)
+
+
+def predicted(ladder: Ladder, step: Step, checkout: pathlib.Path, machine: Machine, include: str = "") -> dict[str, Any]:
+    ptx, cubin = build(ladder, step, checkout, include)
+    flat = arguments(ladder.kind, step)
+    kernel = entry_of(ptx, step.call)
     x, y, _ = step.grid
-    middle = x * (y // 2) + x // 2
-    found = streams_of(ptx, cubin, entry.name, step.grid, flat, [middle], block=step.block, dynamic_shared=step.dynamic)
+    middle = [x * (y // 2) + x // 2] if ladder.kind == "sgemm" else None
+    found = streams_of(ptx, cubin, kernel, step.grid, flat, middle, block=step.block, dynamic_shared=step.dynamic)
     if not found.is_joined:
         raise NotTimed(found.reason)
-    p = predict_streams(found, machine, argument_bytes(flat), ptx)
-    return p.record() | {"tflops": 2.0 * N * N * DEPTH / p.seconds / 1e12, "text": p.text(4)}
+    owned = [value.array if isinstance(value, MapArgument) else value for value in flat]
+    p = predict_streams(found, machine, argument_bytes(owned), ptx)
+    depth = DEPTH if ladder.kind == "sgemm" else N
+    return p.record() | {"tflops": 2.0 * N * N * depth / p.seconds / 1e12, "text": p.text(4)}
 
 
-def run(name: str, checkout: pathlib.Path) -> list[dict[str, Any]]:
+def run(name: str, checkout: pathlib.Path, include: str = "") -> list[dict[str, Any]]:
     ladder = LADDERS[name]
     machine = machine_of(ladder.machine)
     rows: list[dict[str, Any]] = []
     for step in ladder.steps:
         row: dict[str, Any] = {"ladder": name, "machine": machine.name, "step": step.name, "published": step.published}
         try:
-            row |= predicted(ladder, step, checkout, machine)
+            row |= predicted(ladder, step, checkout, machine, include)
         except (NotBuilt, NotTimed, SimulationError, ReplayDeadlock, ReplayLimit) as error:
             row["failed"] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         rows.append(row)
@@ -176,8 +237,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.speed.ladders", description="published ladders, predicted")
     parser.add_argument("ladder", choices=sorted(LADDERS))
     parser.add_argument("checkout", type=pathlib.Path)
+    parser.add_argument("--include", default="", help="a folder of headers that nvcc lacks (CCCL's)")
     options = parser.parse_args(argv)
-    rows = run(options.ladder, options.checkout)
+    rows = run(options.ladder, options.checkout, options.include)
     print(summary(rows))
     kept = json.loads(OUT.read_text()) if OUT.exists() else []
     kept = [r for r in kept if r["ladder"] != options.ladder] + rows

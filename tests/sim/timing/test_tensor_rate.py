@@ -126,3 +126,31 @@ def test_bytes_that_moved_need_l2_and_from_dram_only_what_the_arrays_hold():
     found = estimate(machine_of("H100"), {}, {"global read": 9_000_000_000}, 0, 1000, footprint=3_350_000, clock=clock)
     assert found.units["L2"] == pytest.approx(1e-3 * clock) and found.units["DRAM"] == pytest.approx(1e-6 * clock)
     assert found.seconds == pytest.approx(1e-3) and found.limit == "L2"
+
+
+@pytest.mark.parametrize(("share", "published"), [(0.646, 1.58e9), (0.85, 1.3e9)])
+def test_a_b200_under_load_holds_the_clock_that_was_seen(share, published):
+    """1,237 of 2,382 TFLOP/s at 1.58 GHz are 0.646 of the peak at that clock (FlashInfer); locked at 1.3 GHz, 0.85 is held."""
+    assert machine_of("B200").clocked(share).sustained_clock == pytest.approx(published, rel=0.05)
+
+
+def test_light_loads_and_other_machines_keep_their_clock():
+    assert machine_of("B200").clocked(0.4) == machine_of("B200")
+    for name in ("A100", "H100", "RTX 5090"):
+        assert machine_of(name).clocked(1.0) == machine_of(name)
+
+
+def tensor_memory_products(apart: int) -> KernelStreams:
+    """CTAs that fill a B200, of products of 128 x 256 x 16 with `apart` other instructions behind each."""
+    product = step("UTCHMMA", Mma("tcgen05", (128, 256, 16), 16))
+    body = ([product] + [step("IADD3", stall=4)] * apart) * 200
+    return KernelStreams("product", 100, (148, 1, 1), (1, 1, 1), (dataclasses.replace(kit.cta([body]), count=148),),
+                         Joined(0, 1, 0, 1), True, "", ())
+
+
+def test_products_side_by_side_lower_the_clock_of_a_b200_and_rare_ones_do_not():
+    busy, rare = (predict_streams(tensor_memory_products(apart), machine_of("B200"), 0) for apart in (0, 100))
+    # 128 cycles a product: at nearly its peak, 1.5 = share * GHz ** 2; 400 cycles apart, a third of the peak
+    assert busy.clock == pytest.approx((1.5 / busy.shares["tensor"]) ** 0.5 * 1e9, rel=0.02) and busy.shares["tensor"] > 0.95
+    assert rare.clock == machine_of("B200").sustained_clock and 0.25 < rare.shares["tensor"] < 0.4
+    assert busy.seconds == pytest.approx(busy.cycles / busy.clock)
