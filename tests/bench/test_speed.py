@@ -142,3 +142,37 @@ def test_every_published_point_has_a_kernel_and_a_remark_where_it_differs():
             case, _ = case_of(step.kernel)
             assert case.grid == step.kernel.grid and (step.kernel.flops or step.kernel.bytes), step.name
             assert step.remark or step.who == "ours"
+
+
+def suite_row(kernel: str, ratio: float, **sides) -> dict:
+    side = {"us": 2.0, "bound": "latency", "joined": True, "reason": "", "residual": 0.0}
+    return {"kernel": kernel, "family": "norm", "machine": "H100", "ratio": ratio, "estimate": False, "why": "because",
+            "model": "m", "ours": side, "original": side} | sides
+
+
+def test_the_suites_page_names_what_is_slow_what_is_not_joined_and_what_has_no_prediction():
+    from bench.speed import suite
+    lost = {"us": 1.0, "bound": "latency", "joined": False, "reason": "no way", "residual": 0.0}
+    loose = {"us": 1.0, "bound": "latency", "joined": True, "reason": "", "residual": 3.0}
+    text = suite.page([suite_row("slow", 0.5), suite_row("quick", 2.0), suite_row("lost", 4.0, original=lost, estimate=True),
+                       suite_row("loose", 1.0, ours=loose), suite_row("none", 0.0, original={"failed": "isn't compiled"})])
+    assert "| norm | 1.00 of 3; 0.50 slow |" in text                        # 0.5, 2 and 1; the estimate counts nowhere
+    assert "- H100, `slow`: 0.500 (2.00 us against 2.00); because" in text and "`quick`" not in text
+    assert "| H100 | ours | 5 | 4 | 80.0% |" in text and "| H100 | original | 4 | 3 | 75.0% |" in text
+    assert "- H100, `lost`, original: no way" in text and "- H100, `loose`, ours: 3.0 anchors" in text
+    assert "- H100, `none`, original: isn't compiled" in text
+
+
+def test_the_suite_comes_in_strides_and_every_case_once():
+    from bench.speed import suite
+    from tests.kernels import runner
+    strides = suite.names(twins=False)
+    assert sorted(n for s in strides for n in s) == sorted(runner.cases()) and len(strides) == suite.STRIDE
+    assert len({suite.family(n) for n in strides[0]}) > 15
+
+
+def test_an_instances_entry_is_the_one_with_its_arguments():
+    from bench.speed.ladders import entry_of
+    ptx = ".visible .entry _Z1kILi256ELi64ELb1EEvPf(\n.visible .entry _Z1kILi256ELi64ELb0EEvPf("
+    assert entry_of(ptx, "k<256, 64, false>") == "_Z1kILi256ELi64ELb0EEvPf"
+    assert entry_of(ptx, "k<256, 64, true>") == "_Z1kILi256ELi64ELb1EEvPf"
