@@ -1,6 +1,7 @@
 """Published ladders: kernels whose speed was measured at each step of their optimization, predicted from the same source.
 
     python -m bench.speed.ladders sgemm /path/to/SGEMM_CUDA
+    python -m bench.speed.ladders wgmma /path/to/fast.cu --include /path/to/cccl/include
     python -m bench.speed.ladders tcgen05 /path/to/learn-cuda/02e_matmul_sm100 --include /path/to/cccl/include
 
 Sources come from a checkout and aren't kept; nvcc makes PTX of them, ptxas the cubin. What is shown is the published figure, the
@@ -27,7 +28,7 @@ from tileiras.codegen import ptxas, toolchain
 from tileiras.layout.tensormap import TensorMap
 from tileiras.machine.machines import Machine, machine_of
 from tileiras.sim import SimulationError
-from tileiras.sim.copy.tensormap import MapArgument
+from tileiras.sim.copy.tensormap import MapArgument, tensor_map
 from tileiras.sim.run.launch import choose_entry, parse_cached
 from tileiras.sim.timing.errors import NotTimed
 from tileiras.sim.timing.predictor import argument_bytes, predict_streams
@@ -58,7 +59,7 @@ class Step:
     published: float
     dynamic: int = 0
     box: tuple[int, ...] = ()
-    """Of tensor maps: rows of A and of B, and columns of both."""
+    """Of tensor maps: rows of A and of B, and columns of both; of "maps last", rows of both and, but for 2, dimensions."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Ladder:
 
 
 _S = "src/kernels/"
+_M = "examples/matmul/matmul_"
 LADDERS = {
     "sgemm": Ladder("A6000", "86", (
         Step("naive", _S + "1_naive.cuh", "sgemm_naive", (128, 128, 1), (32, 32, 1), 0.309),
@@ -92,6 +94,18 @@ LADDERS = {
         Step("warp tiles", _S + "10_kernel_warptiling.cuh", "sgemmWarptiling<128, 128, 16, 64, 64, 4, 8, 4, 128>", (32, 32, 1),
              (128, 1, 1), 21.779),
     ), "sgemm", "github.com/siboehm/SGEMM_CUDA, f32, A6000"),
+    "wgmma": Ladder("H100", "90a", (
+        Step("producer and consumer", _M + "4.cuh", "M4::matmulKernel4<128, 128, 64, 256, 5>", (1024, 1, 1), (256, 1, 1), 498,
+             256 * 64 * 2 * 5, (128, 128)),
+        Step("two consumers, 128 x 256", _M + "5.cuh", "M5::matmulKernel5<128, 256, 64, 384, 3>", (512, 1, 1), (384, 1, 1), 610,
+             384 * 64 * 2 * 3, (128, 256)),
+        Step("persistent", _M + "6.cuh", "M6::matmulKernel6<128, 256, 64, 384, 3, 128>", (128, 1, 1), (384, 1, 1), 660,
+             384 * 64 * 2 * 3, (128, 256)),
+        Step("mbarriers by PTX", _M + "7.cuh", "M7::matmulKernel7<128, 256, 64, 384, 3, 128>", (128, 1, 1), (384, 1, 1), 704,
+             384 * 64 * 2 * 3, (128, 256, 5)),
+        Step("clusters of two, multicast", _M + "8.cuh", "M8::matmulKernel8<128, 256, 64, 384, 3, 128, 2, 1>", (128, 1, 1),
+             (384, 1, 1), 734, 384 * 64 * 2 * 3, (128, 256, 3)),
+    ), "maps last", "github.com/pranjalssh/fast.cu, bf16, H100"),
     "tcgen05": Ladder("B200", "100a", (
         Step("one stage", "matmul_v2.cu", "matmul_v2_kernel<256, 256, true>", (512, 1, 1), (128, 1, 1), 721, 384 * 256 * 2,
              (128, 256, 256)),
@@ -109,6 +123,18 @@ PROFILED = ("matmul_v5.cu", "matmul_v6.cu")
 """Sources whose kernels take a buffer for a profile, too."""
 
 
+HEAD = """#include <cuda.h>
+#include <cudaTypedefs.h>
+#include <cuda/barrier>
+#include <cuda_runtime.h>
+#include <cuda_bf16.h>
+#include <cassert>
+typedef __nv_bfloat16 bf16;
+#define CEIL_DIV(M, N) (((M) + (N)-1) / (N))
+"""
+"""What the sources of "maps last" expect before them."""
+
+
 class NotBuilt(Exception):
     """nvcc or ptxas refuses."""
 
@@ -122,7 +148,8 @@ def build(ladder: Ladder, step: Step, checkout: pathlib.Path, include: str = "")
         source, out = pathlib.Path(folder) / "step.cu", pathlib.Path(folder) / "step.ptx"
         instance = f"template __global__ void {step.call}({', '.join(_parameters(ladder.kind, step, checkout))});\n"
         instance = instance if "<" in step.call else ""
-        source.write_text(f'#include "{(checkout / step.source).resolve()}"\n{instance}')
+        whole = _by_value((checkout / step.source).read_text()) if ladder.kind == "maps last" else None
+        source.write_text((whole or f'#include "{(checkout / step.source).resolve()}"\n') + instance)
         for header, text in NOT_NEEDED.items():
             stub = pathlib.Path(folder) / header
             stub.parent.mkdir(exist_ok=True)
@@ -136,11 +163,23 @@ def build(ladder: Ladder, step: Step, checkout: pathlib.Path, include: str = "")
     return ptx, ptxas.assemble(ptx, ptxas.arguments(f"sm_{ladder.arch}", 3, lineinfo=True)).cubin
 
 
+def _by_value(source: str) -> str:
+    """A source without its launching code, whose kernel takes its maps by value: the launch is ours, and has no other memory for
+    them."""
+    if "const CUtensorMap* tensorMapA" in source:
+        source = re.sub(r"const CUtensorMap\* tensorMap([AB])", r"const __grid_constant__ CUtensorMap tensorMap\1", source)
+        source = re.sub(r", tensorMap([AB]),", r", &tensorMap\1,", source)
+    source = re.sub(r"void runKernel.*?\n}\n", "", source, flags=re.DOTALL)
+    return HEAD + re.sub(r"using M\d+::runKernel\d+;", "", source)
+
+
 def _parameters(kind: str, step: Step, checkout: pathlib.Path) -> list[str]:
     """Types, for an instance's line."""
     if kind == "maps":
         return ["const __grid_constant__ CUtensorMap"] * 2 + ["nv_bfloat16 *", *["int"] * 3,
                                                              *(["int64_t *", "int"] if step.source in PROFILED else [])]
+    if kind == "maps last":
+        return ["int"] * 3 + ["bf16 *"] + ["const __grid_constant__ CUtensorMap"] * 2
     signature = (checkout / step.source).read_text().split(f" {step.call.split('<')[0]}(")[-1].split("{")[0]
     constant = "const " if "const float" in signature else ""
     return ["int"] * 3 + ["float", f"{constant}float *", f"{constant}float *", "float", "float *"]
@@ -148,7 +187,7 @@ def _parameters(kind: str, step: Step, checkout: pathlib.Path) -> list[str]:
 
 def entry_of(ptx: str, call: str) -> str:
     """The kernel that an instance was made of: sources hold others, whose names differ in their arguments."""
-    name, _, rest = call.partition("<")
+    name, _, rest = call.partition("::")[2].partition("<") if "::" in call else call.partition("<")
     asked = [word.strip() for word in rest.rstrip(">").split(",")] if rest else []
     wanted = [f"Lb{int(word == 'true')}" if word in ("true", "false") else f"Li{word}" for word in asked]
     found = [k for k in re.findall(r"\.entry (\w+)", ptx) if name in k]
@@ -164,6 +203,10 @@ def arguments(kind: str, step: Step) -> list[Any]:
         n = np.int32(N)
         rest = [np.int64(0), np.int32(0)] if step.source in PROFILED else []
         return [_panels(a, step.box[0], step.box[2]), _panels(b, step.box[1], step.box[2]), c, n, n, n, *rest]
+    if kind == "maps last":
+        a, b, c = (np.zeros((N, N), np.uint16) for _ in range(3))
+        n, rank = np.int32(N), step.box[2] if len(step.box) > 2 else 2
+        return [n, n, n, c, *(_boxes(array, rows, rank) for array, rows in zip((a, b), step.box))]
     a, b, c = (np.zeros(shape, np.float32) for shape in ((N, DEPTH), (DEPTH, N), (N, N)))
     n = np.int32(N)
     return [n, n, np.int32(DEPTH), np.float32(1), a, b, np.float32(0), c]
@@ -177,6 +220,20 @@ def _panels(array: np.ndarray, rows: int, columns: int) -> MapArgument:
     def encode(address: int) -> bytes:
         return TensorMap(address, "bf16", (panel, height, width // panel), (width * array.itemsize, SWIZZLED),
                          (panel, rows, columns // panel), swizzle=SWIZZLED).encode()
+    return MapArgument(array, encode)
+
+
+def _boxes(array: np.ndarray, rows: int, rank: int) -> MapArgument:
+    """A map of boxes of some rows and 128 swizzled bytes, in two dimensions or, with panels, in more."""
+    height, width = array.shape
+    panel = SWIZZLED // array.itemsize
+    if rank == 2:
+        return tensor_map(array, (rows, panel), element="bf16", swizzle=SWIZZLED)
+    more = rank - 3
+
+    def encode(address: int) -> bytes:
+        return TensorMap(address, "bf16", (panel, height, width // panel, *[1] * more),
+                         (width * array.itemsize, SWIZZLED, *[0] * more), (panel, rows, 1, *[1] * more), swizzle=SWIZZLED).encode()
     return MapArgument(array, encode)
 
 
