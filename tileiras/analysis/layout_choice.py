@@ -34,6 +34,7 @@ from tileiras.analysis.layout_rules import (
     scale_fragments,
     shape_of,
 )
+from tileiras.analysis.places import places_of
 from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
@@ -260,7 +261,7 @@ class _Search:
                     self.offer(self.number(v), layout)
         for op in self.found.ops:
             if op.name in ("nv_tileas.reduce", "nv_tileas.scan") and is_tensor(op.operands[0]):
-                n = self.number(op.operands[0])
+                n = self.of_collective(op)
                 if n is not None:
                     for layout in self.candidates[n][:2]:
                         self.offer(n, own_rows(layout, dim_of(op)))
@@ -354,14 +355,19 @@ class _Search:
         return layout_cost.global_access(layout, access_width(op, layout), contiguous_of(op), moved_bytes(tile_of(op)), writes,
                                          is_checked(op))
 
+    def of_collective(self, op: Operation) -> int | None:
+        """The variable of what a reduction or scan combines: of its first operand that isn't made in any layout."""
+        return next((n for v in op.operands if (n := self.number(v)) is not None), None)
+
     def collective(self, problem: Problem, op: Operation) -> None:
         if not is_tensor(op.operands[0]):
             return
-        n = self.number(op.operands[0])
+        n = self.of_collective(op)
         if n is not None and len(self.candidates[n]) > 1:
             cost = layout_cost.reduction if op.name.endswith(".reduce") else layout_cost.scan
             bits, dim, weight = element_bits(op.operands[0]), dim_of(op), self.weight(op)
-            problem.alone(n, [weight * cost(layout, dim, bits, len(op.operands)) for layout in self.candidates[n]])
+            operands, body = len(op.operands), body_slots(op)
+            problem.alone(n, [weight * cost(layout, dim, bits, operands, body) for layout in self.candidates[n]])
 
     def dot(self, problem: Problem, op: Operation) -> None:
         if "k_slices" not in op.properties:     # its operands are staged already
@@ -461,6 +467,15 @@ def slots_of(op: Operation) -> int:
     dialect, _, name = op.name.partition(".")
     slots = MATH_SLOTS if dialect == "math" else SLOTS.get(name, 1)
     return 2 * slots if is_tensor(op.results[0]) and element_bits(op.results[0]) > 32 else slots
+
+
+def body_slots(op: Operation) -> float:
+    """About the issue slots of combining two numbers of a reduction or scan, for each of its operands."""
+    operands = len(op.operands)
+    if places_of(op) is not None:
+        return 1
+    slots = sum(slots_of(inner) for inner in op.regions[0].block.ops if isinstance(inner, arith.Elementwise))
+    return max(operands, slots) / operands
 
 
 def is_leaf(v: SSAValue) -> bool:

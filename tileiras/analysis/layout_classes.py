@@ -88,8 +88,10 @@ class Classes:
                 self.get(v).links.append(link)
 
     def _same(self, op: Operation, values: tuple[SSAValue, ...], cut: bool) -> None:
-        reference = values[0]
-        for v in values[1:]:
+        reference = next((v for v in values if not isinstance(v.owner, arith.Constant)), values[0])
+        for v in values:
+            if v is reference:
+                continue
             if cut and _may_change(op, v):
                 self.edges.append(Edge(op, v, reference))
             else:

@@ -70,22 +70,23 @@ def _distinct(layout: LinearLayout, bases: tuple[int, ...], contiguous: int | No
 
 
 @lru_cache(maxsize=2048)
-def reduction(layout: LinearLayout, dim: int, elem_bits: int, operands: int = 1) -> float:
-    """Slots of a reduction along `dim`: steps in registers, shuffles, an exchange between warps."""
+def reduction(layout: LinearLayout, dim: int, elem_bits: int, operands: int = 1, body: float = 1) -> float:
+    """Slots of a reduction along `dim`: steps in registers, shuffles, an exchange between warps. `body`: of combining two numbers,
+    for each operand."""
     steps = reduction_steps(layout, dim)
     words = max(1, elem_bits // 32)
     kept = 1 << len(steps.kept)
-    cost = conversion(layout, steps.layout, elem_bits) + (kept << len(steps.regs)) - kept
-    cost += len(steps.lanes) * kept * (SHUFFLE_SLOTS * words + 1)
+    cost = conversion(layout, steps.layout, elem_bits) + body * ((kept << len(steps.regs)) - kept)
+    cost += len(steps.lanes) * kept * (SHUFFLE_SLOTS * words + body)
     if steps.warps:
         parts = kept << len(steps.warps)
-        cost += 2 * BARRIER_SLOTS + (kept + parts) * (PASS_SLOTS + 1) * words + parts
+        cost += 2 * BARRIER_SLOTS + (kept + parts) * (PASS_SLOTS + 1) * words + body * parts
     return operands * cost
 
 
 @lru_cache(maxsize=2048)
-def scan(layout: LinearLayout, dim: int, elem_bits: int, operands: int = 1) -> float:
-    """Slots of a scan along `dim`, and of the conversions to and from a layout that it can walk."""
+def scan(layout: LinearLayout, dim: int, elem_bits: int, operands: int = 1, body: float = 1) -> float:
+    """Slots of a scan along `dim`, and of the conversions to and from a layout that it can walk. `body`: as of a reduction."""
     steps = scan_steps(layout, dim)
     words = max(1, elem_bits // 32)
     totals = registers = 1 << len(steps.layout.reg)
@@ -93,12 +94,12 @@ def scan(layout: LinearLayout, dim: int, elem_bits: int, operands: int = 1) -> f
     for step in steps.walk:
         if step == "reg":
             totals //= 2
-            cost += registers // 2
+            cost += body * (registers // 2)
         elif isinstance(step, Exchange):
             parts = totals << len(step.warps)
-            cost += 2 * BARRIER_SLOTS + (totals + parts) * (PASS_SLOTS + 1) * words + parts
+            cost += 2 * BARRIER_SLOTS + (totals + parts) * (PASS_SLOTS + 1) * words + body * parts
         else:
-            cost += totals * (SHUFFLE_SLOTS * words + 3)
+            cost += totals * (SHUFFLE_SLOTS * words + 2 + body)
     return operands * cost
 
 
