@@ -222,10 +222,16 @@ def _spills(module: CompiledModule) -> int:
 
 
 def _with_fewer_spills(module: CompiledModule, bytecode: bytes, options: CompileOptions) -> CompiledModule:
-    """The module, or the same without loads ahead in registers, with layouts by priority, or with smaller parts of products a warp,
-    if that spills less: costs count issue slots, and only ptxas knows what fits the registers. Compiled once more only where there
-    are spills; if that fails, the module stands."""
-    if options.prefetched:
+    """The module, or the same with registers of the load agent given to those that compute, without loads ahead in registers, with
+    layouts by priority, or with smaller parts of products a warp, if that spills less: costs count issue slots, and only ptxas
+    knows what fits the registers. Compiled once more only where there are spills; if that fails, the module stands."""
+    from dataclasses import replace
+
+    if options.may_lend:
+        lent = _if_it_spills_less(module, bytecode, options, lend_registers=True)
+        if lent is not module:
+            module, options = lent, replace(options, lend_registers=True)
+    if options.prefetched and _spills(module):
         module = _if_it_spills_less(module, bytecode, options, prefetch=False)
     if _spills(module):
         module = _if_it_spills_less(module, bytecode, options, search_layouts=False)

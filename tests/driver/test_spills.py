@@ -1,6 +1,7 @@
 """Where ptxas spills, the kernel is compiled once more with layouts by priority, then with more warps for its products."""
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 import tileiras
 from tileiras import compiler
+from tileiras.codegen.resources import Entry
 from tileiras.compiler import CompiledModule
 from tileiras.driver.options import CompileOptions
 from tileiras.errors import CompileError
@@ -65,3 +67,28 @@ def test_a_kernel_that_does_not_spill_is_compiled_once(kernel_bytecode: Callable
     monkeypatch.setattr(compiler, "lower", lambda data, options: asked.append(options.search_layouts) or lower(data, options))
     module = tileiras.compile(kernel_bytecode("vector_add_float32"), "sm_80")
     assert spills(module) == 0 and asked == [True]
+
+
+def test_a_load_agent_can_lend_registers(kernel_bytecode: Callable[..., bytes]) -> None:
+    """A ninth warp leaves those of two warpgroups 168 registers a thread; with twelve, four give up what eight take."""
+    bytecode = kernel_bytecode("gemm_f16_f32_128x256x64")
+    kept, lent = (CompileOptions(find_target("sm_90"), lend_registers=lends, emit="ptx") for lends in (False, True))
+    plain, other = (compiler.compile_module(bytecode, o).ptx for o in (kept, lent))
+    assert kept.may_lend and lent.may_lend
+    assert ".reqntid 288" in plain and "setmaxnreg" not in plain
+    assert ".reqntid 384" in other
+    assert re.findall(r"setmaxnreg\.(\w+)\.sync\.aligned\.u32\s+(\d+)", other) == [("inc", "232"), ("dec", "40")]
+
+
+def test_registers_are_lent_where_that_saves_spills(monkeypatch: pytest.MonkeyPatch, kernel_bytecode: Callable[..., bytes]) -> None:
+    """The second attempt lends; if it is better, those that follow do, too."""
+    asked: list[tuple[bool, bool]] = []
+
+    def compiled(bytecode: bytes, llvm: str, options: CompileOptions) -> CompiledModule:
+        asked.append((options.lend_registers, options.search_layouts))
+        entry = Entry("k", (), 1, spill_stores=8 if options.lend_registers else 80)
+        return CompiledModule(entries=(entry,), _bytecode=bytecode, _options=options)
+    monkeypatch.setattr(compiler, "_compiled", compiled)
+    module = compiler.compile_module(kernel_bytecode("gemm_f16_f32_128x256x64"), CompileOptions(find_target("sm_90")))
+    assert spills(module) == 8
+    assert asked[:3] == [(False, True), (True, True), (True, False)]

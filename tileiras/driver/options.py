@@ -61,10 +61,11 @@ class CompileOptions:
     where there is one, collects (pass or phase, seconds); `remarks`, where there is one, what passes have to tell.
     `ptxas_flags` are options that ptxas gets besides its own. `search_layouts`: layouts may be chosen by cost; without, and at
     -O0, priorities decide. `prefetch`: loops may load an iteration ahead into registers; `prefetched`: a pass says that one
-    does; `large_parts`, `has_large_parts`: the same for large parts of products a warp. `without`: names of SWITCHES
-    that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the machine whose driver will load the cubin. `schedule`:
-    what is asked of schedules of loops, beyond the program's hints. `hints`: hints for every kernel, over its own. `running`: the
-    pass at work.
+    does; `large_parts`, `has_large_parts`: the same for large parts of products a warp. `lend_registers`: a load agent gives up
+    registers to the agents that compute, even where what they have seems enough; `may_lend`: a pass says that one could.
+    `without`: names of SWITCHES that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the machine whose driver will
+    load the cubin. `schedule`: what is asked of schedules of loops, beyond the program's hints. `hints`: hints for every kernel,
+    over its own. `running`: the pass at work.
     """
 
     target: Target
@@ -84,6 +85,8 @@ class CompileOptions:
     prefetched: bool = False
     large_parts: bool = True
     has_large_parts: bool = False
+    lend_registers: bool = False
+    may_lend: bool = False
     without: frozenset[str] = field(default_factory=_turned_off)
     host_arch: str = DEFAULT_PLATFORM[0]
     host_os: str = DEFAULT_PLATFORM[1]
@@ -128,7 +131,7 @@ class CompileOptions:
 
     def forget(self) -> None:
         """Forget what an attempt to compile told, before the next one."""
-        self.prefetched = self.has_large_parts = False
+        self.prefetched = self.has_large_parts = self.may_lend = False
         for told in (self.timing, self.remarks):
             if told is not None:
                 told.clear()

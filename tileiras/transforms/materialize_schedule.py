@@ -76,6 +76,9 @@ ENOUGH_REGISTERS = 168
 """Of a thread that computes: half for accumulators. What a block of 16 warps has for each of its threads is less."""
 LOAD_REGISTERS = 88
 """Of a thread that loads by way of registers, where the others need more."""
+SHORT_OF_REGISTERS = [2 * WARPGROUP, 1]
+"""Warps of agents on the four parts of an SM: with the ninth one part holds three, which share its registers, 168 a thread. A load
+agent padded to a warpgroup can give up most of its own."""
 COPY = "nv_tileas.tiled_copy"
 MOST_CHUNKS = 16
 """Copies that a thread of the load agent makes for a stage: then one warp keeps up with the tensor cores, and leaves registers for
@@ -109,7 +112,7 @@ def run(module: ModuleOp, context: Any) -> None:
     for func in [op for op in module.body.block.ops if op.name == "nv_tileas.func"]:
         if any(op.name == SWITCH for op in func.walk()):
             continue
-        if (context.target.has_wgmma or context.target.has_tcgen05) and (streamed := _streamed(func, context.target)) is not None:
+        if (context.target.has_wgmma or context.target.has_tcgen05) and (streamed := _streamed(func, context)) is not None:
             func = put_in_place(streamed, func)
         else:
             pipes = _shared_in_turn(_pipes(func))
@@ -117,7 +120,7 @@ def run(module: ModuleOp, context: Any) -> None:
                 continue
             trial = func.clone() if bytes_unshared(func) > context.target.most_static_smem else func
             try:
-                _cut(trial, pipes if trial is func else _pipes(trial), context.target)
+                _cut(trial, pipes if trial is func else _pipes(trial), context)
             except Refusal as refusal:
                 if context.remarks is not None:
                     context.remarks.append(remark(func, refusal.op, MISSED, MEMORY, "AgentsRefused",
@@ -151,7 +154,7 @@ def _apply_hints(func: Operation, remarks: list[Any]) -> None:
                 apply_latency(func, load, _stages(pipe), "the load agent fills the ring by way of registers", remarks)
 
 
-def _streamed(func: Operation, target: Any) -> Operation | None:
+def _streamed(func: Operation, context: Any) -> Operation | None:
     """The function in agents, tiles that go through registers loaded by the load agent; None if there are none or that can't be."""
     if not has_streams(func):
         return None
@@ -159,7 +162,7 @@ def _streamed(func: Operation, target: Any) -> Operation | None:
     if not stream(trial):
         return None
     try:
-        _cut(trial, _pipes(trial), target)
+        _cut(trial, _pipes(trial), context)
     except Refusal:
         return None
     return trial
@@ -229,11 +232,12 @@ def _switch(func: Operation) -> Operation:
     return next(op for op in func.walk() if op.name == SWITCH)
 
 
-def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
+def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     """Make two agents of a function. Raises Refusal before it has changed anything, but for one: that rings which would have to
     keep their places don't fit."""
     if "cluster" in func.properties and (waiting := _ordered(func)) is not None:
         raise Refusal(waiting, "it waits for what other CTAs of the cluster do, and all warps meet for that")
+    target = context.target
     loads, computes = [], []
     for op in func.walk():
         if op is func or op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in PLACES:
@@ -257,6 +261,9 @@ def _cut(func: Operation, pipes: list[Operation], target: Any) -> None:
     load_warps = _load_warps(loader, warps)
     by_engine = not any(op.name == COPY or is_placed(op, loader) for op in loader.ops)
     blocks = _blocks(func, [warps, load_warps], target) if by_engine else 0
+    if by_engine and not blocks and [warps, load_warps] == SHORT_OF_REGISTERS and target.has_setmaxnreg:
+        context.may_lend = True
+        blocks = int(context.lend_registers)
     _hoist(func, shared)
     regions = [compute.copy(), loader.copy()]
     _narrow(regions[1], load_warps)
@@ -277,7 +284,7 @@ def _blocks(func: Operation, warps: list[int], target: Any) -> int:
     most = max((registers_of(op.results[0]) for op in dots), default=0)
     if not between or most < MANY_REGISTERS:
         return 0
-    if warps == [2 * WARPGROUP, 1]:
+    if warps == SHORT_OF_REGISTERS:
         return 1
     if warps != [WARPGROUP, 1] or hint(func, "occupancy") not in (None, MOST_BLOCKS):
         return 0

@@ -1,0 +1,355 @@
+"""Products as users write them: with norms, gates, residuals and scales around them, split along k, grouped, quantized, chained,
+batched, sparse, and by two instructions on one accumulator."""
+import cuda.tile as ct
+import numpy as np
+
+from tests.programs.programs import Launch, bf16, blocks, draw, e4m3, e8m0, program, whole, wide
+
+Const = ct.Constant[int]
+ZERO = ct.PaddingMode.ZERO
+
+
+def rough(dtype, fine, coarse):
+    """A tolerance: bf16's is coarse."""
+    return coarse if dtype is bf16 else fine
+
+
+@ct.kernel
+def normalized_linear(a, b, gain, out, tm: Const, tn: Const, tk: Const):
+    i = ct.bid(0)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+        acc = ct.mma(x, ct.load(b, (k, 0), (tk, tn), padding_mode=ZERO), acc)
+    scale = ct.rsqrt(ct.sum(acc * acc, axis=1, keepdims=True) / tn + 1e-5)
+    ct.store(out, (i, 0), (acc * scale * ct.load(gain, (0,), (tn,)).reshape((1, tn))).astype(out.dtype))
+
+
+@program((np.float16, 128, 128, 64, 300, 328), (bf16, 64, 256, 32, 130, 160), (np.float16, 128, 256, 64, 256, 256), quick=True)
+def linear_normalized(dtype, tm, tn, tk, m, k):
+    a, b, gain = draw(m, k, dtype=dtype), draw(k, tn, dtype=dtype, scale=.1), draw(tn, dtype=np.float32)
+    y = wide(a) @ wide(b)
+    y = y / np.sqrt((y * y).mean(1, keepdims=True) + 1e-5) * gain
+    return Launch(normalized_linear, (blocks(m, tm),), (a, b, gain, np.zeros((m, tn), dtype), tm, tn, tk), {3: y},
+                  rough(dtype, 4e-3, 2e-2))
+
+
+@ct.kernel
+def gated_pair(a, b, c, out, tm: Const, tn: Const, tk: Const, group: Const):
+    """Two products of one operand, blocks in groups of rows."""
+    rows, columns = ct.cdiv(a.shape[0], tm), ct.cdiv(b.shape[0], tn)
+    p = ct.bid(0)
+    first = p // (group * columns) * group
+    size = min(rows - first, group)
+    i, j = first + p % (group * columns) % size, p % (group * columns) // size
+    x, y = ct.zeros((tm, tn), ct.float32), ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        tile = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+        x = ct.mma(tile, ct.load(b, (j, k), (tn, tk), padding_mode=ZERO).permute((1, 0)), x)
+        y = ct.mma(tile, ct.load(c, (j, k), (tn, tk), padding_mode=ZERO).permute((1, 0)), y)
+    ct.store(out, (i, j), (x / (1 + ct.exp(-x)) * y).astype(out.dtype))
+
+
+@program((np.float16, 128, 64, 64), (bf16, 128, 128, 32))
+def products_gated(dtype, tm, tn, tk):
+    m, n, k = 328, 264, 200
+    a, b, c = (draw(m, k, dtype=dtype, scale=.3), draw(n, k, dtype=dtype, scale=.3), draw(n, k, dtype=dtype, scale=.3, seed=5))
+    x, y = wide(a) @ wide(b).T, wide(a) @ wide(c).T
+    return Launch(gated_pair, (blocks(m, tm) * blocks(n, tn),), (a, b, c, np.zeros((m, n), dtype), tm, tn, tk, 2),
+                  {3: x / (1 + np.exp(-x)) * y}, rough(dtype, 5e-3, 3e-2))
+
+
+@ct.kernel
+def persistent(a, b, r, out, tm: Const, tn: Const, tk: Const):
+    columns = ct.cdiv(b.shape[1], tn)
+    for t in range(ct.bid(0), ct.cdiv(a.shape[0], tm) * columns, ct.num_blocks(0)):
+        i, j = t // columns, t % columns
+        acc = ct.zeros((tm, tn), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], tk)):
+            x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+            acc = ct.mma(x, ct.load(b, (k, j), (tk, tn), padding_mode=ZERO), acc)
+        acc = acc + ct.load(r, (i, j), (tm, tn), padding_mode=ZERO)
+        ct.store(out, (i, j), ct.maximum(acc, 0).astype(out.dtype))
+
+
+@program((np.float16, 128, 128, 64), (bf16, 64, 64, 64), (np.float16, 128, 256, 64))
+def product_persistent_with_residual(dtype, tm, tn, tk):
+    m, n, k = 392, 520, 192
+    a, b, r = draw(m, k, dtype=dtype), draw(k, n, dtype=dtype, scale=.1), draw(m, n, dtype=np.float32)
+    return Launch(persistent, (3,), (a, b, r, np.zeros((m, n), dtype), tm, tn, tk),
+                  {3: np.maximum(wide(a) @ wide(b) + r, 0)}, rough(dtype, 5e-3, 3e-2))
+
+
+@ct.kernel
+def scaled_by_blocks(a, sa, b, sb, out, tm: Const, tn: Const, tk: Const):
+    """f8 with a scale for each 128 elements of k: each step's product is scaled before it is added."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        y = ct.load(b, (j, k), (tn, tk), padding_mode=ZERO).permute((1, 0))
+        part = ct.mma(ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), y, ct.zeros((tm, tn), ct.float32))
+        acc = acc + part * ct.load(sa, (i, k), (tm, 1), padding_mode=ZERO) * ct.load(sb, (j, k), (1, 1))
+    ct.store(out, (i, j), acc.astype(out.dtype))
+
+
+@program((128, 128), (64, 128), since=90)
+def product_of_f8_scaled_by_blocks(tm, tn):
+    m, n, k = 200, 256, 512
+    a, b = draw(m, k, dtype=e4m3), draw(n, k, dtype=e4m3)
+    sa, sb = np.abs(draw(m, 4, dtype=np.float32)) + .1, np.abs(draw(n // tn, 4, dtype=np.float32)) + .1
+    rows, columns = np.repeat(wide(sa), 128, 1), np.repeat(np.repeat(wide(sb), 128, 1), tn, 0)
+    return Launch(scaled_by_blocks, (blocks(m, tm), n // tn), (a, sa, b, sb, np.zeros((m, n), bf16), tm, tn, 128),
+                  {4: (wide(a) * rows) @ (wide(b) * columns).T}, 3e-2)
+
+
+@ct.kernel
+def split_along_k(a, b, out, tm: Const, tn: Const, tk: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.bid(2), ct.cdiv(a.shape[1], tk), ct.num_blocks(2)):
+        x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+        acc = ct.mma(x, ct.load(b, (k, j), (tk, tn), padding_mode=ZERO), acc)
+    rows, columns = i * tm + ct.arange(tm, dtype=ct.int32), j * tn + ct.arange(tn, dtype=ct.int32)
+    ct.atomic_add(out, (rows[:, None], columns[None, :]), acc)
+
+
+@program((np.float16,), (bf16,), (np.float32,))
+def product_split_along_k(dtype):
+    m, n, k = 130, 136, 424
+    a, b = draw(m, k, dtype=dtype), draw(k, n, dtype=dtype)
+    return Launch(split_along_k, (2, 2, 3), (a, b, np.zeros((m, n), np.float32), 128, 128, 32), {2: wide(a) @ wide(b)},
+                  2e-2 if dtype is np.float32 else 1e-3)
+
+
+@ct.kernel
+def grouped(x, w, offsets, out, tm: Const, tn: Const, tk: Const):
+    """Groups of rows by gather and scatter, each with its weights."""
+    e, j = ct.bid(0), ct.bid(1)
+    lo, hi = ct.load(offsets, (e,), (1,)).item(), ct.load(offsets, (e + 1,), (1,)).item()
+    for i in range(ct.cdiv(hi - lo, tm)):
+        rows = lo + i * tm + ct.arange(tm, dtype=ct.int32)
+        acc = ct.zeros((tm, tn), ct.float32)
+        for k in range(ct.cdiv(x.shape[1], tk)):
+            a = ct.gather(x, (rows[:, None], (k * tk + ct.arange(tk, dtype=ct.int32))[None, :]))
+            acc = ct.mma(a, ct.load(w, (e, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn)), acc)
+        rows = ct.where(rows < hi, rows, out.shape[0])
+        ct.scatter(out, (rows[:, None], (j * tn + ct.arange(tn, dtype=ct.int32))[None, :]), acc.astype(out.dtype))
+
+
+@program((np.float16, 64, 64, 32), (bf16, 128, 128, 64), quick=True)
+def product_grouped_by_gather(dtype, tm, tn, tk):
+    offsets, k, n = np.array([0, 70, 70, 200, 333], np.int32), 96, 136
+    x, w = draw(333, k, dtype=dtype), draw(4, k, n, dtype=dtype, scale=.2)
+    want = np.concatenate([wide(x)[lo:hi] @ wide(w)[e] for e, (lo, hi) in enumerate(zip(offsets, offsets[1:]))])
+    return Launch(grouped, (4, blocks(n, tn)), (x, w, offsets, np.zeros((333, n), dtype), tm, tn, tk), {3: want},
+                  rough(dtype, 5e-3, 3e-2))
+
+
+@ct.kernel
+def dequantized(a, b, sa, sb, out, tm: Const, tn: Const, tk: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.int32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+        acc = ct.mma(x, ct.load(b, (k, j), (tk, tn), padding_mode=ZERO), acc)
+    rows, columns = ct.load(sa, (i,), (tm,), padding_mode=ZERO)[:, None], ct.load(sb, (j,), (tn,), padding_mode=ZERO)[None, :]
+    ct.store(out, (i, j), (acc.astype(ct.float32) * rows * columns).astype(out.dtype))
+
+
+@program((128, 128, 64), (64, 128, 128))
+def product_of_int8_scaled(tm, tn, tk):
+    m, n, k = 200, 272, 208
+    a, b = whole(m, k, dtype=np.int8, low=-128, high=127), whole(k, n, dtype=np.int8, low=-128, high=127)
+    sa, sb = np.abs(draw(m, dtype=np.float32)) * np.float32(.01), np.abs(draw(n, dtype=np.float32)) * np.float32(.01)
+    return Launch(dequantized, (blocks(m, tm), blocks(n, tn)), (a, b, sa, sb, np.zeros((m, n), np.float16), tm, tn, tk),
+                  {4: (wide(a) @ wide(b)) * wide(sa)[:, None] * wide(sb)}, 2e-3)
+
+
+@ct.kernel
+def four_bit_weights(x, w, s, out, tm: Const, tn: Const, tk: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], tk)):
+        packed = ct.load(w, (k, j), (tk // 2, tn), padding_mode=ZERO)
+        low, high = (packed & 15).astype(ct.int8) - 8, (packed >> 4).astype(ct.int8) - 8
+        q = ct.cat((low.reshape((tk // 2, 1, tn)), high.reshape((tk // 2, 1, tn))), 1).reshape((tk, tn))
+        scale = ct.load(s, (k, j), (1, tn), padding_mode=ZERO).astype(x.dtype)
+        acc = ct.mma(ct.load(x, (i, k), (tm, tk), padding_mode=ZERO), q.astype(x.dtype) * scale, acc)
+    ct.store(out, (i, j), acc.astype(out.dtype))
+
+
+@program((np.float16, 128, 128), (bf16, 64, 64), (np.float16, 16, 64))
+def product_of_packed_weights(dtype, tm, tn):
+    m, n, k, tk = 130, 264, 320, 64
+    x, w = draw(m, k, dtype=dtype), whole(k // 2, n, dtype=np.uint8, low=0, high=255)
+    s = (np.abs(draw(k // tk, n)) * .1).astype(dtype)
+    q = np.stack([(w & 15).astype(int) - 8, (w >> 4).astype(int) - 8], 1).reshape(k, n)
+    weights = wide((q * wide(np.repeat(s, tk, 0))).astype(dtype))
+    return Launch(four_bit_weights, (blocks(m, tm), blocks(n, tn)), (x, w, s, np.zeros((m, n), np.float32), tm, tn, tk),
+                  {3: wide(x) @ weights}, 1e-2)
+
+
+@ct.kernel
+def chain(a, b, c, out, tm: Const, tk: Const, n: Const, p: Const):
+    i = ct.bid(0)
+    acc = ct.zeros((tm, n), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+        acc = ct.mma(x, ct.load(b, (k, 0), (tk, n), padding_mode=ZERO), acc)
+    hidden = ct.maximum(acc, 0.0).astype(a.dtype)
+    ct.store(out, (i, 0), ct.mma(hidden, ct.load(c, (0, 0), (n, p)), ct.zeros((tm, p), ct.float32)).astype(out.dtype))
+
+
+@program((np.float16, 128, 128, 64), (bf16, 64, 64, 128), (np.float16, 128, 64, 256))
+def products_chained(dtype, tm, n, p):
+    m, k = 264, 168
+    a, b, c = draw(m, k, dtype=dtype), draw(k, n, dtype=dtype, scale=.1), draw(n, p, dtype=dtype, scale=.1)
+    hidden = wide(np.maximum(wide(a) @ wide(b), 0).astype(dtype))
+    return Launch(chain, (blocks(m, tm),), (a, b, c, np.zeros((m, p), np.float32), tm, 64, n, p), {3: hidden @ wide(c)},
+                  rough(dtype, 1e-2, 5e-2))
+
+
+@ct.kernel
+def single(a, b, out, tm: Const, tn: Const, tk: Const, narrow: ct.Constant[bool]):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), out.dtype)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x, y = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), ct.load(b, (k, j), (tk, tn), padding_mode=ZERO)
+        if narrow:
+            x, y = x.astype(ct.tfloat32), y.astype(ct.tfloat32)
+        acc = ct.mma(x, y, acc)
+    ct.store(out, (i, j), acc)
+
+
+@program((np.float32, True, 128, 128, 32), (np.float32, True, 64, 64, 32), (np.float32, False, 64, 64, 16),
+         (np.float64, False, 32, 32, 16), (np.float32, True, 128, 256, 32))
+def product_of_wide_floats(dtype, narrow, tm, tn, tk):
+    m, n, k = 136, 264, 100
+    a, b = draw(m, k, dtype=dtype), draw(k, n, dtype=dtype)
+    return Launch(single, (blocks(m, tm), blocks(n, tn)), (a, b, np.zeros((m, n), dtype), tm, tn, tk, narrow),
+                  {2: wide(a) @ wide(b)}, 3e-2 if narrow else 1e-4)
+
+
+@ct.kernel
+def batched(a, b, out, z: Const, t: Const, tk: Const):
+    n, i, j = ct.bid(2), ct.bid(0), ct.bid(1)
+    acc = ct.zeros((z, t, t), ct.float32)
+    for k in range(ct.cdiv(a.shape[2], tk)):
+        x = ct.load(a, (n, i, k), (z, t, tk), padding_mode=ZERO)
+        acc = ct.mma(x, ct.load(b, (n, k, j), (z, tk, t), padding_mode=ZERO), acc)
+    ct.store(out, (n, i, j), acc)
+
+
+@program((np.float16, 2, 64), (bf16, 4, 32), (np.float16, 2, 128))
+def product_of_a_batch(dtype, z, t):
+    a, b = draw(5, 136, 72, dtype=dtype), draw(5, 72, 136, dtype=dtype)
+    return Launch(batched, (blocks(136, t), blocks(136, t), blocks(5, z)), (a, b, np.zeros((5, 136, 136), np.float32), z, t, 32),
+                  {2: wide(a) @ wide(b)}, 1e-2)
+
+
+@ct.kernel
+def sparse(a, b, present, out, t: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((t, t), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], t)):
+        if ct.load(present, (i, k), (1, 1)).item() != 0:
+            x = ct.load(a, (i, k), (t, t), padding_mode=ZERO)
+            acc = ct.mma(x, ct.load(b, (k, j), (t, t), padding_mode=ZERO), acc)
+    ct.store(out, (i, j), acc)
+
+
+@program((np.float16, 64), (bf16, 128))
+def product_of_sparse_blocks(dtype, t):
+    n = 3 * t
+    a, b, present = draw(n, n, dtype=dtype), draw(n, n, dtype=dtype), np.array([[1, 0, 1], [0, 0, 0], [0, 1, 1]], np.int32)
+    return Launch(sparse, (3, 3), (a, b, present, np.zeros((n, n), np.float32), t),
+                  {3: (wide(a) * np.kron(present, np.ones((t, t)))) @ wide(b)}, 1e-2)
+
+
+@ct.kernel
+def turned_left(a, b, out, tm: Const, tn: Const, tk: Const):
+    """a' b for each of a batch, in an outer loop."""
+    i = ct.bid(0)
+    for z in range(a.shape[0]):
+        acc = ct.zeros((tm, tn), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], tk)):
+            x = ct.load(a, (z, k, i), (1, tk, tm), padding_mode=ZERO).reshape((tk, tm))
+            acc = ct.mma(ct.transpose(x), ct.load(b, (z, k, 0), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn)), acc)
+        ct.store(out, (z, i, 0), acc.reshape((1, tm, tn)))
+
+
+@program((np.float16, 128, 64, 64), (bf16, 64, 128, 32), (np.float32, 32, 32, 32), (np.float16, 128, 128, 64))
+def product_of_a_turned_operand(dtype, tm, tn, tk):
+    a, b = draw(3, 150, 136, dtype=dtype), draw(3, 150, tn, dtype=dtype)
+    return Launch(turned_left, (blocks(136, tm),), (a, b, np.zeros((3, 136, tn), np.float32), tm, tn, tk),
+                  {2: wide(a).transpose(0, 2, 1) @ wide(b)}, 2e-2)
+
+
+@ct.kernel
+def block_scaled(a, sa, b, sb, out, tm: Const, tn: Const, tk: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x, y = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), ct.load(b, (k, j), (tk, tn), padding_mode=ZERO)
+        left = ct.load(sa, (i, k), (tm, tk // 32), padding_mode=ZERO)
+        acc = ct.mma_scaled(x, left, y, ct.load(sb, (k, j), (tk // 32, tn), padding_mode=ZERO), acc)
+    ct.store(out, (i, j), acc)
+
+
+@program((128, 128, 128), (64, 64, 64), (128, 64, 128), since=100)
+def product_block_scaled(tm, tn, tk):
+    m, n, k = 256, 128, 256
+    a, b = draw(m, k, dtype=e4m3), draw(k, n, dtype=e4m3)
+    sa, sb = (2.0 ** whole(m, k // 32, low=-3, high=3)).astype(e8m0), (2.0 ** whole(k // 32, n, low=-3, high=3)).astype(e8m0)
+    return Launch(block_scaled, (m // tm, n // tn), (a, sa, b, sb, np.zeros((m, n), np.float32), tm, tn, tk),
+                  {4: (wide(a) * np.repeat(wide(sa), 32, 1)) @ (wide(b) * np.repeat(wide(sb), 32, 0))}, 1e-3)
+
+
+@ct.kernel
+def hadamard(x, out, t: Const, n: Const):
+    """A product with a matrix that is computed: signs by the parity of common bits."""
+    r = ct.arange(n, dtype=ct.int32)
+    bits = r[:, None] & r[None, :]
+    for shift in ct.static_iter((4, 2, 1)):
+        bits = bits ^ (bits >> shift)
+    signs = ct.where((bits & 1) == 0, 1.0, -1.0).astype(x.dtype)
+    tile = ct.load(x, (ct.bid(0), 0), (t, n), padding_mode=ZERO)
+    ct.store(out, (ct.bid(0), 0), (ct.mma(tile, signs, ct.zeros((t, n), ct.float32)) * (n ** -0.5)).astype(out.dtype))
+
+
+@program((np.float16, 64, 128), (bf16, 128, 128), (np.float16, 128, 32))
+def product_with_signs(dtype, n, t):
+    x, r = draw(200, n, dtype=dtype), np.arange(n)
+    signs = np.array([[(-1) ** bin(a & b).count("1") for b in r] for a in r])
+    return Launch(hadamard, (blocks(200, t),), (x, np.zeros_like(x), t, n), {1: wide(x) @ signs * n ** -.5},
+                  rough(dtype, 4e-3, 2e-2))
+
+
+@ct.kernel
+def two_kinds(a, b, x, y, out, tm: Const, tn: Const, tk: Const, way: Const):
+    """Two products of other types on one accumulator, in either order, or their weighted sum."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        p, q = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), ct.load(b, (k, j), (tk, tn), padding_mode=ZERO)
+        r, s = ct.load(x, (i, k), (tm, tk), padding_mode=ZERO), ct.load(y, (k, j), (tk, tn), padding_mode=ZERO)
+        if way == 0:
+            acc = ct.mma(r, s, ct.mma(p, q, acc))
+        elif way == 1:
+            acc = ct.mma(p, q, ct.mma(r, s, acc))
+        else:
+            none = ct.zeros((tm, tn), ct.float32)
+            acc = acc + ct.mma(r, s, none) * 0.5 + ct.mma(p, q, none) * 2.0
+    ct.store(out, (i, j), acc)
+
+
+@program(*[(way, *kinds, *tile) for way in range(3)
+           for kinds in ((np.float16, np.float32), (np.float32, np.float16), (bf16, np.float16))
+           for tile in ((64, 64), (128, 32), (32, 32))])
+def products_of_two_kinds(way, first, second, tm, tn):
+    m, n, k = 136, 72, 80
+    a, b = draw(m, k, dtype=first), draw(k, n, dtype=first)
+    x, y = draw(m, k, dtype=second, seed=1), draw(k, n, dtype=second, seed=1)
+    s, t = (1, 1) if way < 2 else (2, .5)
+    return Launch(two_kinds, (blocks(m, tm), blocks(n, tn)), (a, b, x, y, np.zeros((m, n), np.float32), tm, tn, 16, way),
+                  {4: s * wide(a) @ wide(b) + t * wide(x) @ wide(y)}, 1e-2)

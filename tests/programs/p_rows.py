@@ -1,0 +1,305 @@
+"""Rows and streams as users write them: moments, best elements, losses, norms' gradients, scales, rotations, scans, convolutions,
+bags, histograms, iterations, locks."""
+import cuda.tile as ct
+import numpy as np
+
+from tests.programs.programs import Launch, bf16, blocks, draw, e4m3, program, whole, wide
+
+Const = ct.Constant[int]
+ZERO, LEAST = ct.PaddingMode.ZERO, ct.PaddingMode.NEG_INF
+
+
+@ct.kernel
+def welford(x, mean, spread, tr: Const, tc: Const):
+    i, n = ct.bid(0), x.shape[1]
+    m, m2, count = ct.zeros((tr, 1), ct.float32), ct.zeros((tr, 1), ct.float32), ct.float32(0)
+    for j in range(ct.cdiv(n, tc)):
+        tile = ct.load(x, (i, j), (tr, tc), padding_mode=ZERO).astype(ct.float32)
+        there = (j * tc + ct.arange(tc, dtype=ct.int32)) < n
+        w = ct.sum(there.astype(ct.float32))
+        mu = ct.sum(tile, axis=1, keepdims=True) / w
+        off = ct.where(there[None, :], tile - mu, 0.0)
+        delta, total = mu - m, count + w
+        m = m + delta * (w / total)
+        m2 = m2 + ct.sum(off * off, axis=1, keepdims=True) + delta * delta * (count * w / total)
+        count = total
+    ct.store(mean, (i, 0), m)
+    ct.store(spread, (i, 0), m2 / count)
+
+
+@program((np.float16, 4, 256, 10, 1000), (bf16, 1, 1024, 3, 5000), (np.float32, 16, 128, 33, 777))
+def rows_moments(dtype, tr, tc, rows, n):
+    x, out = draw(rows, n, dtype=dtype), np.zeros((rows, 1), np.float32)
+    return Launch(welford, (blocks(rows, tr),), (x, out, out.copy(), tr, tc),
+                  {1: wide(x).mean(1, keepdims=True), 2: wide(x).var(1, keepdims=True)}, 1e-4)
+
+
+@ct.kernel
+def best(x, values, places, n: Const, k: Const):
+    r = ct.bid(0)
+    tile = ct.load(x, (r, 0), (1, n), padding_mode=LEAST).reshape((n,))
+    for q in range(k):
+        at = ct.argmax(tile)
+        ct.store(values, (r, q), ct.max(tile))
+        ct.store(places, (r, q), at)
+        tile = ct.where(ct.arange(n, dtype=ct.int32) == at, float("-inf"), tile)
+
+
+@program((256, 200), (2048, 1777))
+def rows_best_eight(n, m):
+    x = draw(5, m, dtype=np.float32)
+    order = np.argsort(-x, axis=1, kind="stable")[:, :8]
+    return Launch(best, (5,), (x, np.zeros((5, 8), np.float32), np.zeros((5, 8), np.int32), n, 8),
+                  {1: np.take_along_axis(x, order, 1), 2: order})
+
+
+@ct.kernel
+def cross_entropy(x, target, loss, grad, t: Const):
+    r, n = ct.bid(0), x.shape[1]
+    m, s = ct.float32(-1e30), ct.float32(0.0)
+    at = ct.load(target, (r,), (1,)).item()
+    for j in range(ct.cdiv(n, t)):
+        tile = ct.load(x, (r, j), (1, t), padding_mode=LEAST).astype(ct.float32)
+        top = ct.maximum(m, ct.max(tile))
+        s, m = s * ct.exp(m - top) + ct.sum(ct.exp(tile - top)), top
+    lse = m + ct.log(s)
+    ct.store(loss, (r,), lse - ct.gather(x, (r, at)).astype(ct.float32))
+    for j in range(ct.cdiv(n, t)):
+        p = ct.exp(ct.load(x, (r, j), (1, t), padding_mode=LEAST).astype(ct.float32) - lse)
+        hit = (j * t + ct.arange(t, dtype=ct.int32))[None, :] == at
+        ct.store(grad, (r, j), (p - ct.where(hit, 1.0, 0.0)).astype(grad.dtype))
+
+
+@program((np.float16, 1024, 5, 5000), (bf16, 256, 3, 1000), (np.float32, 512, 2, 512))
+def rows_cross_entropy(dtype, t, rows, n):
+    x, target = draw(rows, n, dtype=dtype, scale=2), whole(rows, dtype=np.int64, low=0, high=n - 1)
+    lse = np.log(np.exp(wide(x)).sum(1))
+    p = np.exp(wide(x) - lse[:, None])
+    p[np.arange(rows), target] -= 1
+    return Launch(cross_entropy, (rows,), (x, target, np.zeros(rows, np.float32), np.zeros(x.shape, dtype), t),
+                  {2: lse - wide(x)[np.arange(rows), target], 3: p}, 1e-2 if dtype is bf16 else 2e-3)
+
+
+@ct.kernel
+def norm_backward(dy, x, w, mean, rstd, dx, dw, n: Const):
+    """Gradients of a layer's norm: rows in a loop over blocks, the weights' gradient by atomics at the end."""
+    weight = ct.load(w, (0,), (n,), padding_mode=ZERO).reshape((1, n))
+    acc = ct.zeros((1, n), ct.float32)
+    there = (ct.arange(n, dtype=ct.int32) < x.shape[1]).reshape((1, n))
+    for r in range(ct.bid(0), x.shape[0], ct.num_blocks(0)):
+        tile = ct.load(x, (r, 0), (1, n), padding_mode=ZERO).astype(ct.float32)
+        g = ct.load(dy, (r, 0), (1, n), padding_mode=ZERO).astype(ct.float32)
+        mu, rs = ct.load(mean, (r,), (1,)), ct.load(rstd, (r,), (1,))
+        xh, wg = ct.where(there, (tile - mu) * rs, 0.0), g * weight
+        a, b = ct.sum(xh * wg) / x.shape[1], ct.sum(wg) / x.shape[1]
+        ct.store(dx, (r, 0), ((wg - (xh * a + b)) * rs).astype(dx.dtype))
+        acc = acc + g * xh
+    ct.atomic_add(dw, (ct.arange(n, dtype=ct.int32),), acc.reshape((n,)))
+
+
+@program((np.float16, 1024, 1000, 21), (np.float32, 256, 200, 9))
+def rows_norm_backward(dtype, n, columns, rows):
+    x, dy = draw(rows, columns, dtype=dtype), draw(rows, columns, dtype=dtype, seed=1)
+    w = draw(columns, dtype=np.float32)
+    mean, rstd = wide(x).mean(1).astype(np.float32), (1 / np.sqrt(wide(x).var(1) + 1e-5)).astype(np.float32)
+    xh = (wide(x) - mean[:, None]) * rstd[:, None]
+    g = wide(dy) * w
+    dx = (g - xh * (xh * g).mean(1, keepdims=True) - g.mean(1, keepdims=True)) * rstd[:, None]
+    return Launch(norm_backward, (4,), (dy, x, w, mean, rstd, np.zeros_like(x), np.zeros(columns, np.float32), n),
+                  {5: dx, 6: (wide(dy) * xh).sum(0)}, 5e-3)
+
+
+@ct.kernel
+def quantized(x, out, scales, t: Const, g: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    tile = ct.load(x, (i, j), (t, g), padding_mode=ZERO).astype(ct.float32)
+    s = ct.maximum(ct.max(ct.abs(tile), axis=1, keepdims=True), 1e-4) / 448.0
+    ct.store(out, (i, j), (tile / s).astype(out.dtype))
+    ct.store(scales, (j, i), s.reshape((1, t)))
+
+
+@program((bf16,), (np.float32,), since=90)
+def rows_quantized(dtype):
+    x = draw(70, 512, dtype=dtype)
+    s = (np.maximum(np.abs(wide(x)).reshape(70, 4, 128).max(2), 1e-4) / 448).astype(np.float32)
+    small = (x.astype(np.float32).reshape(70, 4, 128) / s[..., None]).astype(e4m3).reshape(70, 512)
+    return Launch(quantized, (5, 4), (x, np.zeros(x.shape, e4m3), np.zeros((4, 70), np.float32), 16, 128), {1: small, 2: s.T}, 1e-6)
+
+
+@ct.kernel
+def rotated(x, cosines, sines, out, t: Const, d: Const):
+    """Neighbours are turned: by a reshape, parts of it, and a join."""
+    i, h = ct.bid(0), ct.bid(1)
+    tile = ct.load(x, (h, i, 0), (1, t, d), padding_mode=ZERO).reshape((t, d // 2, 2)).astype(ct.float32)
+    a, b = (ct.extract(tile, (0, 0, 0), (t, d // 2, 1)).reshape((t, d // 2)),
+            ct.extract(tile, (0, 0, 1), (t, d // 2, 1)).reshape((t, d // 2)))
+    c, s = ct.load(cosines, (i, 0), (t, d // 2), padding_mode=ZERO), ct.load(sines, (i, 0), (t, d // 2), padding_mode=ZERO)
+    both = ct.cat(((a * c - b * s).reshape((t, d // 2, 1)), (a * s + b * c).reshape((t, d // 2, 1))), 2)
+    ct.store(out, (h, i, 0), both.reshape((1, t, d)).astype(out.dtype))
+
+
+@program((np.float16, 32, 64), (bf16, 16, 128), (np.float32, 64, 32))
+def rows_rotated(dtype, t, d):
+    x, angle = draw(3, 75, d, dtype=dtype), np.arange(75)[:, None] / 10 ** (np.arange(d // 2) / d)
+    c, s = np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
+    a, b = wide(x)[..., ::2], wide(x)[..., 1::2]
+    return Launch(rotated, (blocks(75, t), 3), (x, c, s, np.zeros_like(x), t, d),
+                  {3: np.stack([a * c - b * s, a * s + b * c], -1).reshape(x.shape)}, 2e-2 if dtype is bf16 else 2e-3)
+
+
+@ct.kernel
+def scanned(x, out, t: Const, back: ct.Constant[bool]):
+    """A scan over tiles in either direction."""
+    r, n = ct.bid(0), ct.cdiv(x.shape[1], t)
+    carry = ct.zeros((1, 1), ct.float32)
+    for q in range(n):
+        j = n - 1 - q if back else q
+        tile = ct.load(x, (r, j), (1, t), padding_mode=ZERO)
+        ct.store(out, (r, j), ct.cumsum(tile, axis=1, reverse=back) + carry)
+        carry = carry + ct.sum(tile, axis=1, keepdims=True)
+
+
+@program((False,), (True,))
+def rows_scanned(back):
+    x = draw(3, 1500, dtype=np.float32)
+    want = np.cumsum(wide(x)[:, ::-1], 1)[:, ::-1] if back else np.cumsum(wide(x), 1)
+    return Launch(scanned, (3,), (x, np.zeros_like(x), 256, back), {1: want}, 1e-4)
+
+
+@ct.kernel
+def convolved(x, w, out, p: Const, co: Const, ci: Const, width: Const):
+    """A convolution as products of gathered pixels."""
+    b, rows, columns = ct.bid(0), out.shape[1], out.shape[2]
+    at = ct.bid(1) * p + ct.arange(p, dtype=ct.int32)
+    y, z = at // columns, at % columns
+    acc = ct.zeros((p, co), ct.float32)
+    for q in range(width * width):
+        a = ct.gather(x, (b, (y + q // width)[:, None], (z + q % width)[:, None], ct.arange(ci, dtype=ct.int32)[None, :]))
+        acc = ct.mma(a, ct.load(w, (q, 0, 0), (1, ci, co)).reshape((ci, co)), acc)
+    ct.scatter(out, (b, ct.where(y < rows, y, -1)[:, None], z[:, None], ct.arange(co, dtype=ct.int32)[None, :]), acc)
+
+
+@program((np.float16, 64, 64, 32), (bf16, 128, 32, 64), (np.float16, 128, 128, 64))
+def pixels_convolved(dtype, p, co, ci):
+    x, w = draw(2, 15, 15, ci, dtype=dtype), draw(9, ci, co, dtype=dtype, scale=.2)
+    want = sum(wide(x)[:, q // 3:q // 3 + 13, q % 3:q % 3 + 13] @ wide(w)[q] for q in range(9))
+    return Launch(convolved, (2, blocks(13 * 13, p)), (x, w, np.zeros((2, 13, 13, co), np.float32), p, co, ci, 3), {2: want}, 1e-2)
+
+
+@ct.kernel
+def windowed(x, w, out, t: Const, c: Const, n: Const):
+    """A window of an image: a product and its columns' means, channels first."""
+    b, i, j = ct.bid(0), ct.bid(1), ct.bid(2)
+    tile = ct.load(x, (b, i, j, 0), (1, t, t, c), padding_mode=ZERO).reshape((t * t, c))
+    r = ct.mma(tile, ct.load(w, (0, 0), (c, n)), ct.zeros((t * t, n), ct.float32))
+    r = r - ct.sum(r, axis=0, keepdims=True) / (t * t)
+    ct.store(out, (b, 0, i, j), ct.permute(r.reshape((1, t, t, n)), (0, 3, 1, 2)))
+
+
+@program((np.float16, 8, 64, 32), (bf16, 16, 32, 64), (np.float16, 4, 16, 16))
+def pixels_in_windows(dtype, t, c, n):
+    x, w = draw(2, 2 * t, 2 * t, c, dtype=dtype), draw(c, n, dtype=dtype)
+    r = wide(x).reshape(2, 2, t, 2, t, c) @ wide(w)
+    want = (r - r.mean((2, 4), keepdims=True)).reshape(2, 2 * t, 2 * t, n).transpose(0, 3, 1, 2)
+    return Launch(windowed, (2, 2, 2), (x, w, np.zeros((2, n, 2 * t, 2 * t), np.float32), t, c, n), {2: want}, 5e-3)
+
+
+@ct.kernel
+def bags(table, ids, offsets, weights, out, d: Const):
+    b, column = ct.bid(0), ct.arange(d, dtype=ct.int32)
+    acc = ct.zeros((d,), ct.float32)
+    for q in range(ct.load(offsets, (b,), (1,)).item(), ct.load(offsets, (b + 1,), (1,)).item()):
+        row = ct.gather(table, (ct.load(ids, (q,), (1,)).item(), column)).astype(ct.float32)
+        acc = acc + row * ct.load(weights, (q,), (1,)).item()
+    ct.scatter(out, (b, column), acc)
+
+
+@program()
+def rows_in_bags():
+    table, offsets = draw(50, 100, dtype=bf16), np.array([0, 3, 3, 10, 17], np.int32)
+    ids, weights = whole(17, dtype=np.int64, low=0, high=49), draw(17, dtype=np.float32)
+    rows = wide(table)[ids] * weights[:, None]
+    want = np.stack([rows[lo:hi].sum(0) for lo, hi in zip(offsets, offsets[1:])])
+    return Launch(bags, (4,), (table, ids, offsets, weights, np.zeros((4, 100), np.float32), 128), {4: want}, 1e-5)
+
+
+@ct.kernel
+def power_iteration(a, x, out, t: Const):
+    """Products in a while loop that ends when their norm stands still."""
+    v, m = ct.load(x, (0, 0), (t, 16)), ct.load(a, (0, 0), (t, t))
+    i, norm = 0, ct.float32(0.0)
+    while i < 20:
+        y = ct.mma(m, v.astype(m.dtype), ct.zeros((t, 16), ct.float32))
+        s = ct.sum(y * y)
+        v = y * ct.rsqrt(s)
+        i += 1
+        if ct.abs(s - norm) < 1e-4:
+            break
+        norm = s
+    ct.store(out, (0, 0), v)
+
+
+@program((32,), (64,), (128,))
+def iteration_until_still(t):
+    a = wide(draw(t, t, scale=.05))
+    a, x = ((a + a.T) / 2 + np.eye(t)).astype(np.float16), draw(t, 16, dtype=np.float32)
+    v, norm = wide(x), 0.
+    for _ in range(20):
+        y = wide(a) @ wide(v.astype(np.float16))
+        s = (y * y).sum()
+        v = y / np.sqrt(s)
+        if abs(s - norm) < 1e-4:
+            break
+        norm = s
+    return Launch(power_iteration, (1,), (a, x, np.zeros((t, 16), np.float32), t), {2: v}, 2e-3)
+
+
+@ct.kernel
+def triangular(a, b, out, n: Const, m: Const):
+    """Substitution: each step picks a row of what the steps before have made."""
+    tile, x, r = ct.load(a, (0, 0), (n, n)), ct.load(b, (0, 0), (n, m)), ct.arange(n, dtype=ct.int32)
+    for q in range(n):
+        mine = (r == q)[:, None]
+        d = ct.sum(ct.where(mine & (r == q)[None, :], tile, 0.0))
+        row = ct.sum(ct.where(mine, x, 0.0), axis=0, keepdims=True) / d
+        column = ct.sum(ct.where((r == q)[None, :], tile, 0.0), axis=1, keepdims=True)
+        x = ct.where(mine, row, ct.where((r > q)[:, None], x - column * row, x))
+    ct.store(out, (0, 0), x)
+
+
+@program()
+def iteration_over_rows_of_a_tile():
+    a, b = np.tril(draw(16, 16, dtype=np.float32)) + 4 * np.eye(16, dtype=np.float32), draw(16, 32, dtype=np.float32)
+    return Launch(triangular, (1,), (a, b, np.zeros_like(b), 16, 32), {2: np.linalg.solve(wide(a), wide(b))}, 1e-4)
+
+
+@ct.kernel
+def tickets(x, y, counter, t: Const):
+    """Blocks draw numbers for the tile that they do next."""
+    n = ct.cdiv(x.shape[0], t)
+    i = ct.atomic_add(counter, 0, 1)
+    while i < n:
+        tile = ct.load(x, (i,), (t,), padding_mode=ZERO)
+        ct.store(y, (i,), tile * tile + 1.0)
+        i = ct.atomic_add(counter, 0, 1)
+
+
+@program()
+def blocks_that_draw_tickets():
+    x = whole(1000, dtype=np.float32)
+    return Launch(tickets, (3,), (x, np.zeros_like(x), np.zeros(1, np.int32), 128), {1: x * x + 1, 2: 8 + 3})
+
+
+@ct.kernel
+def locked(x, out, lock, t: Const):
+    tile = ct.load(x, (ct.bid(0), 0), (1, t))
+    while ct.atomic_cas(lock, 0, 0, 1, memory_order=ct.MemoryOrder.ACQUIRE) != 0:
+        pass
+    ct.store(out, (0, 0), ct.load(out, (0, 0), (1, t)) + tile)
+    ct.atomic_xchg(lock, 0, 0, memory_order=ct.MemoryOrder.RELEASE)
+
+
+@program()
+def blocks_behind_a_lock():
+    x = np.arange(6 * 64, dtype=np.float32).reshape(6, 64)
+    return Launch(locked, (6,), (x, np.zeros((1, 64), np.float32), np.zeros(1, np.int32), 64), {1: x.sum(0, keepdims=True)})

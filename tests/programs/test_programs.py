@@ -1,0 +1,34 @@
+"""Programs must compute what NumPy does, on each SM that stands for a kind of code, in each order of what is asynchronous."""
+import pytest
+
+from tests.programs.programs import PROGRAMS, load_all, run
+
+SIMULATED = ("sm_80", "sm_90", "sm_100", "sm_120")
+"""SMs of each kind of code: cp.async; TMA and wgmma; tensor memory; TMA and mma.sync."""
+QUICK = ("sm_90", "sm_100")
+
+
+def names(gpu: str, quick: bool) -> list[str]:
+    sm = int(gpu.removeprefix("sm_"))
+    return [n for n, p in load_all().items() if p.since <= sm and p.quick >= quick]
+
+
+@pytest.mark.parametrize("gpu, name", [(gpu, name) for gpu in QUICK for name in names(gpu, quick=True)])
+def test_chosen_programs(gpu, name):
+    run(name, gpu)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu, name", [(gpu, name) for gpu in SIMULATED for name in names(gpu, quick=False)])
+def test_programs(gpu, name):
+    run(name, gpu)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names("sm_90", quick=False))
+def test_programs_without_optimization(name):
+    run(name, "sm_90", level=0)
+
+
+def test_programs_are_many():
+    assert len({p.draw for p in PROGRAMS.values()}) >= 80
