@@ -195,6 +195,7 @@ def main(argv: list[str] | None = None) -> int:
         keep(options.store, {f"{row['kernel']} {row['machine']}": row})
     if options.write:
         PAGE.write_text(page(list(json.loads(options.store.read_text()).values())))
+        options.store.chmod(0o644)
     return 0
 
 
