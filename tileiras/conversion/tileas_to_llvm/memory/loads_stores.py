@@ -62,8 +62,12 @@ class ViewAddress:
             scale = as_type(low, stride, I64)
             uniform = b.add(uniform, b.mul(as_type(low, start, I64), scale))
             local = b.add(local, self._scaled(places[i], stride, view.tile_shape[i]))
-        p = b.gep(p, b.mul(uniform, b.i64(self.size)))
-        self.p = b.gep(p, b.mul(local, b.i64(self.size)))
+        far = b.mul(uniform, b.i64(self.size))
+        if b.known(far) is None:
+            p = b.gep(p, far)
+            self.p = b.gep(p, b.mul(local, b.i64(self.size)))
+        else:       # last: tiles of one array share what is before it, which LLVM's strength reduction would compare in pairs
+            self.p = b.gep(b.gep(p, b.mul(local, b.i64(self.size))), far)
         self.strides, self.extents = strides, extents
         self._bounds: dict[tuple[int, int], SSAValue] = {}
         self._steps: dict[tuple[int, int], SSAValue] = {}
