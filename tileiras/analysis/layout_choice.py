@@ -215,13 +215,15 @@ class _Search:
         """Decide which accesses are the copy engine's, in the layouts chosen."""
         if not self.movable:
             return
-        from tileiras.analysis.tma_choice import gain, offer, overhead, paying
+        from tileiras.analysis.tma_choice import gain, is_small_stream, offer, overhead, paying
         gains: dict[Operation, float] = {}
         for op, facts in self.movable.items():
             tile = tile_of(op)
             layout = choice.classes.layout(tile)
             if choice.stores.get(op, layout) != layout:
                 continue        # a conversion goes through shared memory already
+            if is_small_stream(op):
+                continue
             by_threads, by_engine = self.by_threads(op, layout), offer(op, facts, layout).slots
             choice.slots[op] = by_threads, by_engine + overhead(op)
             gains[op] = gain(op, by_threads, by_engine)
@@ -345,8 +347,10 @@ class _Search:
         weight, facts = self.weight(op), self.movable.get(op)
         costs = [self.by_threads(op, layout) for layout in self.candidates[n]]
         if facts is not None:
-            from tileiras.analysis.tma_choice import offer, overhead
-            costs = [min(cost, offer(op, facts, layout).slots + overhead(op)) for cost, layout in zip(costs, self.candidates[n])]
+            from tileiras.analysis.tma_choice import is_small_stream, offer, overhead
+            if not is_small_stream(op):
+                engine = [offer(op, facts, layout).slots + overhead(op) for layout in self.candidates[n]]
+                costs = [min(pair) for pair in zip(costs, engine)]
         problem.alone(n, [weight * cost for cost in costs])
 
     def by_threads(self, op: Operation, layout: LinearLayout) -> float:

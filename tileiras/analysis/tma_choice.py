@@ -84,14 +84,14 @@ def _may_move(op: Operation, tile: SSAValue) -> bool:
     if op.name in STORES:
         return not any(r.uses for r in op.results) and is_unwritten(op)
     return tile.first_use is not None and not _feeds_product(tile) and not _beside_product(op) and is_unwritten(op) and \
-        not _places_operands(tile) and not _is_small_stream(op)
+        not _places_operands(tile)
 
 
-def _is_small_stream(op: Operation) -> bool:
-    """Whether a load stands in a loop whose iterations load so little that a wait and a release each would take longer than the
-    tiles: threads ask for several iterations' at once (`unroll-streams`)."""
+def is_small_stream(op: Operation) -> bool:
+    """Whether an access is a load in a loop whose iterations load so little that a wait and a release each would take longer than
+    the tiles: threads ask for several iterations' at once (`unroll-streams`)."""
     loop = loop_around(op)
-    if loop is None:
+    if loop is None or op.name != LOAD:
         return False
     types: list[Any] = [inner.results[0].type for inner in loop.walk() if inner.name == LOAD]
     return sum(prod(t.get_shape()) * element_bytes(t.element_type) for t in types if isinstance(t, TensorType)) < LEAST_STREAMED
