@@ -413,6 +413,7 @@ PLACED: list[Row] = [
     (f"""%map = "nv_tileas.make_tiled_tma_desc"(%v) : ({VIEW}) -> {MAP}
 "nv_tileas.tma_store"(%map, %n, %n, %buffer) : ({MAP}, i32, i32, {BUFFER}) -> () // here""",
      "nv_tileas.tma_store", "", "", "doesn't lie in a buffer"),
+    ("nv_tileas.store_wait", "%n", "pending = #builtin.int<0>", "", "operand #0 ('slots') must be a buffer"),
     ("nv_tileas.prefetch_tma_desc", "%n", "", "", "operand #0 ('map') must be a tensor map"),
     ("nv_tileas.fence_async", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.extract_slice", "%buffer, %n", "", BUFFER, "operand #0 ('ring') must be a ring of buffers"),

@@ -125,7 +125,7 @@ ROSTERS = (
         ("async.wait", "op nv_tileas.consumer_wait, nv_tileas.dot_wait"),
         ("async.tiled_load async.copy", "op nv_tileas.tiled_copy"),
         ("async.load", "op nv_tileas.async_copy"),
-        ("async.store", "op nv_tileas.tma_store"),
+        ("async.store", "op nv_tileas.tma_store, nv_tileas.store_wait"),
         ("async.tiled_atomic_rmw", "no: atomics of tiles go through registers"),
         ("copy", _SYNC_COPY),
         ("gather_load scatter_store", "op nv_tileas.tiled_load, nv_tileas.tiled_store, nv_tileas.load, nv_tileas.store"),

@@ -101,6 +101,8 @@ def effects_of(op: Operation) -> Effects:
         return Effects(buffers, engine=wgmma_of(op) is not None)
     if name == "nv_tileas.tma_store":
         return Effects(reads=(op.slot,), engine=True)  # type: ignore[attr-defined]
+    if name == "nv_tileas.store_wait":
+        return Effects(reads=tuple(op.operands))
     if name == "nv_tileas.tma_load":
         return Effects(writes=(op.slot,), engine=True)  # type: ignore[attr-defined]
     if name == "nv_tileas.cancel_next_program_id":

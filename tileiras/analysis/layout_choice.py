@@ -215,19 +215,23 @@ class _Search:
         """Decide which accesses are the copy engine's, in the layouts chosen."""
         if not self.movable:
             return
-        from tileiras.analysis.tma_choice import gain, is_small_stream, offer, overhead, paying
+        from tileiras.analysis.tma_choice import gain, is_exchanged_in_rounds, is_small_stream, offer, overhead, paying
         gains: dict[Operation, float] = {}
+        instead: set[Operation] = set()
         for op, facts in self.movable.items():
             tile = tile_of(op)
             layout = choice.classes.layout(tile)
-            if choice.stores.get(op, layout) != layout:
-                continue        # a conversion goes through shared memory already
+            if choice.stores.get(op, layout) != layout:     # a conversion goes through shared memory already
+                if is_exchanged_in_rounds(tile):
+                    choice.stores[op] = layout
+                    instead.add(op)
+                continue
             if is_small_stream(op):
                 continue
             by_threads, by_engine = self.by_threads(op, layout), offer(op, facts, layout).slots
             choice.slots[op] = by_threads, by_engine + overhead(op)
             gains[op] = gain(op, by_threads, by_engine)
-        choice.engine = paying(gains)
+        choice.engine = paying(gains) | instead
 
     # --- candidates -------------------------------------------------------------------------------------------------
 

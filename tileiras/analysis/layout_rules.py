@@ -25,7 +25,6 @@ from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import FlightType, LayoutAttr
 from tileiras.layout.atoms import dot_layouts, umma, warpgroup
 from tileiras.layout.atoms.names import atom_named
@@ -270,12 +269,12 @@ def _async_dot(op: Operation) -> list[Relation]:
 
 
 def _accumulator(op: Operation) -> list[Relation]:
-    """What goes to tensor memory or comes from there is as its loads and stores have it."""
-    v = op.results[0] if op.results else op.operands[0]
+    """What goes to tensor memory or comes from there, all or some of its columns, is as its loads and stores have it."""
+    v: Any = op.results[0] if op.results else op.operands[0]
     buffer: Any = op.operands[-1].type
 
     def form(layout: LinearLayout) -> LinearLayout:
-        return umma.fragment(int_values(buffer.shape), buffer.rows.data, layout.num_warps)
+        return umma.fragment(tuple(v.type.get_shape()), buffer.rows.data, layout.num_warps)
     return [Normal(v, form)]
 
 

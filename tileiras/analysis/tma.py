@@ -73,6 +73,8 @@ that says how. It adds f32 only with subnormal numbers flushed (PTX ISA, cp.redu
 READERS = ("tiled_load", "load", "join_mem_token", "create_mem_token")
 """What makes a token that stands for no write."""
 LEAVES = ("break", "continue", "return")
+BOUNDS = 3
+"""Operands of a counted loop before what it carries."""
 MAX_TOKENS = 256
 """Tokens looked at, at most, to find whether one stands for a write."""
 
@@ -297,3 +299,50 @@ def is_unwritten(access: Operation) -> bool:
         if len(seen) > MAX_TOKENS:
             return False
     return True
+
+
+def orders_itself(access: Operation) -> bool:
+    """Whether tokens order a store only behind what it stored in earlier iterations of loops: nothing else takes the token that
+    it gives, or gives the one that it takes."""
+    pending: list[SSAValue] = [v for v in (*access.operands, *access.results) if isinstance(v.type, MemTokenType)]
+    seen: set[SSAValue] = set(pending)
+    while pending:
+        v: Any = pending.pop()
+        joined: list[SSAValue] = []
+        owner: Any = v.owner
+        if isinstance(v, BlockArgument):
+            owner = owner.parent_op()
+            if owner.name != "scf.for":
+                return False
+            joined += _carried(owner, v.index - 1)
+        elif owner.name == "scf.for":
+            joined += _carried(owner, v.index)
+        elif owner.name == "scf.if":
+            joined += [region.block.last_op.operands[v.index] for region in owner.regions]
+        elif owner.name.endswith(".create_mem_token"):
+            continue            # it stands for nothing
+        elif owner is not access:
+            return False
+        for use in v.uses:
+            op: Any = use.operation
+            if op.name == "scf.for":
+                joined += _carried(op, use.index - BOUNDS)
+            elif op.name == "scf.yield":
+                holder = op.parent_op()
+                joined += _carried(holder, use.index) if holder.name == "scf.for" else [holder.results[use.index]]
+            elif op is not access:
+                return False
+        if any(inner.name.partition(".")[2] in LEAVES for x in joined if isinstance(x, BlockArgument)
+               for inner in x.owner.walk()):
+            return False
+        pending += [x for x in joined if x not in seen]
+        seen.update(joined)
+        if len(seen) > MAX_TOKENS:
+            return False
+    return True
+
+
+def _carried(loop: Any, number: int) -> list[SSAValue]:
+    """What a counted loop carries under a number: what it starts with, has in an iteration, hands on, and gives."""
+    block = loop.regions[0].block
+    return [loop.operands[BOUNDS + number], block.args[1 + number], block.last_op.operands[number], loop.results[number]]

@@ -19,7 +19,7 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_cost import FETCH_SLOTS, SECTOR_BYTES, shared_access
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.program_slice import loop_around
-from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts, needs_fill
+from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts, needs_fill, orders_itself
 from tileiras.dialects.element import element_bytes
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS
 from tileiras.layout.descriptors import boxes
@@ -50,6 +50,8 @@ LEAST_STREAMED = 2048
 LEAST_SHARE = 0.02
 """Of the threads' slots, that the engine must save where there is no loop: threads begin with the first rows that arrive, behind a
 pipe all wait for the last box."""
+MOST_AT_ONCE, MOST_STAGED = 64 * 1024, 128 * 1024
+"""Bytes of a tile that threads exchange at once beside operands' buffers, and that has room beside these whole."""
 MATRICES = 4
 """That one stmatrix stores."""
 
@@ -82,7 +84,7 @@ def movable_in(func: Operation) -> dict[Operation, MapFacts]:
 
 def _may_move(op: Operation, tile: SSAValue) -> bool:
     if op.name in STORES:
-        return not any(r.uses for r in op.results) and is_unwritten(op)
+        return (not any(r.uses for r in op.results) and is_unwritten(op)) or orders_itself(op)
     return tile.first_use is not None and not _feeds_product(tile) and not _beside_product(op) and is_unwritten(op) and \
         not _places_operands(tile)
 
@@ -128,6 +130,13 @@ def _beside_product(op: Operation) -> bool:
     """Whether a product stands in the same loop: its schedule knows nothing of more copies."""
     loop = loop_around(op)
     return loop is not None and any(inner.name in DOTS for inner in loop.walk())
+
+
+def is_exchanged_in_rounds(tile: SSAValue) -> bool:
+    """Whether threads would need several rounds to exchange a tile's elements, where the engine takes it whole."""
+    t: Any = tile.type
+    nbytes = prod(t.get_shape()) * element_bytes(t.element_type)
+    return MOST_AT_ONCE < nbytes <= MOST_STAGED
 
 
 def offer(op: Operation, facts: MapFacts, layout: LinearLayout) -> Offer:

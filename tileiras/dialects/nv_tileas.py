@@ -456,11 +456,12 @@ class TensorDot(TileOp):
 
 
 class LoadTmem(TileOp):
-    """An accumulator, once its products are done."""
+    """An accumulator, once its products are done; with `first`, its columns from that one on, as many as the result has."""
 
     name = "nv_tileas.load_tmem"
     OPERANDS = "buffer:tmem"
     RESULTS = "result:number_tensor"
+    ATTRS = "first:count?"
 
 
 class StoreTmem(TileOp):
@@ -510,12 +511,22 @@ class TmemFree(TileOp):
 
 class TmaStore(TileOp):
     """The copy engine puts a tile of a tensor where it lies in a buffer, as far as it lies inside the tensor. `coords`: as of
-    `tma_load`, `cta_copies` of `tiled_store`. Behind the next barrier the buffer may be written again; what is stored is there
-    when the kernel is over. `rmw_mode`: the tile is added to what lies there, or whatever it says, element by element."""
+    `tma_load`, `cta_copies` of `tiled_store`. Behind the next barrier the buffer may be written again; with `in_flight`, behind a
+    barrier that follows a `store_wait`. What is stored is there when the kernel is over. `rmw_mode`: the tile is added to what
+    lies there, or whatever it says, element by element."""
 
     name = "nv_tileas.tma_store"
     OPERANDS = "map:tensormap coords:i32* slot:buffer"
-    ATTRS = "cta_copies:positive? rmw_mode:rmw_mode?"
+    ATTRS = "cta_copies:positive? rmw_mode:rmw_mode? in_flight:unit?"
+
+
+class StoreWait(TileOp):
+    """Who tells the copy engine what to store waits until it has read what all but the `pending` youngest stores take, those of
+    `slots` among them; with `written`, until all that is there, so that later stores come behind."""
+
+    name = "nv_tileas.store_wait"
+    OPERANDS = "slots:buffer*"
+    ATTRS = "pending:count written:unit?"
 
 
 class StoreShared(TileOp):

@@ -1,6 +1,7 @@
 """How a slice gets out of a tile, or into one: by registers and shuffles, or through a buffer in shared memory."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tileiras.layout.convert import Noop, RegisterPermute, ThroughShared, plan_conversion
@@ -28,6 +29,21 @@ def direct_slice(whole: LinearLayout, part: LinearLayout, number: int | None,
         return None
     plan = plan_conversion(whole, embed(part, whole.shape), elem_bits)
     return None if isinstance(plan, ThroughShared) else (start, plan)
+
+
+def part_in_registers(whole: LinearLayout, dim: int, extent: int) -> LinearLayout | None:
+    """The layout of a tile's part of so many elements along a dimension, if threads hold each part in registers of its own; else
+    None."""
+    part = tuple(extent if d == dim else n for d, n in enumerate(whole.shape))
+    outside = set(slice_bits(whole.shape, part))
+    kept = [index for index in whole.reg if index not in outside]
+    others = (*kept, *whole.lane, *whole.warp)
+    if len(whole.reg) - len(kept) != len(outside) or any(index & bit for index in others for bit in outside):
+        return None
+
+    def inside(indices: Iterable[int]) -> tuple[int, ...]:
+        return tuple(sum(x << low for x, (low, _) in zip(whole.coords(index), dim_bits(part))) for index in indices)
+    return LinearLayout(part, inside(kept), inside(whole.lane), inside(whole.warp))
 
 
 @dataclass(frozen=True)

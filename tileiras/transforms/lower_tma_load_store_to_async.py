@@ -33,7 +33,7 @@ from tileiras.analysis.tensor_dots import changes_operands, described_of, is_pai
 from tileiras.analysis.tma import MapFacts, Refusal, for_products, in_forms, is_unwritten, map_facts, rounded_by
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileaa import MemTokenType, TiledViewType
+from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
 from tileiras.layout.descriptors import part_of
 from tileiras.layout.operands import is_described, ldmatrix_plan
@@ -50,6 +50,7 @@ from tileiras.transforms.tma_common import (
     coordinates,
     erase,
     index_bits,
+    view_of_parts,
     wavefronts,
 )
 from tileiras.transforms.tma_stores import lower_stores
@@ -318,7 +319,7 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
         slot = before(start, nv_tileas.ExtractSlice.make([ring, index], [buffer]), site.load)
         part = shared_part(site.load, site.facts.tile) if shares else None
         if part is not None:
-            view = before(start, _view_of_parts(view, part[1]), site.load).results[0]
+            view = before(start, view_of_parts(view, part[1]), site.load).results[0]
         made = nv_tileas.MakeTiledTmaDesc.make([view], [TensorMapType.of(site.facts.element, part[1] if part else site.facts.tile)],
                                                {"nan": UnitAttr() if site.facts.nan else None})
         before(start, made, site.load)
@@ -347,14 +348,6 @@ def shared_part(load: Operation, tile: CanonicalTile) -> tuple[tuple[int, ...], 
     if copies is None or copies.data & copies.data + (copies.data & -copies.data):
         return None         # bits of a rank that aren't neighbours don't number parts
     return part_of(tile, 1 << copies.data.bit_count())
-
-
-def _view_of_parts(view: SSAValue, part: CanonicalTile) -> Operation:
-    """The array of a view, in tiles as large as a part."""
-    t: Any = view.type
-    shape = ArrayAttr([IntAttr(n) for n in part.shape])
-    kind = TiledViewType(t.memref, StringAttr("strided"), shape, t.dim_map, t.steps, t.padding, t.sparse_dim)
-    return nv_tileas.BlockTile.make([view.owner.operands[0]], [kind])       # type: ignore[attr-defined,union-attr]
 
 
 def subsets(mask: int) -> list[int]:

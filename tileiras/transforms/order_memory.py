@@ -46,6 +46,7 @@ TENSOR_MEMORY = 1 << 32
 """Added to columns of tensor memory, which are places as bytes of shared memory are."""
 DOT, COMMIT, FREE = "nv_tileas.tensor_dot", "nv_tileas.producer_commit", "nv_tileas.tmem_free"
 ACQUIRE, RELEASE = "nv_tileas.producer_acquire", "nv_tileas.consumer_release"
+STORE_WAIT = "nv_tileas.store_wait"
 MOVES = ("nv_tileas.load_tmem", "nv_tileas.store_tmem", "nv_tileas.scale_tmem")
 
 
@@ -85,6 +86,8 @@ class Touch:
             return False
         if self.op.name == other.op.name == DOT:
             return False        # products are done in order
+        if self.op.name == STORE_WAIT:
+            return False        # it touches nothing; who writes to the buffer behind it waits for it
         if other.op.name == COMMIT:
             return False        # of products: who waits for it waits
         if self.start >= TENSOR_MEMORY and DOT not in (self.op.name, other.op.name) and (

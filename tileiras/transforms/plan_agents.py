@@ -7,8 +7,9 @@ only keep registers from each other: the products of 128 rows and 256 columns fi
     128 x 256 accumulators                    num_warps = 8:  128 registers a thread
     two of 128 x 128, carried by one loop     num_warps = 8:  128 registers a thread
 
-In tensor memory accumulators take no registers. Where threads work on a product before its rows go to the next one (attention), a
-thread has whole rows of it: those count, not what is carried.
+In tensor memory accumulators take no registers: where all that becomes of them is stored by the copy engine, threads hold a piece
+at a time (`tmem_pieces.py`). Where threads work on a product before its rows go to the next one (attention), a thread has whole
+rows of it: those count, not what is carried.
 
 The warps that load come later (`materialize-schedule`), and change nothing here.
 """
@@ -18,10 +19,14 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.access_facts import view_facts
 from tileiras.analysis.agents import WARP_THREADS, WARPGROUP
+from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import worker_warps
+from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts, orders_itself
+from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
 
 MOST_ACCUMULATORS = 128
@@ -44,18 +49,22 @@ def run(module: Operation, context: Any) -> None:
         words = max((_carried_words(op) for op in func.walk() if op.name == "scf.for"), default=0)
         if context.uses("tcgen05") and (between := _words_between(func)):
             words = between
+        elif context.uses("tcgen05") and target.has_tcgen05 and _are_stored_in_pieces(func, context):
+            func.properties["num_warps"] = IntAttr(WARPGROUP)
+            if planned.data > WARPGROUP and context.remarks is not None:
+                _report(func, context.remarks, WARPGROUP, "the copy engine stores the products' rows, a part at a time")
+            continue
         if words > MOST_ACCUMULATORS * WARPGROUP * WARP_THREADS or planned.data > MOST_WARPS:
             func.properties["num_warps"] = IntAttr(MOST_WARPS)
             if context.remarks is not None:
-                _report(func, context.remarks)
+                _report(func, context.remarks, MOST_WARPS, "two warpgroups share the products' rows")
 
 
-def _report(func: Operation, remarks: list[Any]) -> None:
+def _report(func: Operation, remarks: list[Any], warps: int, reason: str) -> None:
     """What was said of the function's warps before holds no longer."""
     from tileiras.remarks import ANALYSIS, RESOURCES, remark
 
-    new = remark(func, func, ANALYSIS, RESOURCES, "KernelWarps", f"{MOST_WARPS} warps run a tile block", {"Warps": MOST_WARPS},
-                 ["two warpgroups share the products' rows"])
+    new = remark(func, func, ANALYSIS, RESOURCES, "KernelWarps", f"{warps} warps run a tile block", {"Warps": warps}, [reason])
     remarks[:] = [new if (old.name, old.function) == (new.name, new.function) else old for old in remarks]
 
 
@@ -65,6 +74,31 @@ def _words_between(func: Operation) -> int:
     from tileiras.transforms.choose_atoms import takes_rows
     dots: list[Any] = [op for op in func.walk() if op.name == "nv_tileas.dot" and takes_rows(op)]
     return max((prod(op.lhs.type.get_shape()) for op in dots), default=0)
+
+
+def _are_stored_in_pieces(func: Operation, context: Any) -> bool:
+    """Whether what loops with products carry only goes to tiles that the copy engine stores, by ops element by element."""
+    if not (context.uses("tma") and context.target.has_tma):
+        return False
+    axis = AxisAnalysis(func)
+    sums = [r for op in func.walk() if op.name == "scf.for" and _carried_words(op)
+            for r in op.results if isinstance(r.type, TensorType)]
+    return bool(sums) and all(_is_stored_by_engine(v, axis) for v in sums)
+
+
+def _is_stored_by_engine(v: SSAValue, axis: AxisAnalysis) -> bool:
+    while v.has_one_use():
+        use = v.first_use
+        assert use is not None
+        op: Any = use.operation
+        if op.name == "nv_tileas.tiled_store" and use.index == 0:
+            along = view_facts(op, op.view, axis).contiguous
+            return along == len(v.type.get_shape()) - 1 and isinstance(     # type: ignore[attr-defined]
+                map_facts(op, axis, contiguous=along), MapFacts) and (orders_itself(op) or is_unwritten(op))
+        if not isinstance(op, arith.Elementwise):
+            return False
+        v = op.results[0]
+    return False
 
 
 def _carried_words(loop: Operation) -> int:

@@ -6,36 +6,62 @@
 
 The threads had exchanged elements so that each stores whole runs of a row; the engine stores rows whoever wrote them. Nothing in
 the kernel may wait for the store by its token, or the store for another one: that would take fences between the engine and the
-threads.
+threads. But a store in a loop may wait for itself: one thread begins all of them, and waits until the last ones are there.
+
+In a loop nobody waits for a store before its buffer is wanted again. A wide tile goes in pieces by way of two buffers in turn,
+which leaves room for the rings that load. Outside of loops so does what comes from tensor memory, where each piece has its own
+buffer. Threads then hold a piece of the tile at a time (`tmem_pieces.py`).
+
+    for {                                        %b0 = alloc_tensor ; %b1 = alloc_tensor
+      store_shared %x, %b                        for {
+      %y = load_shared %b                          store_wait %b0 {pending = 1}
+      tiled_store %y, %view[%i, %j]      ->        store_shared (extract %x[0, 0]), %b0
+    }                                              tma_store %b0, %map[%i * 128, %j * 128] {in_flight}
+                                                   store_wait %b1 {pending = 1} ; ...
+                                                 }
+                                                 store_wait %b0, %b1 {pending = 0}
 """
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, TensorType, UnitAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import access_width
 from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.shared_lives import SharedLives
-from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts
-from tileiras.dialects import nv_tileas
+from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts, orders_itself
+from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, TensorMapType, layout_of
-from tileiras.layout.shared import SharedLayout
+from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, TensorMapType, layout_of, with_layout
+from tileiras.layout.descriptors import part_of
+from tileiras.layout.shared import CanonicalTile, SharedLayout
+from tileiras.layout.slices import part_in_registers
 from tileiras.transforms.tma_common import (
     MOVES,
     Refused,
+    after,
     before,
     coordinates,
     erase,
     index_bits,
     store_wavefronts,
+    view_of_parts,
     wavefronts,
 )
 
 STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
+SLOTS = 2
+"""For pieces of a tile: the engine reads one while threads write the other."""
+PIECE_BYTES = 128
+"""Of a row: the widest swizzle's."""
+MANY_REGISTERS = 128
+"""Of a thread, for a tile."""
 STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
 
 
@@ -50,6 +76,11 @@ def lower_stores(func: Operation, axis: Callable[[], AxisAnalysis], target: Any,
         elif facts:
             refused.append((op, facts))
     return refused
+
+
+def _is_free(store: Operation) -> bool:
+    """Whether nothing waits for a store by its token, nor it for another one."""
+    return not any(r.uses for r in store.results) and is_unwritten(store)
 
 
 def _path(store: Any) -> tuple[list[Operation], Operation, Operation, Operation] | None:
@@ -79,7 +110,7 @@ def store_facts(store: Any, axis: Callable[[], AxisAnalysis]) -> MapFacts | list
     path = _path(store)
     if path is None:
         return []
-    if any(r.uses for r in store.results) or not is_unwritten(store):
+    if not _is_free(store) and not orders_itself(store):
         return [Refusal("other accesses wait for the store by its token, or it for a store")]
     facts = map_facts(store, axis())
     if not isinstance(facts, MapFacts):
@@ -104,28 +135,109 @@ def _layout(facts: MapFacts, moves: list[Operation], old: SharedLayout) -> Share
     return SharedLayout(old.shape, tuple(mine))
 
 
+def _outermost_loop(store: Operation) -> Operation | None:
+    """The loop around all loops around a store, if control leaves it only at its end; None where there is none."""
+    found, loop = None, loop_around(store)
+    while loop is not None:
+        found, loop = loop, loop_around(loop)
+    if found is None or any(op.name == "nv_tileas.return" for op in found.walk()):
+        return None
+    return found
+
+
 def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives) -> bool:
     path = _path(store)
     assert path is not None
     moves, read, write, alloc = path
     t: Any = alloc.results[0].type
-    made = BufferType(t.element_type, SharedLayoutAttr(_layout(facts, moves, t.layout.data)))
-    buffer = before(write, nv_tileas.AllocTensor.make([], [made]), write).results[0]
-    alloc.results[0].replace_all_uses_with(buffer)
-    both: list[Any] = [buffer.owner, alloc]
-    lives.update(both)
+    loop = _outermost_loop(store)
+    count = _pieces(facts, moves, write, loop is not None) if loop is not None or target.has_tcgen05 else 1
+    cut = part_of(facts.tile, count)
+    assert cut is not None
+    piece = replace(facts, tile=cut[1])
+    layout = piece.tile.layout if count > 1 else _layout(facts, moves, t.layout.data)
+    made = BufferType(t.element_type, SharedLayoutAttr(layout))
+    slots: list[SSAValue] = [before(loop or write, nv_tileas.AllocTensor.make([], [made]), write).results[0]
+                             for _ in range(count if loop is None else min(count, SLOTS))]
+    flies = loop is not None or count > 1
+    end = before(after(loop or store), nv_tileas.StoreWait.make([slots], [], {"pending": IntAttr(0)}), store) if flies else None
+    places: list[Any] = [*(v.owner for v in slots), alloc]
+    for op in (write, read):
+        op.operands[list(op.operands).index(alloc.results[0])] = slots[0]
+    lives.update(places)
     if lives.size_without([alloc]) > target.most_static_smem:
-        buffer.replace_all_uses_with(alloc.results[0])
-        erase(buffer.owner)  # type: ignore[arg-type]
-        lives.update(both)
+        for op in (write, read):
+            op.operands[list(op.operands).index(slots[0])] = alloc.results[0]
+        erase(*([] if end is None else [end]), *places[:-1])
+        lives.update(places)
         return False
-    tensor_map = before(store, nv_tileas.MakeTiledTmaDesc.make([store.view], [TensorMapType.of(facts.element, facts.tile)]), store)
-    made = nv_tileas.TmaStore.make([tensor_map.results[0], coordinates(store, store), buffer], [],
-                                   {name: store.properties.get(name) for name in ("cta_copies", "rmw_mode")})
-    before(store, made, store)
+    view = store.view if count == 1 else before(store, view_of_parts(store.view, piece.tile), store).results[0]
+    tensor_map = before(store, nv_tileas.MakeTiledTmaDesc.make([view], [TensorMapType.of(facts.element, piece.tile)]), store)
+    coords = coordinates(store, store)
+    if not flies:
+        before(store, nv_tileas.TmaStore.make([tensor_map.results[0], coords, slots[0]], [], _properties(store)), store)
+    else:
+        _in_pieces(store, write.operands[0], tensor_map.results[0], coords, piece.tile, count, slots, loop is not None)
+        erase(write)
+    taken = next((v for v in store.operands if isinstance(v.type, MemTokenType)), None)
     for result in store.results:
-        if isinstance(result.type, MemTokenType):
-            assert not result.uses
+        if result.first_use is not None:
+            assert isinstance(result.type, MemTokenType)
+            if taken is None:
+                taken = before(store, nv_tileas.CreateMemToken.make([], [result.type]), store).results[0]
+            result.replace_all_uses_with(taken)
     erase(store, *moves, read, alloc)
-    lives.update(both)
+    lives.update(places)
     return True
+
+
+def _properties(store: Operation) -> dict[str, Any]:
+    return {name: store.properties.get(name) for name in ("cta_copies", "rmw_mode")}
+
+
+def _in_pieces(store: Any, tile: SSAValue, tensor_map: SSAValue, coords: list[SSAValue], form: CanonicalTile, count: int,
+               slots: list[SSAValue], repeated: bool) -> None:
+    """The tile's pieces take turns in the slots. Where tokens ask for it, the first one waits until all before is there."""
+    ordered = not _is_free(store)
+    for number in range(count):
+        again = number >= len(slots)
+        if again or (repeated and not ordered):
+            slot = slots[number % len(slots)]
+            before(store, nv_tileas.StoreWait.make([[slot]], [], {"pending": IntAttr(len(slots) - 1)}), store)
+        elif repeated and number == 0:
+            before(store, nv_tileas.StoreWait.make([slots], [], {"pending": IntAttr(0), "written": UnitAttr()}), store)
+        slot = slots[number % len(slots)]
+        part = tile if count == 1 else _part(store, tile, form, number)
+        before(store, nv_tileas.StoreShared.make([part, slot, None], []), store)
+        at = list(coords)
+        if number:
+            along = _number(store, number * form.shape[form.major])
+            at[form.major] = before(store, arith.Addi.make([coords[form.major], along], [i32]), store).results[0]
+        properties = {**_properties(store), "in_flight": UnitAttr()}
+        before(store, nv_tileas.TmaStore.make([tensor_map, at, slot], [], properties), store)
+
+
+def _pieces(facts: MapFacts, moves: list[Operation], write: Operation, repeated: bool) -> int:
+    """Into how many pieces a tile is cut, each of so many bytes a row; 1: it isn't. A thread has to hold its elements of each piece
+    in registers of their own. Outside of loops only tiles that take many registers are worth the meetings."""
+    tile, layout = facts.tile, layout_of(write.operands[0])
+    count = tile.shape[tile.major] * tile.bits // 8 // PIECE_BYTES
+    if count <= SLOTS or any(op.name != "nv_tileas.convert_layout" for op in moves) or part_of(tile, count) is None:
+        return 1
+    if tuple(layout.shape) != tile.shape or not (repeated or layout.num_regs >= MANY_REGISTERS):
+        return 1
+    return count if part_in_registers(layout, tile.major, tile.shape[tile.major] // count) else 1
+
+
+def _part(store: Any, tile: SSAValue, form: CanonicalTile, number: int) -> SSAValue:
+    t: Any = tile.type
+    """The elements of a tile's piece."""
+    layout = part_in_registers(layout_of(tile), form.major, form.shape[form.major])
+    assert layout is not None
+    indices = [_number(store, number * (d == form.major)) for d in range(len(form.shape))]
+    made = with_layout(TensorType(t.element_type, layout.shape), layout)
+    return before(store, nv_tileas.Extract.make([tile, indices], [made]), store).results[0]
+
+
+def _number(store: Operation, value: int) -> SSAValue:
+    return before(store, arith.Constant.make([], [i32], {"value": IntegerAttr(value, i32)}), store).results[0]

@@ -12,7 +12,7 @@
 // CHECK-NOT: tensor_dot
 // CHECK: [[I:%[0-9]+]] = "nv_tileas.consumer_wait"([[DONE]])
 // CHECK-NEXT: [[READ:%[0-9]+]] = "nv_tileas.tmem_stage"([[BOTH]], [[I]])
-// CHECK: "nv_tileas.load_tmem"([[READ]])
+// CHECK: "nv_tileas.load_tmem"([[READ]]) <{first = #builtin.int<96>}>
 // CHECK-NEXT: "nv_tileas.consumer_release"([[DONE]])
 // CHECK: "nv_tileas.tma_store"
 // CHECK: "nv_tileas.tmem_free"

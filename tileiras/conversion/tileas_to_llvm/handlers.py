@@ -16,7 +16,7 @@ RARE: dict[str, tuple[str, ...]] = {
     "shared.pipes": ("extract_slice", "create_pipeline", "producer_acquire", "producer_commit", "producer_tail",
                      "consumer_wait", "consumer_release", "fence_async"),
     "memory.async_copies": ("tiled_copy", "async_copy"),
-    "shared.tma": ("tma_load", "tma_store", "prefetch_tma_desc"), "shared.built_maps": ("build_tma_desc",),
+    "shared.tma": ("tma_load", "tma_store", "store_wait", "prefetch_tma_desc"), "shared.built_maps": ("build_tma_desc",),
     "shared.launch_control": ("cancel_next_program_id", "is_valid_program_id"),
     "shared.convert_layout": ("convert_layout",),
     "collectives.reduce": ("reduce",),

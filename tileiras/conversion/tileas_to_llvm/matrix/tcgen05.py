@@ -6,6 +6,7 @@
     tensor_dot %a, %b, %d, %add      one thread: fence::after_thread_sync ; for each step of k, rows, columns: tcgen05.mma
                                      (%a by its matrix descriptor, or in tensor memory)
     load_tmem %d                     tcgen05.ld ... ; wait::ld, through which all registers go ; fence::before_thread_sync
+                                     (`first`: from a column on)
     store_tmem %t, %d                tcgen05.st ... ; wait::st ; fence::before_thread_sync
     scale_tmem %f, %d                if a factor of the warp isn't one (vote): tcgen05.ld, wait::ld, multiply, tcgen05.st ; wait::st
     tmem_free {columns}              warp 0: tcgen05.dealloc
@@ -117,6 +118,7 @@ class _Window:
         shape, each, columns = SHAPES[t.rows.data, t.packed.data]
         self.shape = shape
         at = b.add(low.scalar(buffer), b.shl(b.and_(low.warp, b.i32(GROUP_WARPS - 1)), WARP_LANES_SHIFT))
+        self.start, self.tile = at, int_values(t.shape)
         width = t.columns
         for i in range(log2(GROUP_WARPS), log2(low.num_warps)):
             if width * each <= registers * columns:
@@ -127,12 +129,21 @@ class _Window:
         self.parts = [(r, count, count // each, address(b, b.add(at, b.i32(r // each * columns))))
                       for r in range(0, registers, count)]
 
+    def narrow(self, low: Lowering, first: int, columns: int) -> None:
+        """Of an accumulator that four warps have a row a thread: only some columns of its rows, which are `LANES` a time."""
+        b, width = low.b, min(columns, MOST_REGISTERS)
+        self.parts = [(i * columns + c, width, width, address(b, b.add(self.start, b.i32(i * self.tile[-1] + first + c))))
+                      for i in range(self.tile[-2] // LANES) for c in range(0, columns, width)]
+
 
 @lowers("nv_tileas.load_tmem")
 def load_tmem(low: Lowering, op: Operation) -> None:
     b = low.b
     result = op.results[0]
     window = _Window(low, op.operands[0], layout_of(result).num_regs)
+    first: Any = op.properties.get("first")
+    if first is not None:
+        window.narrow(low, first.data, layout_of(result).shape[-1])
     flying = []
     for _, _, times, at in window.parts:
         loaded, = b.nvvm(f"tcgen05.ld.{window.shape}.x{times}", [at, b.false()])

@@ -6,7 +6,11 @@
     with `cta_copies`: for each box of this CTA's part of it, to all CTAs that load the same (.multicast::cluster)
 
     tma_store %slot, %map[%r, %c]
-->  the first thread: the same boxes the other way, as one group, and a wait until they are read; with a mode, reductions
+->  the first thread: the same boxes the other way, as one group, and a wait until they are read (none if `in_flight`); with a
+    mode, reductions
+
+    store_wait {pending = n}
+->  the first thread: cp.async.bulk.wait_group.read n (without .read if `written`)
 
 Which boxes, and where in the buffer each starts, follows from the map's tile (layout/descriptors.py). The stage's bytes were
 announced at its `producer_acquire`.
@@ -88,7 +92,7 @@ def _load_for_all(low: Lowering, op: Any, plan: Boxes, tensor_map: SSAValue, slo
 
 @lowers("nv_tileas.tma_store")
 def tma_store(low: Lowering, op: Any) -> None:
-    """The thread waits until the engine has read the buffer: so has who meets it afterwards."""
+    """The thread waits until the engine has read the buffer, at once or at a `store_wait`: so has who meets it afterwards."""
     b = low.b
     plan = boxes(op.map.type.tile)
     tensor_map, slot = low.scalar(op.map), low.scalar(op.slot)
@@ -101,9 +105,16 @@ def tma_store(low: Lowering, op: Any) -> None:
         for copy in plan.copies:
             b.nvvm(name, [b.gep(slot, copy.byte), tensor_map, *_coordinates(low, coords, plan, copy), b.bits(0, I64), b.false()])
         b.nvvm("cp.async.bulk.commit.group")
-        b.nvvm("cp.async.bulk.wait.group.read", [b.i32(0)])
+        if "in_flight" not in op.properties:
+            b.nvvm("cp.async.bulk.wait.group.read", [b.i32(0)])
     chosen = low.chosen(op)
     only_if(low, low.first_thread() if chosen is None else b.and_(chosen, low.first_thread()), issue)
+
+
+@lowers("nv_tileas.store_wait")
+def store_wait(low: Lowering, op: Any) -> None:
+    name = "cp.async.bulk.wait.group" if "written" in op.properties else "cp.async.bulk.wait.group.read"
+    only_if(low, low.first_thread(), lambda: low.b.nvvm(name, [low.b.i32(op.properties["pending"].data)]))
 
 
 @lowers("nv_tileas.prefetch_tma_desc")
