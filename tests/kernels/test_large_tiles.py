@@ -18,12 +18,14 @@ SCALE = 0.125
 
 
 @ct.kernel
-def product(A, B, C, m: ConstInt, n: ConstInt, k: ConstInt):
-    """Both operands of an iteration together don't fit shared memory."""
+def product(A, B, C, m: ConstInt, n: ConstInt, k: ConstInt, step: ConstInt):
+    """Both operands of an iteration together don't fit shared memory, or not twice. With a `step` some tiles are left out."""
     total = ct.zeros((m, n), ct.float32)
-    for i in range(ct.cdiv(A.shape[1], k)):    # type: ignore[arg-type]
-        a, b = ct.load(A, index=(0, i), shape=(m, k)), ct.load(B, index=(i, 0), shape=(k, n))
-        total = ct.mma(ct.astype(a, ct.tfloat32), ct.astype(b, ct.tfloat32), total)
+    kind = ct.tfloat32 if A.dtype == ct.float32 else A.dtype
+    for i in range(0, ct.cdiv(A.shape[1], k), step):    # type: ignore[arg-type]
+        a = ct.load(A, index=(0, i), shape=(m, k), padding_mode=ct.PaddingMode.ZERO)
+        b = ct.load(B, index=(i, 0), shape=(k, n), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(ct.astype(a, kind), ct.astype(b, kind), total)
     ct.store(C, index=(0, 0), tile=total)
 
 
@@ -83,9 +85,16 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, seen: np.ndarray) -> 
 
 def arguments(name: str) -> tuple[list, np.ndarray]:
     """Of a launch of one block, and what its last array must hold."""
+    if name == "halves":        # the second tile's second half begins behind the end
+        a, b = drawn((256, 184), (184, 128))
+        return [a, b, np.zeros((256, 128), np.float32), 256, 128, 128, 1], a.astype(np.float64) @ b.astype(np.float64)
     if name == "product":
-        a, b = drawn((256, 256), (256, 256), dtype=np.float32)
-        return [a, b, np.zeros((256, 256), np.float32), 256, 256, 128], a.astype(np.float64) @ b
+        a, b = drawn((256, 184), (184, 256), dtype=np.float32)
+        return [a, b, np.zeros((256, 256), np.float32), 256, 256, 128, 1], a.astype(np.float64) @ b
+    if name == "every_other":
+        a, b = drawn((256, 304), (304, 256), dtype=np.float32)
+        read = [*range(128), *range(256, 304)]
+        return [a, b, np.zeros((256, 256), np.float32), 256, 256, 128, 2], a[:, read].astype(np.float64) @ b[read]
     if name == "prefill":
         q, qp, k, kp, v = drawn((128, 256), (128, 64), (128, 256), (128, 64), (128, 256))
         seen = np.arange(128)[:, None] >= np.arange(128)
@@ -96,11 +105,11 @@ def arguments(name: str) -> tuple[list, np.ndarray]:
         np.hstack([q, qp]), np.hstack([k, kp]), k, np.ones((16, 256), bool))
 
 
-KERNELS = {"product": product, "prefill": prefill, "decode": decode}
+KERNELS = {"product": product, "halves": product, "every_other": product, "prefill": prefill, "decode": decode}
 
 
-@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name, gpu_name", [("halves", "sm_80"), ("halves", "sm_120"), *(
+    (name, sm) for name in KERNELS if name != "halves" for sm in ("sm_90", "sm_100"))])
 def test_large_tiles(name: str, gpu_name: str) -> None:
     args, expected = arguments(name)
     made = cutile.export(KERNELS[name], args, gpu_name)

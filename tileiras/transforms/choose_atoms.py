@@ -70,8 +70,8 @@ def run(module: Operation, context: Any) -> None:
                         atom, why = None, f"it takes {columns} columns of tensor memory, and other products leave {room}"
                     else:
                         taken.add(op, columns)
-                atom = atom or _atom_of(op, context.target)
-                slices = _k_slices(op, atom, context)
+                atom = atom or warp_atom(op, context.target)
+                slices = parts_of_k(op, atom, context)
                 if isinstance(atom, UmmaAtom) and slices == 1:
                     columns = _operand_columns(op, atom)
                     if columns <= free - taken.beside(op):
@@ -126,7 +126,8 @@ def _scaled_columns(op: Operation, atom: BlockScaledAtom | TensorScaledAtom) -> 
     return umma.columns_of(acc, atom.m) + factor_columns(whole(lhs_scale, len(acc) - 1), whole(rhs_scale, len(acc) - 2))
 
 
-def _atom_of(op: Operation, target: Any) -> MmaAtom | None:
+def warp_atom(op: Operation, target: Any) -> MmaAtom | None:
+    """The instruction by which warps compute a dot."""
     _, m, n, k = dot_shape(op)
     return choose_atom(target, *_types(op), m, n, k, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"))
 
@@ -200,7 +201,7 @@ def _signed(op: Operation, name: str) -> bool:
     return attr is None or getattr(attr, "data", "signed") == "signed"
 
 
-def _k_slices(op: Operation, atom: MmaAtom | WgmmaAtom | UmmaAtom | None, context: Any) -> int:
+def parts_of_k(op: Operation, atom: MmaAtom | WgmmaAtom | UmmaAtom | None, context: Any) -> int:
     """Parts of k, so that both operands of one part fit the block's shared memory; in a ring of them, that what ptxas grants
     besides, too."""
     target = context.target

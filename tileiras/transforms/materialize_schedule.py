@@ -39,6 +39,7 @@ from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory, stage_bytes
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.tensor_memory import ColumnsByLoop
+from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
@@ -85,6 +86,9 @@ MOST_CHUNKS = 16
 another block on the SM."""
 COPY_REGISTERS = 40
 """Of the thread that tells the copy engine what to load."""
+REGISTER_BYTES = 4
+BESIDE_ACCUMULATORS = 26
+"""Registers that an instruction of a warpgroup takes beside those of its accumulators, as ptxas says where it refuses one."""
 MANY_REGISTERS = 96
 """Of an accumulator in registers: with fewer several blocks find room without being asked."""
 MOST_BLOCKS = 2
@@ -259,6 +263,9 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     properties: dict[str, Any] = func.properties
     warps = properties["num_warps"].data
     load_warps = _load_warps(loader, warps)
+    widest = max((dot for dot in func.walk() if wgmma_of(dot) is not None), key=_instruction_registers, default=None)
+    if widest is not None and _instruction_registers(widest) > target.registers_per_sm // (WARP_THREADS * (warps + load_warps)):
+        raise Refusal(widest, "its instruction needs more registers than as many threads are launched with; use narrower tiles")
     by_engine = not any(op.name == COPY or is_placed(op, loader) for op in loader.ops)
     blocks = _blocks(func, [warps, load_warps], target) if by_engine else 0
     if by_engine and not blocks and [warps, load_warps] == SHORT_OF_REGISTERS and target.has_setmaxnreg:
@@ -271,6 +278,14 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     for pipe in pipes:
         _count(pipe, load_warps, warps)
     _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), target)
+
+
+def _instruction_registers(dot: Operation) -> int:
+    """Of a thread, for one instruction of a warpgroup's product: ptxas wants them from the launch on, whatever changes hands."""
+    atom = wgmma_of(dot)
+    assert atom is not None
+    return atom.m * atom.n * element_bytes(dot.results[0].type.element_type) // (        # type: ignore[attr-defined]
+        REGISTER_BYTES * WARPGROUP * WARP_THREADS) + BESIDE_ACCUMULATORS
 
 
 def _blocks(func: Operation, warps: list[int], target: Any) -> int:

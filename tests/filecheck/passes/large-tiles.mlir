@@ -1,4 +1,4 @@
-// Both halves of the operands together pass shared memory: the buffers of the second are those of the first, so a product is waited for before the next one's operands are stored.
+// Both halves of the operands together pass shared memory, and the loop doesn't count by one, so that it isn't split: the buffers of the second are those of the first, so a product is waited for before the next one's operands are stored.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s --check-prefix=WARPS
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=CORE
 
@@ -24,7 +24,7 @@ cuda_tile.module @m {
   entry @product(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %r: tile<ptr<f32>>, %n: tile<i32>) {
     %t = make_token : token
     %zero = constant <i32: 0> : tile<i32>
-    %one = constant <i32: 1> : tile<i32>
+    %two = constant <i32: 2> : tile<i32>
     %c = constant <f32: 0.0> : tile<256x256xf32>
     %a = make_tensor_view %p, shape = [256, 4096], strides = [4096, 1] : tensor_view<256x4096xf32, strides=[4096,1]>
     %b = make_tensor_view %q, shape = [4096, 256], strides = [256, 1] : tensor_view<4096x256xf32, strides=[256,1]>
@@ -32,7 +32,7 @@ cuda_tile.module @m {
     %va = make_partition_view %a : partition_view<tile=(256x128), tensor_view<256x4096xf32, strides=[4096,1]>>
     %vb = make_partition_view %b : partition_view<tile=(128x256), tensor_view<4096x256xf32, strides=[256,1]>>
     %vo = make_partition_view %o : partition_view<tile=(256x256), tensor_view<256x256xf32, strides=[256,1]>>
-    %s = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %c) -> (tile<256x256xf32>) {
+    %s = for %i in (%zero to %n, step %two) : tile<i32> iter_values(%acc = %c) -> (tile<256x256xf32>) {
       %x, %u = load_view_tko weak %va[%zero, %i] token = %t : partition_view<tile=(256x128), tensor_view<256x4096xf32, strides=[4096,1]>>, tile<i32> -> tile<256x128xf32>, token
       %y, %w = load_view_tko weak %vb[%i, %zero] token = %t : partition_view<tile=(128x256), tensor_view<4096x256xf32, strides=[256,1]>>, tile<i32> -> tile<128x256xf32>, token
       %xt = ftof %x : tile<256x128xf32> -> tile<256x128xtf32>
