@@ -162,7 +162,8 @@ def run(name: str, gpu: str, level: int = 3, orders: Iterable[int] = ORDERS, sim
     before = {at: a.copy() for at, a in arrays.items()}
     for order in (list(orders) if asynchronous else [0]) if simulated else []:
         for at, a in arrays.items():
-            np.copyto(a, before[at])
+            if a.flags.writeable:
+                np.copyto(a, before[at])
         report = simulate(module.ptx, kernel=exported.symbol, grid=launch.grid, args=exported.flat, seed=order)
         if report.findings:
             raise report.findings[0]
