@@ -2,8 +2,9 @@
 
 What is on its way takes a thread's registers from its load to its use, beside what the loop carries, and second buffers take
 shared memory. It must fit with that, and may not take away blocks, which hide the same latency and more: as many must fit an SM
-as before, and where many do nothing is to be gained. A loop that only streams has enough bytes on their way if what its blocks
-load in an iteration keeps the SM's share of memory busy for twice a latency (Little; half the time they don't load).
+as before beside products, nine of ten without, and where many do nothing is to be gained. A loop that only streams has enough
+bytes on their way if what its blocks load in an iteration keeps the SM's share of memory busy for twice a latency (Little; half
+the time they don't load).
 """
 from __future__ import annotations
 
