@@ -25,7 +25,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.speed", description="our code beside the original's, predicted")
     parser.add_argument("kernels", nargs="*", help="names; all where none is given")
     names_of = ",".join(MACHINES)
-    parser.add_argument("--machines", default=names_of, help=f"names with commas between ({names_of})")
+    parser.add_argument("--machines", default=names_of, help=f"names with commas between ({names_of}; also B300 and "
+                        "others of machine/machines.py)")
     parser.add_argument("--short", action="store_true", help="one or two kernels of each family")
     parser.add_argument("--minutes", type=float, default=30, help="begin no kernel after so long; a later run goes on from there")
     parser.add_argument("--jobs", type=int, default=1, help="pairs predicted at a time")
