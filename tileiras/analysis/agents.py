@@ -83,4 +83,4 @@ def launch_registers(func: Operation) -> int | None:
         return None
     agents = agents_of(switch)
     whole = sum(a.span for a in agents)
-    return sum(a.registers * a.span for a in agents) // whole // REGISTER_STEP * REGISTER_STEP
+    return -(-sum(a.registers * a.span for a in agents) // (whole * REGISTER_STEP)) * REGISTER_STEP

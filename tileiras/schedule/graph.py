@@ -220,7 +220,7 @@ def load_behind(store: Operation) -> Operation | None:
     while isinstance(v.owner, Operation) and v.has_one_use():
         if v.owner.name in ASYNC_LOADS:
             return v.owner
-        if v.owner.name != "nv_tileas.view":
+        if v.owner.name not in ("nv_tileas.view", "nv_tileas.permute"):
             return None
         v = v.owner.operands[0]
     return None

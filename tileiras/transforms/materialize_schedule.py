@@ -34,6 +34,7 @@ from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGR
 from tileiras.analysis.effects import BY_TOKENS
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.exits import receivers
+from tileiras.analysis.few_loaders import narrowed
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory, stage_bytes
@@ -263,17 +264,26 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     properties: dict[str, Any] = func.properties
     warps = properties["num_warps"].data
     load_warps = _load_warps(loader, warps)
+    layouts = narrowed(loader, compute) if load_warps > 1 and _copy_warps(loader, warps) == 1 else None
+    load_warps = 1 if layouts is not None else load_warps
     widest = max((dot for dot in func.walk() if wgmma_of(dot) is not None), key=_instruction_registers, default=None)
     if widest is not None and _instruction_registers(widest) > target.registers_per_sm // (WARP_THREADS * (warps + load_warps)):
         raise Refusal(widest, "its instruction needs more registers than as many threads are launched with; use narrower tiles")
+    loaders = [loader]
+    if layouts is not None:
+        for v, layout in layouts.items():
+            v._type = with_layout(v.type, layout)       # type: ignore[arg-type]
+        if "cluster" not in func.properties and not any(gives_ids(pipe.results[0]) for pipe in pipes):
+            loaders = [Slice(func, part, above=shared, keep_tokens=False) for part in _by_engine_and_threads(loads)]
     by_engine = not any(op.name == COPY or is_placed(op, loader) for op in loader.ops)
     blocks = _blocks(func, [warps, load_warps], target) if by_engine else 0
     if by_engine and not blocks and [warps, load_warps] == SHORT_OF_REGISTERS and target.has_setmaxnreg:
         context.may_lend = True
         blocks = int(context.lend_registers)
     _hoist(func, shared)
-    regions = [compute.copy(), loader.copy()]
-    _narrow(regions[1], load_warps)
+    regions = [compute.copy(), *(part.copy() for part in loaders)]
+    for region in regions[1:]:
+        _narrow(region, load_warps)
     _replace(func, regions, [warps, load_warps], blocks, target)
     for pipe in pipes:
         _count(pipe, load_warps, warps)
@@ -286,6 +296,17 @@ def _instruction_registers(dot: Operation) -> int:
     assert atom is not None
     return atom.m * atom.n * element_bytes(dot.results[0].type.element_type) // (        # type: ignore[attr-defined]
         REGISTER_BYTES * WARPGROUP * WARP_THREADS) + BESIDE_ACCUMULATORS
+
+
+def _by_engine_and_threads(loads: list[Operation]) -> list[list[Operation]]:
+    """What the copy engine is told and what threads bring, where there is both: their stores to shared memory wait for the tensor
+    core's reads, and the copy engine shouldn't."""
+    parts: dict[bool, list[Operation]] = {}
+    for op in loads:
+        pipe = _pipe_of(op)
+        for by_engine in (True, False) if pipe is None else (kind_of(pipe) == "tma",):
+            parts.setdefault(by_engine, []).append(op)
+    return [parts[by_engine] for by_engine in (True, False) if by_engine in parts]
 
 
 def _blocks(func: Operation, warps: list[int], target: Any) -> int:
@@ -344,10 +365,13 @@ def is_weak(op: Operation) -> bool:
 def _load_warps(loader: Slice, warps: int) -> int:
     """How many warps the load agent has: as many as the compute agents where it repeats what is spread over their threads; else as
     copies by threads need, or one."""
+    return warps if any(is_placed(op, loader) for op in loader.ops) else _copy_warps(loader, warps)
+
+
+def _copy_warps(loader: Slice, warps: int) -> int:
+    """How many warps the load agent's copies by threads need, or one."""
     chunks: dict[SSAValue, int] = {}
     for op in loader.ops:
-        if is_placed(op, loader):
-            return warps
         if op.name == COPY and (pipe := _pipe_of(op)) is not None and kind_of(pipe) != "tma":
             chunks[pipe] = chunks.get(pipe, 0) + _chunks(op)
     count = 1
@@ -517,7 +541,8 @@ def _replace(func: Any, regions: list[Region], warps: list[int], blocks: int, ta
     """Put the switch in the place of everything behind the shared objects."""
     block: Block = func.regions[0].block
     keep = [op for op in block.ops if _is_shared(op)]
-    properties: dict[str, Attribute] = {"warps": ArrayAttr([IntAttr(n) for n in warps])}
+    compute, load = warps
+    properties: dict[str, Attribute] = {"warps": ArrayAttr([IntAttr(n) for n in (compute, *[load] * (len(regions) - 1))])}
     shares = _registers(warps, blocks, target)
     if shares is not None:
         properties["registers"] = ArrayAttr([IntAttr(n) for n in shares])

@@ -25,6 +25,7 @@ from typing import Any
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tileiras.analysis.access import access_width
 from tileiras.analysis.agents import agent_of
 from tileiras.analysis.ahead import is_cheap_and_pure, runs_ahead, slice_of, tokens_before
 from tileiras.analysis.layout_rules import DOTS
@@ -34,6 +35,7 @@ from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType, layout_of
 from tileiras.schedule.constraints import FORCE_SERIAL
+from tileiras.schedule.depth import REGISTER_BYTES
 from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.materialize_async import is_short_of_overflow
 from tileiras.transforms.prefetch_to_registers import may_run_ahead, tiles_loaded
@@ -96,12 +98,18 @@ def _loads_of(loop: Operation, allowed: frozenset[str]) -> list[Operation]:
 
 def _at_once(loads: list[Operation]) -> int:
     """How many iterations of a load agent's loop registers allow."""
-    from tileiras.schedule.depth import registers_of
-    held = sum(max(registers_of(op.results[0]), layout_of(op.results[0]).num_regs) for op in loads)
+    held = sum(map(_registers_loaded, loads))
     rounds = MOST_ROUNDS
     while rounds > 1 and rounds * held > MOST_REGISTERS:
         rounds //= 2
     return rounds
+
+
+def _registers_loaded(load: Operation) -> int:
+    """Registers of a thread that hold what a load gives: each access has its own."""
+    layout, t = layout_of(load.results[0]), load.results[0].type
+    width = access_width(load, layout)
+    return layout.num_regs // width * max(1, width * element_bytes(t.element_type) // REGISTER_BYTES)    # type: ignore[attr-defined]
 
 
 def _is_pure(op: Operation) -> bool:

@@ -1,20 +1,24 @@
-// A load agent that puts a product's scales to their ring by way of registers asks for eight iterations' scales at once, and then
-// fills the rings of each, as the copy engine's loads go on. A thread holds a row's four factors: a word of the tensor core's.
+// Scales that go to their ring by way of registers are brought by a warp of their own, beside the one that tells the copy engine what
+// to load: a lane has four rows' words. It asks for eight iterations' scales at once, and then fills the ring for each.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 -O3 --print-ir-after=unroll-streams -o %t.as 2> %t.ir
 // RUN: filecheck %s --input-file=%t.ir
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 -O2 | filecheck %s --check-prefix=ONCE
 
 // CHECK: IR dump after unroll-streams
-// CHECK: "nv_tileas.agent_switch"
+// CHECK: "nv_tileas.agent_switch"() <{warps = [#builtin.int<4>, #builtin.int<1>, #builtin.int<1>]}>
+// CHECK: "nv_tileas.dot_scaled"
+// CHECK: }, {
 // CHECK: "scf.for"
+// CHECK-NOT: "nv_tileas.tiled_load"
+// CHECK-COUNT-2: "nv_tileas.tma_load"
+// CHECK-NOT: "nv_tileas.tma_load"
+// CHECK: }, {
 // CHECK: arith.remui
 // CHECK: "scf.for"
-// CHECK-COUNT-8: "nv_tileas.tiled_load"{{.*}} -> (tensor<128x4xf8E8M0FNU, #nv_tileas.layout<shape = [128x4], reg = {{\[\[}}0, 1], [0, 2]], lane = {{\[\[}}1, 0],
+// CHECK-COUNT-8: "nv_tileas.tiled_load"{{.*}} -> (tensor<128x4xf8E8M0FNU, #nv_tileas.layout<shape = [128x4], reg = {{\[\[}}1, 0], [2, 0], [0, 1], [0, 2]], lane = {{\[\[}}4, 0],
 // CHECK-NOT: "nv_tileas.tiled_load"
-// CHECK: "nv_tileas.tma_load"
-// CHECK: "nv_tileas.store_shared"
-// CHECK: "nv_tileas.tma_load"
-// CHECK: "nv_tileas.store_shared"
+// CHECK-COUNT-8: "nv_tileas.store_shared"
+// CHECK-NOT: "nv_tileas.store_shared"
 // CHECK: "scf.for"
 // CHECK: "nv_tileas.tiled_load"
 // CHECK-NOT: "nv_tileas.tiled_load"
