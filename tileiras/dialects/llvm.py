@@ -126,7 +126,7 @@ Cmpxchg = _op("cmpxchg", "ptr:llvm.ptr compare:llvm.scalar value:llvm.scalar", "
               "success:ordering failure:ordering syncscope:string alignment:power", "compare value")
 Fence = _op("fence", "", "", "ordering:ordering syncscope:string")
 Br = _op("br", "args:llvm.value*", "", terminator=True)
-CondBr = _op("cond_br", "condition:llvm.bool then_args:llvm.value* else_args:llvm.value*", "", terminator=True)
+CondBr = _op("cond_br", "condition:llvm.bool then_args:llvm.value* else_args:llvm.value*", "", "no_unroll:unit?", terminator=True)
 Ret = _op("return", "", "", terminator=True)
 Unreachable = _op("unreachable", "", "", terminator=True)
 Constant = _op("mlir.constant", "", attrs="bits:count")      # the value's bits as an integer; a splat for vector types

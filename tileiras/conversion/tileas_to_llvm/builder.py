@@ -463,11 +463,15 @@ class Builder:
         self.emit(llvm.Br.create(operands=list(args), successors=[target]))
 
     def cond_br(self, condition: SSAValue, then: Block, other: Block, then_args: Sequence[SSAValue] = (),
-                else_args: Sequence[SSAValue] = ()) -> None:
-        from xdsl.dialects.builtin import DenseArrayBase, i32
-        sizes = DenseArrayBase.from_list(i32, [1, len(then_args), len(else_args)])
+                else_args: Sequence[SSAValue] = (), no_unroll: bool = False) -> None:
+        """`no_unroll`: of the loop that this closes."""
+        from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32
+        properties: dict[str, Attribute] = {
+            "operandSegmentSizes": DenseArrayBase.from_list(i32, [1, len(then_args), len(else_args)])}
+        if no_unroll:
+            properties["no_unroll"] = UnitAttr()
         self.emit(llvm.CondBr.create(operands=[condition, *then_args, *else_args], successors=[then, other],
-                                             properties={"operandSegmentSizes": sizes}))
+                                     properties=properties))
 
     def ret(self) -> None:
         self.emit(llvm.Ret.create())

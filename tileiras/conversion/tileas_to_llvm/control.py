@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.analysis.effects import effects_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, piece_type
 from tileiras.dialects import nv_tileaa
 from tileiras.dialects.nv_tileas import FlightType
@@ -22,11 +23,13 @@ from tileiras.dialects.nv_tileas import FlightType
 
 @dataclass
 class LoopTargets:
-    """Where `continue` and `break` of an enclosing loop go: `head`, with the carried values, and `exit`. For a `for`,
-    `induction` is (index, upper, step, unsigned), from which continue makes the next index and decides between the two."""
+    """Where `continue` and `break` of an enclosing loop go: `head`, with the carried values, and `exit`. `only_stores`:
+    LLVM shouldn't unroll it. For a `for`, `induction` is (index, upper, step, unsigned), from which continue makes the next index
+    and decides between the two."""
 
     head: Block
     exit: Block
+    only_stores: bool
     induction: tuple[SSAValue, SSAValue, SSAValue, bool] | None
 
 
@@ -77,12 +80,18 @@ def lower_for(low: Lowering, op: Operation) -> None:
     low.enter()
     low.set(body.args[0], head.args[0])
     _bind(low, args, head.args[1:])
-    low.loops.append(LoopTargets(head, leave, (head.args[0], upper, step, unsigned)))
+    low.loops.append(LoopTargets(head, leave, _only_stores(op), (head.args[0], upper, step, unsigned)))
     low.lower_block(body)
     low.loops.pop()
     low.leave()
     b.at(leave)
     _bind(low, carried(op.results), leave.args)
+
+
+def _only_stores(loop: Operation) -> bool:
+    """Whether a loop stores tiles and reads nothing: it waits for nobody, and several iterations at once only take registers."""
+    effects = [effects_of(op) for op in loop.walk() if op is not loop]
+    return any(e.token_write for e in effects) and not any(e.token_read or e.reads for e in effects)
 
 
 @lowers("nv_tileas.loop")
@@ -98,7 +107,7 @@ def lower_loop(low: Lowering, op: Operation) -> None:
     b.at(head)
     low.enter()
     _bind(low, args, head.args)
-    low.loops.append(LoopTargets(head, leave, None))
+    low.loops.append(LoopTargets(head, leave, False, None))
     low.lower_block(body)
     low.loops.pop()
     low.leave()
@@ -150,7 +159,7 @@ def _next_iteration(low: Lowering, values: list[SSAValue]) -> None:
         more = b.icmp("ult" if unsigned else "slt", following, upper)
     else:
         more = b.icmp("ugt", b.sub(upper, i), step)
-    b.cond_br(more, target.head, target.exit, [following, *values], values)
+    b.cond_br(more, target.head, target.exit, [following, *values], values, target.only_stores)
 
 
 @lowers("nv_tileas.continue")
