@@ -9,9 +9,11 @@ import pytest
 from tests.kernels import runner
 from tests.kernels.cluster_cases import compile_on
 from tests.sim import reference
+from tests.sim.timing import streamkit as kit
 from tests.sim.timing.kernels import LOOP, assembled, needs_disassembler, suite_streams
 from tileiras.analysis import cta_plan
 from tileiras.sim.timing import predict
+from tileiras.sim.timing.sharing import read_sectors
 from tileiras.sim.timing.stream import BarrierOp, BulkCopy, GlobalAccess, KernelStreams, MbarrierOp, SharedAccess, Skipped
 from tileiras.sim.timing.streams import sampled, streams_of
 
@@ -144,3 +146,12 @@ def test_a_grid_of_clusters_is_replayed_cta_by_cta(monkeypatch):
         assert own == both          # of A's 128 x 64 its own half, of B's 64 x 128 a half for both
     forecast = predict(made.ptx, made.cubin, name, (x, y, z), runner.launch_of(name).flat, "H100")
     assert not forecast.is_estimate and forecast.cycles > 0
+
+
+def test_an_atomic_without_a_result_reads_what_one_with_a_result_does():
+    """`red` and `atom` alike: L2 fetches the sector, and CTAs that add to the same ones share it."""
+    atom = kit.cta([[kit.step("ATOMG.E.ADD", GlobalAccess((5, 6), 64, atomic=True), write=0)]])
+    red = kit.cta([[kit.step("REDG.E.ADD", GlobalAccess((5, 6), 64, is_store=True, atomic=True))]])
+    store = kit.cta([[kit.step("STG.E", GlobalAccess((5, 6), 64, is_store=True))]])
+    assert read_sectors(red) == read_sectors(atom) == {5, 6}
+    assert read_sectors(store) == set()
