@@ -100,13 +100,6 @@ def test_scales_that_lie_along_n_are_asked_for_iterations_ahead_and_stored_by_wo
         np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
 
 
-def test_larger_tiles_of_scales_are_brought_by_as_many_warps_as_compute() -> None:
-    p = replace(MXFP8, tile=(128, 256, 256), scales_along_n=True)
-    ptx = compiled(p)
-    assert ".reqntid 512" in ptx                # 2 KiB of them a step, and two warpgroups for 256 columns of sums
-    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
-
-
 def remarks_of(p: ScaledProduct) -> list[Any]:
     from tileiras.bytecode import write
     from tileiras.bytecode.version import CURRENT_VERSION
@@ -120,14 +113,6 @@ def remarks_of(p: ScaledProduct) -> list[Any]:
 def test_an_operand_that_is_turned_is_loaded_ahead_as_one_that_is_not() -> None:
     [found] = [dict(r.notes) for r in remarks_of(replace(MXFP8, tile=(128, 256, 128), steps=8)) if r.name == "RemarkSchedule"]
     assert found["ring"] == 4       # stages of 128 x 128 and 256 x 128 bytes, with 1.5 KiB of factors, in 227 KiB
-
-
-def test_sums_of_256_columns_are_two_warpgroups() -> None:
-    p = replace(NVFP4, tile=(128, 256, 128), steps=3)
-    ptx = compiled(p)
-    assert ".reqntid 320" in ptx                # eight warps, one for the copy engine, and what is left of a warpgroup
-    for seed in range(5):
-        np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
 
 
 def test_elements_that_registers_hold_are_packed() -> None:
