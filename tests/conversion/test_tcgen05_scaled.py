@@ -115,6 +115,11 @@ def test_an_operand_that_is_turned_is_loaded_ahead_as_one_that_is_not() -> None:
     assert found["ring"] == 4       # stages of 128 x 128 and 256 x 128 bytes, with 1.5 KiB of factors, in 227 KiB
 
 
+@pytest.mark.parametrize("warps", [4, 8, 16])
+def test_rows_beyond_a_warpgroups_are_another_ones(warps: int) -> None:
+    multiplies(replace(MXFP8, tile=(256, 128, 128), warps=warps))
+
+
 def test_elements_that_registers_hold_are_packed() -> None:
     ptx = multiplies(replace(NVFP4, from_registers=True))
     assert "e2m1x2" in ptx

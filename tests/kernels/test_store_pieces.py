@@ -45,3 +45,13 @@ def test_without_optimization_the_answer_is_the_same(sm: str) -> None:
     case = persistent(128, 128, "float32")
     verdict = runner.simulate_case(case, runner.compile_case(case, sm, 0))
     assert verdict.ok, verdict.detail
+
+
+@pytest.mark.parametrize("warps", [4, 8, 16])
+def test_rows_beyond_a_warpgroups_are_another_ones(warps: int) -> None:
+    """Of 256 rows the second 128 are the second warpgroup's, where there is one, whatever pieces are loaded."""
+    case = persistent(256, 128, "float32")
+    made = runner.compile_case(case, "sm_100", 3, verify_each=True, hints={"num_worker_warps_per_cta": warps})
+    assert "tcgen05.mma" in made.ptx
+    verdict = runner.simulate_case(case, made)
+    assert verdict.ok, verdict.detail

@@ -37,7 +37,7 @@ from tileiras.dialects.nv_tileas import TmemType, layout_of
 from tileiras.errors import CompileError
 from tileiras.layout.atoms.umma import GROUP_WARPS, LANES, PAIR, UmmaAtom, units
 from tileiras.layout.descriptors import instruction_descriptor
-from tileiras.layout.linear import log2
+from tileiras.layout.linear import LinearLayout, log2
 
 KINDS = {"f16": 0, "tf32": 1, "f8f6f4": 2, "i8": 3}
 """As LLVM's intrinsic numbers them."""
@@ -129,11 +129,20 @@ class _Window:
         self.parts = [(r, count, count // each, address(b, b.add(at, b.i32(r // each * columns))))
                       for r in range(0, registers, count)]
 
-    def narrow(self, low: Lowering, first: int, columns: int) -> None:
-        """Of an accumulator that four warps have a row a thread: only some columns of its rows, which are `LANES` a time."""
-        b, width = low.b, min(columns, MOST_REGISTERS)
-        self.parts = [(i * columns + c, width, width, address(b, b.add(self.start, b.i32(i * self.tile[-1] + first + c))))
-                      for i in range(self.tile[-2] // LANES) for c in range(0, columns, width)]
+    def narrow(self, low: Lowering, first: int, layout: LinearLayout) -> None:
+        """Only some columns, of an accumulator of which a thread has whole rows: `LANES` rows lie beside the ones before them, and
+        are the next warpgroup's, as far as there are some."""
+        b, at, columns = low.b, self.start, layout.shape[-1]
+        blocks = self.tile[-2] // LANES
+        for i in range(log2(GROUP_WARPS), log2(low.num_warps)):
+            if blocks > 1:
+                blocks //= 2
+                at = b.add(at, b.mul(b.and_(b.lshr(low.warp, i), b.i32(1)), b.i32(blocks * self.tile[-1])))
+        if blocks * columns != layout.num_regs:
+            raise CompileError("columns of an accumulator aren't held as its rows are")
+        width = min(columns, MOST_REGISTERS)
+        self.parts = [(i * columns + c, width, width, address(b, b.add(at, b.i32(i * self.tile[-1] + first + c))))
+                      for i in range(blocks) for c in range(0, columns, width)]
 
 
 @lowers("nv_tileas.load_tmem")
@@ -143,7 +152,7 @@ def load_tmem(low: Lowering, op: Operation) -> None:
     window = _Window(low, op.operands[0], layout_of(result).num_regs)
     first: Any = op.properties.get("first")
     if first is not None:
-        window.narrow(low, first.data, layout_of(result).shape[-1])
+        window.narrow(low, first.data, layout_of(result))
     flying = []
     for _, _, times, at in window.parts:
         loaded, = b.nvvm(f"tcgen05.ld.{window.shape}.x{times}", [at, b.false()])
