@@ -261,14 +261,16 @@ def test_why_accesses_through_pointers_are_narrow(base: int, offsets: str, maske
 
 
 DOT = '''cuda_tile.module @m {{
-  entry @k(%arg0: tile<ptr<{c}>>) {{
-    %a = constant <{a}: 1{dot}> : tile<{m}x{k}x{a}>
+  entry @k(%arg0: tile<ptr<{c}>>, %arg1: tile<ptr<{a}>>) {{
+    %i = constant <i32: 0> : tile<i32>
+    %u = make_tensor_view %arg1, shape = [{m}, {k}], strides = [{k}, 1] : tensor_view<{m}x{k}x{a}, strides=[{k},1]>
+    %q = make_partition_view %u : {q}
+    %a, %t = load_view_tko weak %q[%i, %i] : {q}, tile<i32> -> tile<{m}x{k}x{a}>, token
     %b = constant <{a}: 1{dot}> : tile<{k}x{n}x{a}>
     %z = constant <{c}: 0{dot}> : tile<{m}x{n}x{c}>
     %d = {op} %a, %b, %z{sign} : tile<{m}x{k}x{a}>, tile<{k}x{n}x{a}>, tile<{m}x{n}x{c}>
     %v = make_tensor_view %arg0, shape = [{m}, {n}], strides = [{n}, 1] : tensor_view<{m}x{n}x{c}, strides=[{n},1]>
     %p = make_partition_view %v : {p}
-    %i = constant <i32: 0> : tile<i32>
     %w = store_view_tko weak %d, %p[%i, %i] : tile<{m}x{n}x{c}>, {p}, tile<i32> -> token
     return
   }}
@@ -279,8 +281,9 @@ DOT = '''cuda_tile.module @m {{
 def dot_remarks(a: str, c: str, gpu_name: str, m: int = 64, n: int = 64, k: int = 32) -> list[Remark]:
     integers = a.startswith("i")
     view = f"partition_view<tile=({m}x{n}), tensor_view<{m}x{n}x{c}, strides=[{n},1]>>"
-    text = DOT.format(p=view, a=a, c=c, m=m, n=n, k=k, op="mmai" if integers else "mmaf", sign=" signed signed" if integers else "",
-                      dot="" if integers else ".0")
+    loaded = f"partition_view<tile=({m}x{k}), tensor_view<{m}x{k}x{a}, strides=[{k},1]>>"
+    text = DOT.format(p=view, q=loaded, a=a, c=c, m=m, n=n, k=k, op="mmai" if integers else "mmaf",
+                      sign=" signed signed" if integers else "", dot="" if integers else ".0")
     return remarks_on(to_bytecode(text), gpu_name)
 
 
