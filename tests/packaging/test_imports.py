@@ -5,6 +5,7 @@ import functools
 import pathlib
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import pytest
 
@@ -66,7 +67,7 @@ def imported(case: str, gpu: str) -> frozenset[str]:
     return frozenset(done.stdout.split())
 
 
-def of(names: list[str], modules: frozenset[str]) -> list[str]:
+def of(names: Iterable[str], modules: frozenset[str]) -> list[str]:
     """Those of the modules that are one of these or stand in it."""
     return sorted(m for m in modules if any(m == name or m.startswith(f"{name}.") for name in names))
 

@@ -230,8 +230,8 @@ def _pieces(facts: MapFacts, moves: list[Operation], write: Operation, repeated:
 
 
 def _part(store: Any, tile: SSAValue, form: CanonicalTile, number: int) -> SSAValue:
-    t: Any = tile.type
     """The elements of a tile's piece."""
+    t: Any = tile.type
     layout = part_in_registers(layout_of(tile), form.major, form.shape[form.major])
     assert layout is not None
     indices = [_number(store, number * (d == form.major)) for d in range(len(form.shape))]
