@@ -122,9 +122,9 @@ def test_read_modify_writes(mode: str, element: str, operation: str, space: str)
 @pytest.mark.parametrize("element", ["i32", "i64", "f32", "f64"])
 def test_compare_and_swap(element: str, space: str) -> None:
     k = kernel(space, *[pointer(element)] * 2)
-    x = k.load(k.args[0], element, ())
+    x, y = (k.load(arg, element, ()) for arg in k.args)
     for i, (ordering, scope) in enumerate(ATOMICS):
-        k.add(ops.AtomicCASTko.make([one(k, 1, element, i), x, x, None, None], [tile(element), TOKEN], semantics(ordering, scope)))
+        k.add(ops.AtomicCASTko.make([one(k, 1, element, i), x, y, None, None], [tile(element), TOKEN], semantics(ordering, scope)))
     found = spelled(k)
     assert {name: n for name, n in found.items() if name.startswith("atom")} == {
         f"atom{qualified(ordering, scope)}{space}.cas.b{BITS[element]}": 1 for ordering, scope in ATOMICS}

@@ -79,13 +79,13 @@ def compiled_lists(gpu: str = "sm_90") -> tileiras.CompiledModule:
 
 
 def test_the_host_code_hands_on_memory_for_them() -> None:
-    """Two maps, of what is loaded for products; the tiles that are stored once each have none."""
+    """Three maps: of what is loaded for products, and of the array whose tiles a loop stores."""
     pytest.importorskip("cuda.tile")
     module = compiled_lists()
     [entry] = module.entries
-    assert entry.built_maps == 2 and not entry.maps and ".minperctamemory 256\n" in module.ptx
+    assert entry.built_maps == 3 and not entry.maps and ".minperctamemory 384\n" in module.ptx
     code = HostCode(Cubin(module.cubin).contents(".nv.host"))
-    assert code.table()[2] == 2 * BYTES_AN_SM * MOST_SMS
+    assert code.table()[2] == 3 * BYTES_AN_SM * MOST_SMS
     memory, at = 0x7E0000000000, entry.param_offsets[-1]
     filled = code.fill(entry.name, bytes(entry.param_bytes), memory)
     assert filled[at:] == memory.to_bytes(8, "little") and not any(filled[:at])

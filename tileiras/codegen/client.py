@@ -174,13 +174,15 @@ def start(cpu: str, features: str, opt_level: int) -> None:
     """Start the worker if there is none and let it warm up for a target, without waiting for it."""
     global _last
     _last = cpu, features, opt_level
-    with _lock:
-        if _worker is not None:
-            return
-        try:
+    if not _lock.acquire(blocking=False):
+        return      # another thread has one
+    try:
+        if _worker is None:
             write_message(_current().to_child, ("warm", cpu, features, opt_level))
-        except OSError:
-            pass  # the first request reports it
+    except OSError:
+        pass  # the first request reports it
+    finally:
+        _lock.release()
 
 
 def _retire(cpu: str, features: str, opt_level: int) -> None:
