@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.kernels import runner
 from tests.transforms.test_prefetch_to_registers import UNALIGNED
 from tests.transforms.test_stage_streams import ELEMENTWISE, HEAD, IN_PLACE, LENGTH, TILE, load, store, tiles
 from tileiras import pipeline
@@ -113,3 +114,8 @@ def test_loads_that_are_to_stay_in_their_iteration_keep_the_loop(wishes: dict[st
 
 def test_code_isnt_repeated_below_the_highest_level() -> None:
     assert compiled(UNALIGNED, "sm_100", level=2)[1] == 2
+
+
+def test_a_load_agent_that_turns_large_tiles_goes_one_iteration_at_a_time() -> None:
+    """4 KiB of bytes that it turns on their way: one copy by the engine beside them stands in its loop, not four."""
+    assert runner.compile_case("gemm_u8_i8_i32", "sm_90").ptx.count("cp.async.bulk.tensor") == 1
