@@ -11,6 +11,8 @@ def body_of(ptx: str) -> str:
 
 ASYNCHRONOUS = re.compile(r"^\s*(?:@\S+\s+)?(cp\.async|mbarrier|wgmma|tcgen05|cp\.reduce\.async)", re.M)
 """Instructions whose work goes on after them, and those that wait for it."""
+ORDERS = range(5)
+"""Seeds of the order in which asynchronous operations happen; 0 is as late as may be."""
 COPIES = (("TMA", "cp.async.bulk.tensor"), ("TMA", "cp.reduce.async.bulk.tensor"), ("bulk", "cp.async.bulk.shared"),
           ("bulk", "cp.async.bulk.global"), ("cp.async", "cp.async.ca"), ("cp.async", "cp.async.cg"))
 PRODUCTS = (("wgmma", "wgmma.mma_async"), ("tcgen05", "tcgen05.mma"), ("mma.sync", "mma.sync"))

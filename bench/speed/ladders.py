@@ -212,29 +212,24 @@ def arguments(kind: str, step: Step) -> list[Any]:
     return [n, n, np.int32(DEPTH), np.float32(1), a, b, np.float32(0), c]
 
 
-def _panels(array: np.ndarray, rows: int, columns: int) -> MapArgument:
-    """A map of boxes of rows x columns, in panels of 128 swizzled bytes."""
+def _panels(array: np.ndarray, rows: int, columns: int, more: int = 0) -> MapArgument:
+    """A map of boxes of rows x columns, in panels of 128 swizzled bytes, with so many dimensions of size 1 more."""
     height, width = array.shape
     panel = SWIZZLED // array.itemsize
 
     def encode(address: int) -> bytes:
-        return TensorMap(address, "bf16", (panel, height, width // panel), (width * array.itemsize, SWIZZLED),
-                         (panel, rows, columns // panel), swizzle=SWIZZLED).encode()
+        return TensorMap(address, "bf16", (panel, height, width // panel, *[1] * more),
+                         (width * array.itemsize, SWIZZLED, *[0] * more), (panel, rows, columns // panel, *[1] * more),
+                         swizzle=SWIZZLED).encode()
     return MapArgument(array, encode)
 
 
 def _boxes(array: np.ndarray, rows: int, rank: int) -> MapArgument:
     """A map of boxes of some rows and 128 swizzled bytes, in two dimensions or, with panels, in more."""
-    height, width = array.shape
     panel = SWIZZLED // array.itemsize
     if rank == 2:
         return tensor_map(array, (rows, panel), element="bf16", swizzle=SWIZZLED)
-    more = rank - 3
-
-    def encode(address: int) -> bytes:
-        return TensorMap(address, "bf16", (panel, height, width // panel, *[1] * more),
-                         (width * array.itemsize, SWIZZLED, *[0] * more), (panel, rows, 1, *[1] * more), swizzle=SWIZZLED).encode()
-    return MapArgument(array, encode)
+    return _panels(array, rows, panel, rank - 3)
 
 
 def predicted(ladder: Ladder, step: Step, checkout: pathlib.Path, machine: Machine, include: str = "") -> dict[str, Any]:

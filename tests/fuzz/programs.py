@@ -25,8 +25,7 @@ import numpy as np
 import tileiras
 from tests.fuzz.generate import Limits, Program, generate
 from tests.fuzz.pipelines import pipelined
-from tests.kernels.runner import ORDERS
-from tests.ptx import is_asynchronous
+from tests.ptx import ORDERS, is_asynchronous
 from tileiras import interp
 from tileiras.bytecode import write
 from tileiras.sim import simulate

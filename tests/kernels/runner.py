@@ -25,7 +25,7 @@ import numpy as np
 
 from tests.kernels import suite
 from tests.kernels.suite import Array, Case
-from tests.ptx import is_asynchronous
+from tests.ptx import ORDERS, is_asynchronous
 
 if TYPE_CHECKING:
     from tileiras import CompiledModule
@@ -176,10 +176,6 @@ def compile_case(case: str | Case, gpu_name: str = "sm_90", opt_level: int = 3, 
     """`tileiras.compile` on the case's bytecode."""
     import tileiras
     return tileiras.compile(export_case(case, version), gpu_name=gpu_name, opt_level=opt_level, **options)
-
-
-ORDERS = range(5)
-"""Seeds of the order in which asynchronous operations happen; 0 is as late as may be."""
 
 
 def simulate_case(case: str | Case, compiled: CompiledModule, seed: int = 0, orders: Iterable[int] | None = None) -> Verdict:

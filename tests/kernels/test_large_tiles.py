@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import tileiras
-from tests.kernels.runner import ORDERS
-from tests.ptx import is_asynchronous
+from tests.ptx import ORDERS, is_asynchronous
 from tileiras.sim import cutile, simulate
 
 ConstInt = ct.Constant[int]

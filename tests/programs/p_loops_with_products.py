@@ -416,7 +416,7 @@ def product_then_nearest(dtype, t, tc, d):
 @ct.kernel
 def one_hot_product(keys, values, out, t: Const, bins: Const, d: Const):
     """Sums by key as a product with rows of a unit matrix."""
-    acc = ct.zeros((bins, d), ct.float32)
+    acc = ct.zeros((bins, d), out.dtype)
     for i in range(ct.bid(0), ct.cdiv(keys.shape[0], t), ct.num_blocks(0)):
         k = ct.load(keys, (i,), (t,), padding_mode=ZERO)
         valid = i * t + ct.arange(t, dtype=ct.int32) < keys.shape[0]
@@ -430,20 +430,8 @@ def product_of_one_hot(dtype, t, bins, d):
     keys, values = whole(5 * t - 3, low=0, high=bins - 1), whole(5 * t - 3, d, dtype=dtype)
     want = np.zeros((bins, d))
     np.add.at(want, keys, wide(values))
-    kernel = one_hot_product if dtype is not np.int8 else one_hot_of_bytes
-    return Launch(kernel, (3,), (keys, values, np.zeros((bins, d), np.int32 if dtype is np.int8 else np.float32), t, bins, d),
-                  {2: want})
-
-
-@ct.kernel
-def one_hot_of_bytes(keys, values, out, t: Const, bins: Const, d: Const):
-    acc = ct.zeros((bins, d), ct.int32)
-    for i in range(ct.bid(0), ct.cdiv(keys.shape[0], t), ct.num_blocks(0)):
-        k = ct.load(keys, (i,), (t,), padding_mode=ZERO)
-        valid = i * t + ct.arange(t, dtype=ct.int32) < keys.shape[0]
-        hot = ((ct.arange(bins, dtype=ct.int32)[:, None] == k[None, :]) & valid[None, :]).astype(ct.int8)
-        acc = ct.mma(hot, ct.load(values, (i, 0), (t, d), padding_mode=ZERO), acc)
-    out.tiled_view((bins, d)).atomic_store_add((0, 0), acc)
+    out = np.zeros((bins, d), np.int32 if dtype is np.int8 else np.float32)
+    return Launch(one_hot_product, (3,), (keys, values, out, t, bins, d), {2: want})
 
 
 @ct.kernel

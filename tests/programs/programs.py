@@ -21,12 +21,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tests.ptx import is_asynchronous
+from tests.ptx import ORDERS, is_asynchronous
 
 bf16, e4m3, e5m2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 e8m0 = ml_dtypes.float8_e8m0fnu
-ORDERS = range(5)
-"""Seeds of the order in which asynchronous operations happen; 0 is as late as may be."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tileiras.analysis.access import access_width, contiguous_of, is_checked, ru
 from tileiras.analysis.async_copies import as_source, renames_of
 from tileiras.analysis.layout_rules import is_tensor, permutation_of
 from tileiras.analysis.program_slice import Slice
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import element_bytes, tile_bytes
 from tileiras.dialects.nv_tileas import layout_of
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.placement import default_layout
@@ -42,19 +42,11 @@ def narrowed(loader: Slice, others: Slice) -> dict[SSAValue, LinearLayout] | Non
             if chain is None:
                 return None
             found |= chain
-            nbytes += _bytes_of(op.operands[0])
+            nbytes += tile_bytes(op.operands[0].type)
     tensors = {v for op in loader.ops for v in (*op.operands, *op.results) if is_tensor(v) and v in loader.values}
     if not found or nbytes > MOST_BYTES or any(v not in found and any(layout_of(v).warp) for v in tensors):
         return None
     return found
-
-
-def _bytes_of(v: SSAValue) -> int:
-    t: Any = v.type
-    n = element_bytes(t.element_type)
-    for extent in t.get_shape():
-        n *= extent
-    return n
 
 
 def _narrow(store: Operation, loader: Slice, others: Slice) -> dict[SSAValue, LinearLayout] | None:

@@ -8,7 +8,7 @@ decided where the tile goes (transforms/lower_tma_load_store_to_async.py).
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.access import contiguous_of
 from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.exits import COUNTED
 from tileiras.analysis.host_values import host_value
 from tileiras.analysis.program_slice import loop_around
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
@@ -271,78 +272,82 @@ def is_for_many(access: Operation, maker: Operation) -> bool:
 
 def is_unwritten(access: Operation) -> bool:
     """Whether no token says that a write comes before the access."""
-    pending = [v for v in access.operands if isinstance(v.type, MemTokenType)]
-    seen: set[SSAValue] = set(pending)
+    return _all_known((v for v in access.operands if isinstance(v.type, MemTokenType)), _sources)
+
+
+def _all_known(tokens: Iterable[SSAValue], following: Callable[[SSAValue], Sequence[SSAValue] | None]) -> bool:
+    """Whether `following` knows of these tokens, and of all that it leads to, where they lead; None where it doesn't."""
+    pending = list(tokens)
+    seen = set(pending)
     while pending:
-        v = pending.pop()
-        if isinstance(v, BlockArgument):
-            loop: Any = v.owner.parent_op()
-            if loop.name == "scf.for":
-                sources = [loop.operands[2 + v.index], v.owner.last_op.operands[v.index - 1]]  # type: ignore[union-attr]
-                if any(op.name.endswith(".continue") for op in loop.walk()):
-                    return False
-            else:
-                return False
-        else:
-            owner = v.owner
-            assert isinstance(owner, Operation)
-            if owner.name == "scf.for":
-                sources = [owner.operands[3 + v.index], owner.regions[0].block.last_op.operands[v.index]]  # type: ignore[union-attr]
-                if any(op.name.partition(".")[2] in LEAVES for op in owner.walk()):
-                    return False
-            elif owner.name.partition(".")[2] in READERS:
-                sources = [x for x in owner.operands if isinstance(x.type, MemTokenType)]
-            else:
-                return False
-        pending += [x for x in sources if x not in seen]
-        seen.update(sources)
+        found = following(pending.pop())
+        if found is None:
+            return False
+        pending += [v for v in found if v not in seen]
+        seen.update(found)
         if len(seen) > MAX_TOKENS:
             return False
     return True
+
+
+def _sources(token: SSAValue) -> list[SSAValue] | None:
+    """The tokens of which one is made; None where it may stand for a write."""
+    if isinstance(token, BlockArgument):
+        loop: Any = token.owner.parent_op()
+        if loop.name != COUNTED or any(op.name.endswith(".continue") for op in loop.walk()):
+            return None
+        return _given(loop, token.index - 1)
+    owner: Any = token.owner
+    if owner.name == COUNTED:
+        return None if any(op.name.partition(".")[2] in LEAVES for op in owner.walk()) else _given(owner, token.index)    # type: ignore
+    if owner.name.partition(".")[2] in READERS:
+        return [v for v in owner.operands if isinstance(v.type, MemTokenType)]
+    return None
 
 
 def orders_itself(access: Operation) -> bool:
     """Whether tokens order a store only behind what it stored in earlier iterations of loops: nothing else takes the token that
     it gives, or gives the one that it takes."""
-    pending: list[SSAValue] = [v for v in (*access.operands, *access.results) if isinstance(v.type, MemTokenType)]
-    seen: set[SSAValue] = set(pending)
-    while pending:
-        v: Any = pending.pop()
-        joined: list[SSAValue] = []
-        owner: Any = v.owner
-        if isinstance(v, BlockArgument):
-            owner = owner.parent_op()
-            if owner.name != "scf.for":
-                return False
-            joined += _carried(owner, v.index - 1)
-        elif owner.name == "scf.for":
-            joined += _carried(owner, v.index)
-        elif owner.name == "scf.if":
-            joined += [region.block.last_op.operands[v.index] for region in owner.regions]
-        elif owner.name.endswith(".create_mem_token"):
-            continue            # it stands for nothing
-        elif owner is not access:
-            return False
-        for use in v.uses:
-            op: Any = use.operation
-            if op.name == "scf.for":
-                joined += _carried(op, use.index - BOUNDS)
-            elif op.name == "scf.yield":
-                holder = op.parent_op()
-                joined += _carried(holder, use.index) if holder.name == "scf.for" else [holder.results[use.index]]
-            elif op is not access:
-                return False
-        if any(inner.name.partition(".")[2] in LEAVES for x in joined if isinstance(x, BlockArgument)
-               for inner in x.owner.walk()):
-            return False
-        pending += [x for x in joined if x not in seen]
-        seen.update(joined)
-        if len(seen) > MAX_TOKENS:
-            return False
-    return True
+    tokens = [v for v in (*access.operands, *access.results) if isinstance(v.type, MemTokenType)]
+    return _all_known(tokens, lambda token: _joined(access, token))
+
+
+def _joined(access: Operation, token: Any) -> list[SSAValue] | None:
+    """The tokens that one comes of or leads to by way of loops and branches; None where another op than the access takes it or
+    gives it."""
+    owner: Any = token.owner
+    out: list[SSAValue] = []
+    if isinstance(token, BlockArgument):
+        loop: Any = token.owner.parent_op()
+        if loop.name != COUNTED:
+            return None
+        out += _carried(loop, token.index - 1)
+    elif owner.name == COUNTED:
+        out += _carried(owner, token.index)
+    elif owner.name == "scf.if":
+        out += [region.block.last_op.operands[token.index] for region in owner.regions]
+    elif owner.name.endswith(".create_mem_token"):
+        return []               # it stands for nothing
+    elif owner is not access:
+        return None
+    for use in token.uses:
+        op: Any = use.operation
+        if op.name == COUNTED:
+            out += _carried(op, use.index - BOUNDS)
+        elif op.name == "scf.yield":
+            holder = op.parent_op()
+            out += _carried(holder, use.index) if holder.name == COUNTED else [holder.results[use.index]]
+        elif op is not access:
+            return None
+    loops = [v.owner for v in out if isinstance(v, BlockArgument)]
+    return None if any(op.name.partition(".")[2] in LEAVES for body in loops for op in body.walk()) else out
+
+
+def _given(loop: Any, number: int) -> list[SSAValue]:
+    """What a counted loop's iterations are given under a number, by whom stands before the loop and by each other."""
+    return [loop.operands[BOUNDS + number], loop.regions[0].block.last_op.operands[number]]
 
 
 def _carried(loop: Any, number: int) -> list[SSAValue]:
-    """What a counted loop carries under a number: what it starts with, has in an iteration, hands on, and gives."""
-    block = loop.regions[0].block
-    return [loop.operands[BOUNDS + number], block.args[1 + number], block.last_op.operands[number], loop.results[number]]
+    """All that a counted loop carries under a number: what iterations are given, what it is in one, and what it gives."""
+    return [*_given(loop, number), loop.regions[0].block.args[1 + number], loop.results[number]]

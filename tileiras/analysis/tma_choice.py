@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -20,7 +19,7 @@ from tileiras.analysis.layout_cost import FETCH_SLOTS, SECTOR_BYTES, shared_acce
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts, needs_fill, orders_itself
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import tile_bytes
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS
 from tileiras.layout.descriptors import boxes
 from tileiras.layout.linear import LinearLayout
@@ -96,7 +95,7 @@ def is_small_stream(op: Operation) -> bool:
     if loop is None or op.name != LOAD:
         return False
     types: list[Any] = [inner.results[0].type for inner in loop.walk() if inner.name == LOAD]
-    return sum(prod(t.get_shape()) * element_bytes(t.element_type) for t in types if isinstance(t, TensorType)) < LEAST_STREAMED
+    return sum(tile_bytes(t) for t in types if isinstance(t, TensorType)) < LEAST_STREAMED
 
 
 def _feeds_product(tile: SSAValue) -> bool:
@@ -134,9 +133,7 @@ def _beside_product(op: Operation) -> bool:
 
 def is_exchanged_in_rounds(tile: SSAValue) -> bool:
     """Whether threads would need several rounds to exchange a tile's elements, where the engine takes it whole."""
-    t: Any = tile.type
-    nbytes = prod(t.get_shape()) * element_bytes(t.element_type)
-    return MOST_AT_ONCE < nbytes <= MOST_STAGED
+    return MOST_AT_ONCE < tile_bytes(tile.type) <= MOST_STAGED
 
 
 def offer(op: Operation, facts: MapFacts, layout: LinearLayout) -> Offer:

@@ -329,17 +329,17 @@ def _br(p: Printer, op: Operation) -> None:
 
 
 NO_UNROLL = 1 << 24
-"""Number of the node that says so; those of loops follow. Debug information numbers its own from 1 on."""
+"""Number of the node that says so; those of loops are higher. Debug information numbers its own from 1 on."""
 
 
 def _cond_br(p: Printer, op: Operation) -> None:
     then, other = op.successors
     extra = ""
     if "no_unroll" in op.properties:
-        loop = NO_UNROLL + sum(key.startswith("loop") for key in p.declarations)
-        p.declarations.setdefault("no_unroll", f'!{NO_UNROLL} = !{{!"llvm.loop.unroll.disable"}}')
-        p.declarations[f"loop {loop + 1}"] = f"!{loop + 1} = distinct !{{!{loop + 1}, !{NO_UNROLL}}}"
-        extra = f", !llvm.loop !{loop + 1}"
+        p.declarations.setdefault(f"!{NO_UNROLL}", f'!{NO_UNROLL} = !{{!"llvm.loop.unroll.disable"}}')
+        loop = f"!{NO_UNROLL + len(p.declarations)}"
+        p.declarations[loop] = f"{loop} = distinct !{{{loop}, !{NO_UNROLL}}}"
+        extra = f", !llvm.loop {loop}"
     p.lines.append(f"  br {p.typed(op.operands[0])}, label %{p.labels[then]}, label %{p.labels[other]}{extra}")
 
 

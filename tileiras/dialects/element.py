@@ -1,5 +1,8 @@
-"""How many bits and bytes a tile's element takes in memory."""
+"""How many bytes a tile's element takes in memory, and the tile."""
 from __future__ import annotations
+
+from math import prod
+from typing import Any
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -17,6 +20,9 @@ from xdsl.ir import Attribute
 
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 
+REGISTER_BYTES = 4
+"""Of a register of a thread."""
+
 _BYTES: dict[type, int] = {
     Float16Type: 2, BFloat16Type: 2, Float32Type: 4, FloatTF32Type: 4, Float64Type: 8,
     Float8E4M3FNType: 1, Float8E5M2Type: 1, Float8E8M0FNUType: 1, Float4E2M1FNType: 1,
@@ -33,6 +39,11 @@ def element_bytes(t: Attribute) -> int:
     if isinstance(t, IntegerType):
         return max(1, t.width.data // 8)
     return _BYTES.get(type(t), 8)
+
+
+def tile_bytes(t: Any) -> int:
+    """Bytes of all elements of a tile, by its type."""
+    return prod(t.get_shape()) * element_bytes(t.element_type)
 
 
 def element_name(t: Attribute) -> str:

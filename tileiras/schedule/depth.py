@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.tensor_dots import umma_of
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
 from tileiras.layout.atoms.umma import COLUMNS, columns_of
 from tileiras.machine.machines import machine_of
@@ -37,7 +37,7 @@ MOST_BLOCKS = 4
 """Blocks on an SM that are counted with: more are worth a short ring, not a ring of one stage."""
 BESIDE_CARRIED = 48
 """Registers a thread that a loop needs besides what it carries, and a quarter of that: addresses, fragments."""
-LANES, REGISTER_BYTES = 32, 4
+LANES = 32
 ASKED = "what was asked for"
 MOST_BLOCKS_OF_CLUSTERS = 2
 """The same in clusters: CTAs that load for each other wait for the slowest, and deeper rings make up for it."""

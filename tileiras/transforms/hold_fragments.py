@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_rules import operand_fragments
 from tileiras.dialects import nv_tileas
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import BufferType, layout_of, with_layout
 from tileiras.transforms.hoist_buffers import only_store
 from tileiras.transforms.hoist_conversions import loops_of
@@ -25,7 +25,6 @@ from tileiras.transforms.unspecialized_pipeline import is_of_warps
 
 MOST_REGISTERS = 16
 """A thread, for all such operands of a loop: a sixteenth of what it may have."""
-REGISTER_BYTES = 4
 
 
 def run(module: Operation, context: Any = None) -> None:

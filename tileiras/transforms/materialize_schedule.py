@@ -42,7 +42,7 @@ from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import nv_tileas
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import (
     COPIES_BY_THREADS,
@@ -87,7 +87,6 @@ MOST_CHUNKS = 16
 another block on the SM."""
 COPY_REGISTERS = 40
 """Of the thread that tells the copy engine what to load."""
-REGISTER_BYTES = 4
 BESIDE_ACCUMULATORS = 26
 """Registers that an instruction of a warpgroup takes beside those of its accumulators, as ptxas says where it refuses one."""
 MANY_REGISTERS = 96

@@ -27,12 +27,11 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import worker_warps
 from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts, orders_itself
 from tileiras.dialects import arith
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import REGISTER_BYTES, tile_bytes
 
 MOST_ACCUMULATORS = 128
 """Registers a thread: half of what a thread may have, for operands' addresses and what is done with the sums behind the loop."""
 MOST_WARPS = 2 * WARPGROUP
-REGISTER_BYTES = 4
 
 
 def run(module: Operation, context: Any) -> None:
@@ -106,4 +105,4 @@ def _carried_words(loop: Operation) -> int:
     if not any(op.name == "nv_tileas.dot" for op in loop.regions[0].block.ops):
         return 0
     tensors: list[Any] = [r.type for r in loop.results if isinstance(r.type, TensorType)]
-    return sum(prod(t.get_shape()) * element_bytes(t.element_type) // REGISTER_BYTES for t in tensors)
+    return sum(tile_bytes(t) // REGISTER_BYTES for t in tensors)

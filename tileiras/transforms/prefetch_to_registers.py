@@ -23,7 +23,6 @@ its iteration, and so does a loop that asks for the program's order. `schedule/p
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, TensorType, i32
@@ -35,7 +34,7 @@ from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import stage_bytes
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import element_bytes, tile_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, PtrType
 from tileiras.dialects.nv_tileas import RingType
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
@@ -105,7 +104,7 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
         return
     has_product = any(inner.name in DOTS for op in ops for inner in op.walk())
     num_warps: Any = func.properties["num_warps"]
-    nbytes = sum(prod(t.get_shape()) * element_bytes(t.element_type) for op in loads for t in [op.results[0].type])  # type: ignore
+    nbytes = sum(tile_bytes(op.results[0].type) for op in loads)
     shared = lives.size
     room = Room(shared, shared + (each if plan.stored else 0), num_warps.data, asked > 1 or latency_hint(loads) is not None)
     why = why_not_ahead(loop, loads, nbytes, has_product, room, context.target)

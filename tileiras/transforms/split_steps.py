@@ -74,11 +74,10 @@ def _tiles(loop: Any) -> dict[SSAValue, int] | None:
             pending.append((op.operands[0], properties["permutation"].data[dim].data if op.name == PERMUTE else dim))
         else:
             return None
-    taken = set(found)
-    for v in taken:
-        if any(use.operation.name != DOT and not any(r in taken for r in use.operation.results) for use in v.uses):
+    for v in found:
+        if any(use.operation.name != DOT and not any(r in found for r in use.operation.results) for use in v.uses):
             return None
-    if any(op.name != DOT and op is not body.last_op and op.results[0] not in taken for op in body.ops):
+    if any(op.name != DOT and op is not body.last_op and op.results[0] not in found for op in body.ops):
         return None
     return None if any(use.operation.name != LOAD for use in counter.uses) else found
 

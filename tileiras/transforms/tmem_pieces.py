@@ -21,6 +21,7 @@ from tileiras.analysis.slices import static_number
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import TmemType, layout_of, with_layout
 from tileiras.layout.atoms.umma import LANES
+from tileiras.transforms.tma_common import before, erase
 
 EXTRACT, LOAD = "nv_tileas.extract", "nv_tileas.load_tmem"
 MATRIX = 2
@@ -97,22 +98,13 @@ def _by_piece(v: SSAValue) -> None:
                         for operand in maker.operands]
             made = type(maker).create(operands=operands, result_types=[t], properties=dict(maker.properties),
                                       attributes=dict(maker.attributes))
-        _insert(made, extract, maker)
+        before(extract, made, maker)
         extract.results[0].replace_all_uses_with(made.results[0])
-        extract.detach()
-        extract.erase()
-    maker.detach()
-    maker.erase()
+        erase(extract)
+    erase(maker)
 
 
 def _part_of(extract: Operation, v: SSAValue, part: Any) -> SSAValue:
     t: Any = v.type
     made = nv_tileas.Extract.make([v, list(extract.operands[1:])], [with_layout(TensorType(t.element_type, part.shape), part)])
-    return _insert(made, extract, extract).results[0]
-
-
-def _insert(new: Any, before: Operation, like: Operation) -> Any:
-    new.location = like.location
-    assert before.parent is not None
-    before.parent.insert_op_before(new, before)
-    return new
+    return before(extract, made, extract).results[0]

@@ -20,7 +20,6 @@ would hold the agent up for a latency. What stays:
 """
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -31,11 +30,10 @@ from tileiras.analysis.ahead import is_cheap_and_pure, runs_ahead, slice_of, tok
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.base import TileOp
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType, layout_of
 from tileiras.schedule.constraints import FORCE_SERIAL
-from tileiras.schedule.depth import REGISTER_BYTES
 from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.materialize_async import is_short_of_overflow
 from tileiras.transforms.prefetch_to_registers import may_run_ahead, tiles_loaded
@@ -101,8 +99,7 @@ def _loads_of(loop: Operation, allowed: frozenset[str]) -> list[Operation]:
 
 def _at_once(loads: list[Operation]) -> int:
     """How many iterations of a load agent's loop registers allow."""
-    types: list[Any] = [op.results[0].type for op in loads]
-    is_small = sum(prod(t.get_shape()) * element_bytes(t.element_type) for t in types) <= SMALL_BYTES
+    is_small = sum(tile_bytes(op.results[0].type) for op in loads) <= SMALL_BYTES
     held = sum(max(_registers_loaded(op), 0 if is_small else layout_of(op.results[0]).num_regs) for op in loads)
     rounds = MOST_ROUNDS
     while rounds > 1 and rounds * held > MOST_REGISTERS:
@@ -126,8 +123,7 @@ def _rounds(loop: Operation, loads: list[Operation], target: Any) -> int:
     from tileiras.schedule.depth import registers_of  # few kernels need the machine's tables
     from tileiras.schedule.prefetch import streaming_bytes
 
-    types: list[Any] = [op.results[0].type for op in loads]
-    nbytes = sum(prod(t.get_shape()) * element_bytes(t.element_type) for t in types)
+    nbytes = sum(tile_bytes(op.results[0].type) for op in loads)
     held = sum(registers_of(op.results[0]) for op in loads)
     results = sum(registers_of(r) for op in loop.regions[0].block.ops for r in op.results)
     rounds, wanted = 1, streaming_bytes(target)

@@ -17,7 +17,7 @@ from tileiras.analysis.entry_hints import worker_warps
 from tileiras.analysis.invariant_loads import invariant_loads
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.arith import Elementwise
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 
 if TYPE_CHECKING:
     from tileiras.machine.targets import Target
@@ -48,11 +48,7 @@ def choose_num_warps(func: Operation, context: Any) -> int:
     for op in func.walk():
         for r in op.results:
             if isinstance(r.type, TensorType):
-                n = 1
-                for extent in r.type.get_shape():
-                    n *= extent
-                n = n * element_bytes(r.type.element_type) // 4
-                largest = max(largest, n)
+                largest = max(largest, tile_bytes(r.type) // REGISTER_BYTES)
         cross |= op.name in ("nv_tileaa.dot", "nv_tileaa.dot_scaled")
     if largest >= 32 * 8 * 128:
         return 16

@@ -90,8 +90,13 @@ def lower_for(low: Lowering, op: Operation) -> None:
 
 def _only_stores(loop: Operation) -> bool:
     """Whether a loop stores tiles and reads nothing: it waits for nobody, and several iterations at once only take registers."""
-    effects = [effects_of(op) for op in loop.walk() if op is not loop]
-    return any(e.token_write for e in effects) and not any(e.token_read or e.reads for e in effects)
+    stores = False
+    for op in loop.walk():
+        effects = effects_of(op)
+        if effects.token_read or effects.reads:
+            return False
+        stores |= effects.token_write
+    return stores
 
 
 @lowers("nv_tileas.loop")
