@@ -8,7 +8,7 @@ from tests.sim.asynckit import run
 from tileiras.sim import BarrierError, Deadlock, InvalidInstruction
 from tileiras.sim.errors import MissingProxyFence, TransactionMismatch
 
-SHARED = ".shared .align 8 .b64 bar;"
+SHARED = ".shared .align 8 .b64 bar, other;"
 ONE = "setp.ne.u32 %p1, %t, 0; @%p1 ret;\n"
 INIT = "mbarrier.init.shared::cta.b64 [bar], N; fence.mbarrier_init.release.cluster;\n"
 
@@ -75,6 +75,27 @@ WAIT: mbarrier.try_wait.shared::cta.b64 %p2, [bar], %d1, 1000; @!%p2 bra WAIT;
     assert (x == 10).all() and not report.findings
 
 
+@pytest.mark.parametrize("prompt", [False, True])
+def test_two_warps_may_hand_a_stage_to_each_other_as_often_as_they_like(prompt):
+    """Each time both wait for the other: that isn't a deadlock, since each round one of the waits ends."""
+    x = np.zeros(1, np.uint32)
+    body = """setp.ne.u32 %p1, %t, 0; @%p1 bra READY;
+ mbarrier.init.shared::cta.b64 [full], 32; mbarrier.init.shared::cta.b64 [empty], 32;
+READY: bar.sync 0; mov.u32 %r5, 0; mov.u32 %r6, 0; setp.eq.u32 %p4, %w, 1; @%p4 bra CONSUMER;
+PRODUCER: xor.b32 %r7, %r6, 1;
+W1: mbarrier.try_wait.parity.shared::cta.b64 %p2, [empty], %r7; @!%p2 bra W1;
+ setp.eq.u32 %p5, %lane, 0; @%p5 st.shared.u32 [stage], %r5; mbarrier.arrive.shared.b64 %d1, [full];
+ xor.b32 %r6, %r6, 1; add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, ROUNDS; @%p3 bra PRODUCER; ret;
+CONSUMER: mov.u32 %r9, 0;
+NEXT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], %r6; @!%p2 bra NEXT;
+ ld.shared.u32 %r8, [stage]; add.u32 %r9, %r9, %r8; mbarrier.arrive.shared.b64 %d1, [empty];
+ xor.b32 %r6, %r6, 1; add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, ROUNDS; @%p3 bra NEXT;
+ setp.eq.u32 %p5, %lane, 0; @%p5 st.global.u32 [%g0], %r9;""".replace("ROUNDS", "1000")
+    shared = ".shared .align 8 .b64 full, empty; .shared .align 4 .u32 stage;"
+    report = run(body, [x], shared, threads=64, prompt=prompt)
+    assert x[0] == sum(range(1000)) and not report.findings
+
+
 @pytest.mark.parametrize(("body", "count", "kind", "words"), [
     ("mbarrier.arrive.shared.b64 %d1, [bar], 3;", 2, BarrierError, "expects 2 more"),
     ("mbarrier.arrive.noComplete.shared.b64 %d1, [bar], 2;", 2, BarrierError, "noComplete"),
@@ -103,6 +124,8 @@ def test_an_uninitialized_barrier():
     ("mbarrier.arrive.shared.b64 %d1, [bar]; mbarrier.arrive.shared.b64 %d1, [bar];", 1, BarrierError, "before any wait saw"),
     ("mbarrier.arrive.shared.b64 %d1, [bar];", 2, BarrierError, "1 of 2 arrivals have come"),
     ("mbarrier.expect_tx.shared::cta.b64 [bar], 32;", 2, TransactionMismatch, "32 bytes were expected"),
+    ("mbarrier.inval.shared::cta.b64 [bar]; mbarrier.inval.shared::cta.b64 [bar];", 2, BarrierError, "was invalidated"),
+    ("mbarrier.inval.shared::cta.b64 [other];", 2, BarrierError, "nothing to invalidate"),
 ])
 def test_findings_that_dont_stop_the_run(body, count, kind, words):
     _, report = single(body, count)

@@ -61,6 +61,7 @@ class Batch:
         self.written_views = {"shared": Views(self.shared_written), "local": Views(self.local_written)}
         self.special: dict = {}
         self.yielded = False          # the running fragment polls
+        self.moved = False            # what threads may wait for has happened: an mbarrier's phase, columns or registers freed
         self.tainted = None           # threads in which an operand of this instruction had no value
         self.undefined = None         # elements of the last load that had no value
         self.copies = None            # asynccopy state, made on first use

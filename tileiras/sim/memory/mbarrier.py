@@ -5,9 +5,10 @@ that can be read, so ordinary loads of them fault, and stores over a live one ar
 arrivals and no transaction bytes are outstanding. The opaque state that `arrive` returns is the pending count in bits
 0-19 and the number of the phase above.
 
-Findings: an operation on memory without a live mbarrier (raised); `init` over a live one; more arrivals than pending
-(raised); an arrival in a phase before anyone saw the last one complete; a state older than two phases; use by another
-CTA or an asynchronous engine without a fence after `init`; bytes left over, or arrivals missing, at the kernel's end.
+Findings: an operation on memory without a live mbarrier (raised, but for `inval`, which machines take); `init` over a
+live one; more arrivals than pending (raised); an arrival in a phase before anyone saw the last one complete; a state older
+than two phases; use by another CTA or an asynchronous engine without a fence after `init`; bytes left over, or arrivals
+missing, at the kernel's end.
 """
 from __future__ import annotations
 
@@ -67,9 +68,12 @@ class Table:
         """The mbarrier at an offset; raises BarrierError when there is none."""
         found = self.at.get(off)
         if found is None:
-            why = "was invalidated" if off in self.dead else "wasn't initialized"
-            raise BarrierError(f"the mbarrier at {name(st, off)} {why}", thread=lane)
+            raise BarrierError(f"the mbarrier at {name(st, off)} {self.why_not(off)}", thread=lane)
         return found
+
+    def why_not(self, off: int) -> str:
+        """Why there is none at an offset."""
+        return "was invalidated" if off in self.dead else "wasn't initialized"
 
     def fenced(self, lanes: np.ndarray) -> None:
         """Threads made their initialisations visible: fence.mbarrier_init, fence.proxy.async, a cluster barrier."""
@@ -133,6 +137,7 @@ def complete_if_done(st, off: int, b: Barrier) -> None:
     if b.pending or b.tx:
         return
     b.phase += 1
+    st.moved = True
     b.carried = b.brought
     b.pending, b.announced, b.brought, b.seen = b.count, 0, 0, False
 
@@ -283,7 +288,10 @@ def _mbarrier(decoder, ins):
         def invalidate(st):
             t = table(st)
             for off, picks in groups(locate(st)):
-                t.get(st, off, int(st.lanes[picks[0]]))
+                if off not in t.at:             # undefined by the ISA, harmless on machines
+                    finding(st, BarrierError(f"nothing to invalidate: the mbarrier at {name(st, off)} {t.why_not(off)}"),
+                            int(st.lanes[picks[0]]))
+                    continue
                 del t.at[off]
                 t.dead.add(off)
                 t.words[off // 8] = False

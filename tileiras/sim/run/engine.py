@@ -21,7 +21,7 @@ from tileiras.sim.run.program import Block
 
 POLLS = 4                  # polling rounds of a loop before another fragment runs
 LONG_LOOP = 100_000        # rounds of any loop before another fragment runs
-HOPELESS = 200             # rounds in which everybody waited on mbarriers in vain before that is a deadlock
+HOPELESS = 200             # rounds one behind the other in which everybody waited on mbarriers in vain before that is a deadlock
 ROUNDS_BEFORE_YIELD = 16   # times that every fragment polled before another batch runs
 
 
@@ -41,7 +41,7 @@ class Engine:
         self.live_count = int(np.count_nonzero(st.live))
         self.polls: dict[int, int] = {}         # polling rounds by loop header
         self.loops: dict[int, int] = {}
-        self.hopeless, self.outside = 0, False  # rounds in which all only waited in vain; whether one polled elsewhere
+        self.hopeless, self.outside = 0, False  # the last rounds in which all only waited in vain; whether one polled elsewhere
 
     def run(self) -> Iterator[None]:
         st = self.st
@@ -55,10 +55,10 @@ class Engine:
                 elif not self.deferred:
                     self.stuck()
                 else:
-                    self.hopeless = 0 if self.outside else self.hopeless + 1
+                    self.hopeless = 0 if self.outside or st.moved else self.hopeless + 1
                     if self.hopeless > HOPELESS:
                         self.stuck()
-                self.outside = False
+                self.outside = st.moved = False
                 self.ready, self.deferred = self.deferred, {}
                 rounds += 1
                 if rounds >= ROUNDS_BEFORE_YIELD:

@@ -71,6 +71,7 @@ def _setmaxnreg(decoder, ins):
                     r.waiting[w] = wanted, line
                 continue
             r.free[cta] -= need
+            st.moved = st.moved or need < 0
             r.have[members] = wanted
             for w in members.tolist():
                 r.waiting.pop(w, None)

@@ -330,6 +330,7 @@ class TensorMemory:
             marks.agent[cta, :, columns] = -1
         self.allocations[cta].remove(allocation)
         self.owner[cta, columns] = False
+        self.st.moved = True
 
     def describe_waits(self) -> list[str]:
         """Who waits for columns, for the message of a deadlock."""
