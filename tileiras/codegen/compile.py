@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tileiras.codegen import client, gate, host_maps
+from tileiras.codegen.flight_copies import copies_behind_waits
 from tileiras.codegen.location_table import StandIns, complete, read_table, restore_names, without_text
 from tileiras.codegen.places import kernel_named, place_in_ptx
 from tileiras.codegen.ptx_fixup import empty_ptx, fix_ptx
@@ -60,7 +61,7 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
         raise CompileError(f"LLVM has no intrinsic '{unknown}'", kernel=kernel_named(unknown, llvm_ir))
     if host is not None:
         host_maps.prepare_with_maps(llvm_ir, target, host)
-    ptx = fix_ptx(ptx, target, host_maps.recipes_of(llvm_ir), host_maps.built_by(llvm_ir))
+    ptx = fix_ptx(copies_behind_waits(ptx), target, host_maps.recipes_of(llvm_ir), host_maps.built_by(llvm_ir))
     table = read_table(llvm_ir)
     ptx, stand_ins = (ptx, []) if table is None else complete(ptx, table)
     for entry in entries_of_ptx(ptx):

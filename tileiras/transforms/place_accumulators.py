@@ -124,17 +124,18 @@ def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skip
         carry_no_longer(inner, [yielded.index])
         return
     first = chain[0]
+    rescaled = not skips and first.operands[2] is not arg and _scaled(first, arg, home)
+    if any(use.operation is not first or use.index != 2 for use in arg.uses):
+        # What the iteration before has left there, before this one writes over it.
+        load = nv_tileas.LoadTmem.make([home], [arg.type])
+        _before(_first_user(arg, body, first), load, loop)
+        arg.replace_uses_with_if(load.results[0], lambda use: not (use.operation is first and use.index == 2))
     if skips:
         add = _before(first, arith.Cmpi.make([body.args[0], loop.operands[0]], [BOOL], {"predicate": StringAttr("ne")}), first)
-    elif first.operands[2] is arg or _scaled(first, arg, home):
+    elif rescaled or first.operands[2] is arg:
         add = _truth(first, True)
     else:
         add = _begin(first, home)
-    if any(use.operation is not first and use.operation is not last for use in arg.uses) or (
-            first.operands[2] is not arg and arg.first_use is not None):
-        load = nv_tileas.LoadTmem.make([home], [arg.type])
-        _before(_first_user(arg, body), load, loop)
-        arg.replace_uses_with_if(load.results[0], lambda use: not (use.operation is first and use.index == 2))
     end = _products(chain, home, add)
     others = [use for use in yielded.uses if use.operation is not last]
     if others:
@@ -162,10 +163,10 @@ def _scaled(first: Operation, arg: SSAValue, home: SSAValue) -> bool:
     return True
 
 
-def _first_user(v: SSAValue, block: Block) -> Operation:
-    """The first op of a block that uses a value, itself or in its regions."""
+def _first_user(v: SSAValue, block: Block, product: Operation) -> Operation:
+    """The first op of a block that uses a value, itself or in its regions, or this product, if that comes before."""
     users = {use.operation for use in v.uses}
-    return next(op for op in block.ops if any(inner in users for inner in op.walk()))
+    return next(op for op in block.ops if op is product or any(inner in users for inner in op.walk()))
 
 
 def _zeros_where_nothing_runs(loop: Any, init: SSAValue, home: SSAValue, before: Operation) -> None:
