@@ -89,9 +89,8 @@ LADDERS: dict[str, Ladder] = {
         Step("cp.async", 176, _product(128, 128, 32), "tma,agents"),
         Step("TMA", 183, _product(128, 128, 32)))),
     "b200": Ladder("B200", "gau-nernst, bf16 4096, B200", (
-        Step("tcgen05 and TMA of 128 bytes", 710, _product(128, 128, 64), _SYNC,
-             remark="published 699 to 721, one block of 128 x 256 x 256 an SM; here four of 128 x 128 x 64 overlap"),
-        Step("specialised", 1054, _product(128, 256, 64)),
+        Step("tcgen05 and TMA of 128 bytes", 710, _product(128, 256, 256), _SYNC, remark="published 699 to 721"),
+        Step("specialised", 1054, _product(128, 128, 64)),
         Step("pairs of CTAs", 1170, _product(256, 256, 64), ctas=2, remark="two CTAs with or without cta_group::2"),
         Step("persistent", 1273, _persistent(128, 256, 64, 148), remark="one CTA a product; " + _F32_OUT))),
     "rtx5080": Ladder("RTX 5080", "the original's own code, RTX 5080 (cuTile.jl's README, Julia / Python)", (

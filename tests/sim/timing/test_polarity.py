@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileiras.sim.timing.join import join, loops
+from tileiras.sim.timing.join import Depths, join
 from tileiras.sim.timing.replay import instruction_from
 from tileiras.sim.timing.sass import Branch, Code, SassBlock
 from tileiras.sim.timing.stream import Instruction
@@ -60,5 +60,5 @@ def test_spills_behind_a_wait_do_not_turn_its_branch_round(spills):
 def test_loops_are_counted_and_waits_are_none():
     """0 -> 1 (outer loop to 4) -> 2 (inner loop to 3); 5 waits for itself."""
     graph = {0: [1], 1: [2], 2: [3], 3: [2, 4], 4: [1, 5], 5: [5, 6], 6: []}
-    counted = loops(graph, 0)
+    counted = Depths(graph, 0).loops()
     assert [counted[n] for n in range(7)] == [0, 1, 2, 2, 1, 0, 0]

@@ -93,6 +93,9 @@ _MACHINE_SHAPES = {"16816": 16 * 8 * 16, "1688": 16 * 8 * 8, "1684": 16 * 8 * 4,
                    "8832": 8 * 8 * 32, "16832": 16 * 8 * 32, "16864": 16 * 8 * 64, "168128": 16 * 8 * 128,
                    "168256": 16 * 8 * 256, "168512": 16 * 8 * 512}
 _SINGLE = ("bar", "shfl", "redux", "ldmatrix", "stmatrix", "cp.async", "red", "atom")
+_TENSOR_MOVES = ("tcgen05.ld.", "tcgen05.st.")
+_TWO_HALVES = ".16x32bx2"       # lanes 0 to 15 by one instruction, 16 to 31 by another; all other shapes by one
+_WORD = 4
 _WIDTH = re.compile(r"\.(U8|S8|U16|S16|64|128|256|ENL2\.256)\b")
 _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32, "ENL2.256": 32}
 
@@ -100,17 +103,32 @@ _WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32, 
 def pieces(operation_: str, opcode: str, base: str) -> int:
     """How many machine instructions `opcode` carry out one execution of a PTX operation; 0 where that isn't known."""
     if base in _ACCESS:
-        element = _BITS.search(operation_)
-        if element is None:
-            return 0
-        vector = _VECTOR.search(operation_)
-        asked = int(element[1]) // 8 * (int(vector[1]) if vector else 1)
-        width = _WIDTH.search(opcode)
-        return max(asked // (_WIDTHS[width[1]] if width else 4), 1)
+        asked = _asked(operation_)
+        return max(asked // _width(opcode), 1) if asked else 0
     if operation_.startswith("mma"):
         shape, machine = _SHAPE.search(operation_), _MACHINE_SHAPE.search(opcode)
         if shape is None or machine is None:
             return 0
         m, n, k = (int(x) for x in shape.groups())
         return max(m * n * k // _MACHINE_SHAPES[machine[1]], 1)
+    if operation_.startswith(_TENSOR_MOVES):
+        return 2 if _TWO_HALVES in operation_ else 1
     return 1 if operation_.startswith(_SINGLE) and "mbarrier" not in operation_ else 0
+
+
+def is_merged(operation_: str, opcode: str, base: str) -> bool:
+    """Whether a machine instruction moves more bytes than the PTX operation whose line it carries: those of others, too."""
+    asked = _asked(operation_) if base in _ACCESS else 0
+    return 0 < asked < _width(opcode) and asked >= _WORD
+
+
+def _asked(operation_: str) -> int:
+    """Bytes that a PTX access moves for a lane; 0 where its text doesn't say."""
+    element, vector = _BITS.search(operation_), _VECTOR.search(operation_)
+    return int(element[1]) // 8 * (int(vector[1]) if vector else 1) if element is not None else 0
+
+
+def _width(opcode: str) -> int:
+    """Bytes that a machine access moves for a lane."""
+    width = _WIDTH.search(opcode)
+    return _WIDTHS[width[1]] if width else _WORD

@@ -7,7 +7,7 @@ from tileiras.machine import tensor
 from tileiras.machine.latencies import QUEUE_TCGEN05, QUEUE_WGMMA
 from tileiras.machine.units import PARTITIONS
 from tileiras.sim.timing.memory import SmMemory
-from tileiras.sim.timing.stream import BulkCopy, Mma
+from tileiras.sim.timing.stream import SECTOR_BYTES, BulkCopy, Mma
 
 MIN_ROW_BYTES = 16
 
@@ -31,9 +31,12 @@ class Tma:
             return start, end
         if work.direction in ("store", "reduce"):
             read = self.memory.port(start + latency.shared, work.bytes / tensor.SMEM_PORT)
-            amount = max(work.bytes, len(work.sectors) * 32) * (2 if work.direction == "reduce" else 1)
-            self.memory.touched.update(s + shift for s in work.sectors)
-            end = self.memory.write(read, amount)
+            amount = max(work.bytes, len(work.sectors) * SECTOR_BYTES)
+            if work.direction == "reduce":
+                end = self.memory.reduced(read, work.sectors, shift, amount)
+            else:
+                self.memory.touched.update(s + shift for s in work.sectors)
+                end = self.memory.write(read, amount)
             return max(read, end - latency.l2), end + latency.l2
         if work.direction == "shared":
             end = self.memory.port(start, work.bytes / tensor.SMEM_PORT) + latency.distributed_shared

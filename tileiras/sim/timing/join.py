@@ -70,6 +70,8 @@ def join(code: Code, ptx: PtxCode) -> Join:
                 mine.append(Anchor(line, 0.0 if all(i.guard is not None for i in members) else 1.0))
         found.append(mine)
     lines = {a.line: 1.0 for mine in found for a in mine}
+    for line in _merged(code, ptx) & set(lines):
+        lines[line] = 0.0
     _represent(code, ptx, found, lines)
     senses, machine = _senses(code, ptx)
     _doubt(ptx, found, lines, senses, machine)
@@ -101,14 +103,26 @@ def _is_anchor(instruction: Instruction, ptx: PtxCode) -> bool:
     return operation is not None and instruction.base in anchors.machine_operations(operation)
 
 
+def _merged(code: Code, ptx: PtxCode) -> set[int]:
+    """Lines that may have no instruction of their own: ptxas makes one wide access of neighbouring ones, in some rounds of a loop
+    that it unrolls, and in others, whose addresses are aligned otherwise, not."""
+    wide = {i.ptx_line for block in code.blocks for i in block.instructions
+            if _is_anchor(i, ptx) and anchors.is_merged(ptx.operations[i.ptx_line], i.opcode, i.base)}
+    out: set[int] = set()
+    for b in ptx.blocks:
+        operations = {ptx.operations[line] for line in b.lines if line in wide}
+        out |= {line for line in b.lines if ptx.operations.get(line) in operations}
+    return out
+
+
 def _represent(code: Code, ptx: PtxCode, found: list[list[Anchor]], lines: dict[int, float]) -> None:
     """Give PTX blocks without an anchor one: a line whose machine code stands in one block only, and in as many loops: what ptxas
     moves out of a loop is executed less often."""
     successors = _successors(ptx)
-    rounds_ptx = loops(successors, 0)
+    rounds_ptx = Depths(successors, 0).loops()
     rounds_machine: dict[int, int] = {}
     for entry in code.entries:
-        rounds_machine |= loops({b.index: b.successors for b in code.blocks if b.function == entry}, entry)
+        rounds_machine |= Depths({b.index: b.successors for b in code.blocks if b.function == entry}, entry).loops()
     have = set(lines)
     places: dict[int, set[int]] = defaultdict(set)
     guarded: set[int] = set()
@@ -352,44 +366,11 @@ def _by_loops(block: SassBlock, branches: list[int], machine: Depths, ptx: PtxCo
     return score
 
 
-def loops(successors: dict[int, list[int]], entry: int) -> dict[int, int]:
-    """In how many loops each node lies. Loops of one node (waits) don't count."""
-    parent = immediate_dominators(successors, entry)
-    backward: dict[int, list[int]] = defaultdict(list)
-    for node, to in successors.items():
-        for t in to:
-            backward[t].append(node)
-    bodies: dict[int, set[int]] = defaultdict(set)
-    for header, before in list(backward.items()):
-        for latch in before:
-            if latch == header or not _dominates(parent, header, latch):
-                continue
-            body = bodies[header]
-            body.add(header)
-            todo = [latch]
-            while todo:
-                at = todo.pop()
-                if at not in body:
-                    body.add(at)
-                    todo += backward[at]
-    counts: dict[int, int] = defaultdict(int)
-    for body in bodies.values():
-        for node in body:
-            counts[node] += 1
-    return counts
-
-
-def _dominates(parent: dict[int, int], above: int, node: int) -> bool:
-    while node in parent and node != above and parent[node] != node:
-        node = parent[node]
-    return node == above
-
-
 class Depths:
-    """How deep nodes are in a dominator tree."""
+    """How deep nodes are in a dominator tree, and in loops."""
 
     def __init__(self, successors: dict[int, list[int]], entry: int) -> None:
-        self.parent = immediate_dominators(successors, entry)
+        self.successors, self.parent = successors, immediate_dominators(successors, entry)
         self.depth: dict[int, int] = {}
         for node in self.parent:
             chain = []
@@ -408,6 +389,25 @@ class Depths:
         while self.depth[node] > self.depth[target]:
             node = self.parent[node]
         return self.depth[target] if node == target else -1
+
+    def loops(self) -> dict[int, int]:
+        """In how many loops each node lies. Loops of one node (waits) don't count."""
+        backward: dict[int, list[int]] = defaultdict(list)
+        for node, to in self.successors.items():
+            for t in to:
+                backward[t].append(node)
+        counts: dict[int, int] = defaultdict(int)
+        for header, before in list(backward.items()):
+            body = {header}
+            todo = [latch for latch in before if latch != header and self.round(latch, header) >= 0]
+            while todo:
+                at = todo.pop()
+                if at not in body:
+                    body.add(at)
+                    todo += backward[at]
+            for node in body if len(body) > 1 else ():
+                counts[node] += 1
+        return counts
 
 
 def _regions(code: Code, found: list[list[Anchor]], senses: dict[int, Sense]) -> dict[int, Region]:

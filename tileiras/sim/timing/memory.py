@@ -192,13 +192,16 @@ class SmMemory:
         """When an atomic's result is back. L2 does one a sector and cycle, at the cost of a read and a write."""
         start = self.port(at, max(len(sectors), 1))
         self.sectors += len(sectors)
-        amount = len(sectors) * SECTOR_BYTES
-        end = max(self.egress.take(start, amount), self.l2.take(start, 2 * amount))
+        return self.reduced(start, sectors, shift, len(sectors) * SECTOR_BYTES) + self.latency.atomic_global
+
+    def reduced(self, at: float, sectors: tuple[int, ...], shift: int, amount: float) -> float:
+        """When L2 has taken in bytes and reduced them into its sectors, which come from DRAM where nobody has touched them yet."""
+        end = max(self.egress.take(at, amount), self.l2.take(at, 2 * amount))
         new = [s + shift for s in sectors if s + shift not in self.touched]
         self.touched.update(new)
         if new and not self.sharing.resident:
-            end = max(end, self.dram.take(start, len(new) * SECTOR_BYTES * self.sharing.dram_share))
-        return end + self.latency.atomic_global
+            end = max(end, self.dram.take(at, len(new) * SECTOR_BYTES * self.sharing.dram_share))
+        return end
 
     def drained(self) -> float:
         """When everything asked for has passed."""

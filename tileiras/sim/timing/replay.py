@@ -22,6 +22,7 @@ from tileiras.sim.timing.engines import TensorMemoryEngine, Tma, WarpgroupTensor
 from tileiras.sim.timing.memory import Sharing, SmMemory
 from tileiras.sim.timing.stream import (
     CLUSTER_BARRIER,
+    Arrivals,
     AsyncGroup,
     BarrierOp,
     BulkCopy,
@@ -197,7 +198,7 @@ class Replay:
         self.events: list[Event] = []
         self.handlers: dict[type, Callable[[Warp, Decoded, Any, float], float | None]] = {
             GlobalAccess: self._global, SharedAccess: self._shared, BarrierOp: self._barrier, MbarrierOp: self._mbarrier,
-            BulkCopy: self._bulk, AsyncGroup: self._group, Mma: self._mma, TensorAccess: self._tensor}
+            BulkCopy: self._bulk, AsyncGroup: self._group, Mma: self._mma, TensorAccess: self._tensor, Arrivals: self._arrivals}
 
     # ---- the run
 
@@ -557,6 +558,10 @@ class Replay:
             far = latency.distributed_shared if owner is not cta else 0
             self._free(barrier.event(at + latency.mbarrier_arrive + far, payload.phase, payload.count, payload.bytes))
         return self._hold(warp, d, at + latency.mbarrier_arrive, at + READ_LATENCY, Reason.MBARRIER)
+
+    def _arrivals(self, warp: Warp, d: Decoded, payload: Arrivals, at: float) -> float:
+        """Lanes arrive at an mbarrier each. None of it waits."""
+        return max(self.handlers[type(op)](warp, d, op, at) or 0.0 for op in payload.each)
 
     def _free(self, freed: list[tuple[float, Warp]]) -> None:
         for end, warp in freed:

@@ -24,7 +24,7 @@ REUSED = 1.5
 
 
 def read_sectors(cta: CtaStreams) -> set[int]:
-    """The sectors of global memory that a CTA reads, or that L2 does for its atomics, with a result or without."""
+    """The sectors of global memory that a CTA reads, or that L2 does for its atomics and reductions, with a result or without."""
     found: set[int] = set()
     for warp in cta.warps:
         for _, payload in warp.steps:
@@ -32,7 +32,7 @@ def read_sectors(cta: CtaStreams) -> set[int]:
             if kind is GlobalAccess:
                 if payload.atomic or not payload.is_store:      # type: ignore[union-attr]
                     found.update(payload.sectors)            # type: ignore[union-attr]
-            elif kind is BulkCopy and payload.direction in ("load", "prefetch"):     # type: ignore[union-attr]
+            elif kind is BulkCopy and payload.direction in ("load", "prefetch", "reduce"):     # type: ignore[union-attr]
                 found.update(payload.sectors)                # type: ignore[union-attr]
     return found
 

@@ -147,8 +147,14 @@ class TensorAccess:
     ctas: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What the lanes of a warp tell several mbarriers in one instruction: each its own, a CTA of the cluster each, say."""
+    each: tuple[MbarrierOp | AsyncGroup, ...]
+
+
 Payload: TypeAlias = (Skipped | GlobalAccess | SharedAccess | BarrierOp | MbarrierOp | BulkCopy | AsyncGroup | Mma | TensorAccess
-                      | None)
+                      | Arrivals | None)
 
 
 # ---- streams

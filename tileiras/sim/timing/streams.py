@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import groupby
 
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.run.launch import choose_entry, counted, parse_cached, simulate
@@ -16,13 +17,16 @@ from tileiras.sim.timing import anchors, path, payloads, sass
 from tileiras.sim.timing.cubin import Cubin
 from tileiras.sim.timing.errors import NotTimed
 from tileiras.sim.timing.join import Join, join, rounds
-from tileiras.sim.timing.record import SKIPPED, CtaRecord, Recorder
+from tileiras.sim.timing.record import SKIPPED, CtaRecord, Record, Recorder
 from tileiras.sim.timing.stream import (
+    Arrivals,
+    AsyncGroup,
     CtaStreams,
     GlobalAccess,
     Instruction,
     Joined,
     KernelStreams,
+    MbarrierOp,
     Payload,
     SharedAccess,
     Step,
@@ -183,7 +187,7 @@ class _Builder:
         if template is None:
             return WarpStream(trace.warp, [])
         mine = record.records.get(trace.warp, {})
-        at = {line: {r.visit: r.payload for r in found} for line, found in mine.items()}
+        at = {line: _by_visit(found) for line, found in mine.items()}
         visits = trace.visits.tolist()
         plain, skipped = self.plain, self.skipped
         steps = []
@@ -255,6 +259,17 @@ class _Builder:
                 return (f"the way through the machine code leaves {t.path.residual:.1f} of {t.path.anchors} anchors "
                         "unexplained")
         return ""
+
+
+def _by_visit(found: Sequence[Record]) -> dict[int, Payload]:
+    """What a line's executions did, by visit. Lanes that arrive at different mbarriers leave a record each."""
+    out = {r.visit: r.payload for r in found}
+    if len(out) < len(found):
+        for visit, several in groupby(found, key=lambda r: r.visit):
+            arrivals = tuple(p for _, p in several if isinstance(p, (MbarrierOp, AsyncGroup)) and p.kind != "wait")
+            if len(arrivals) > 1:
+                out[visit] = Arrivals(arrivals)
+    return out
 
 
 def _part(payload: Payload, share: int) -> Payload:
