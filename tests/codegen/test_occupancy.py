@@ -22,7 +22,9 @@ H100, ADA = find_target("sm_90"), find_target("sm_89")
     (512, 128, 0, []),              # 16 warps in one block
     (128, 216, 100 << 10, []),      # shared memory holds 2 blocks anyway
     (128, 255, 64 << 10, [168]),    # 3 blocks of shared memory
-    (32, 255, 0, [128, 224]),       # 8 blocks of one warp; 16, and 9
+    (32, 255, 0, [128, 168]),       # 8 blocks of one warp, two a scheduler; 16, and 9, with which one scheduler has three
+    (160, 130, 0, [128]),           # 2 blocks of five warps: a scheduler's registers hold three warps; 3 blocks
+    (160, 128, 0, []),              # 3 blocks
 ])
 def test_limits_that_let_more_blocks_in(threads: int, registers: int, shared: int, limits: list[int]) -> None:
     assert limits_of(Entry("k", (), threads, shared, registers), H100) == limits
@@ -61,6 +63,24 @@ def test_a_kernel_that_spills_gets_the_next_limit_and_then_none() -> None:
     assert tried("ret;", {"a": {128}}) == [{"a": 128, "b": 128}, *2 * [{"a": 168, "b": 128}]]
     assert tried("ret;", {"a": {128, 168}}) == [{"a": 128, "b": 128}, {"a": 168, "b": 128}, *2 * [{"b": 128}]]
     assert tried("ret;", {"a": {128, 168}, "b": {128, 168}}) == [{"a": 128, "b": 128}, {"a": 168, "b": 168}, {}]
+
+
+def test_a_product_gives_up_a_few_registers_for_a_block_more() -> None:
+    product = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 ...;"
+
+    def tried_with(body: str, registers: int) -> list[str]:
+        seen: list[str] = []
+
+        def assemble(ptx: str) -> Assembled:
+            seen.extend(re.findall(r"\.maxnreg (\d+)", ptx))
+            return Assembled(b"", "", ())
+        with_more_warps(text(body), (Entry("a", (), 128, 0, registers),), H100, assemble, Assembled(b"", "", ()))
+        return seen
+    assert tried_with(product, 130) == ["128"]
+    assert tried_with(product, 136) == ["128"]
+    assert tried_with(product, 138) == []
+    assert tried_with(product, 170) == ["168"]      # three blocks; far from four
+    assert tried_with("wgmma.fence.sync.aligned;", 130) == []
 
 
 def test_products_and_limits_of_the_programs_own_stay() -> None:

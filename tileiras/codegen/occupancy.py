@@ -2,8 +2,8 @@
 
 Left alone, ptxas takes the registers that there are to bring every load of a straight line of code in front of the first use: a
 streaming kernel then has two blocks an SM and waits at each barrier, each reduction, each beginning and end of a block. With a
-limit it orders the loads otherwise, mostly without a spill. Products are left as they are: their accumulators need the registers,
-and it is tensor cores that they wait for.
+limit it orders the loads otherwise, mostly without a spill. Products are left as they are, since their accumulators need the
+registers, unless a few registers less (by `mma.sync`) make room for a block more.
 """
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ FROM_LEVEL = 3
 ENOUGH_WARPS = 16
 """Warps an SM from which more gain nothing: four a scheduler."""
 REGISTER_STEP = 8
+SCHEDULERS = 4
+WARP_THREADS = 32
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the system takes of each block."""
-_PRODUCTS = re.compile(r"\b(?:w?mma|wgmma|tcgen05)\.")
+FEW = 8
+"""So many registers ptxas finds in a product's code without a spill, mostly by another order of its addresses."""
+_PRODUCTS = re.compile(r"\bw?mma\.")
+_FIXED = re.compile(r"\b(?:wgmma|tcgen05)\.|\.maxnreg")
+"""What settles the registers of its kernel otherwise."""
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 
 
@@ -31,8 +37,7 @@ def with_more_warps(ptx: str, entries: tuple[Entry, ...], target: Target, assemb
     """The text with limits of registers where they let more warps reside and nothing spills, and its cubin; what was given
     where there are none. `first`: the cubin of `ptx`, whose resources `entries` are."""
     bodies = _bodies(ptx)
-    wanted = {e.name: limits for e in entries if (limits := limits_of(e, target)) and not _PRODUCTS.search(bodies.get(e.name, ""))
-              and ".maxnreg" not in bodies.get(e.name, "")}
+    wanted = {e.name: limits for e in entries if (limits := _tried(e, bodies.get(e.name, ""), target))}
     while wanted:
         text = _limited(ptx, {name: limits[0] for name, limits in wanted.items()})
         made = assemble(text)
@@ -44,21 +49,36 @@ def with_more_warps(ptx: str, entries: tuple[Entry, ...], target: Target, assemb
     return ptx, first
 
 
+def _tried(entry: Entry, body: str, target: Target) -> list[int]:
+    """The limits that an entry with this text is to be assembled with."""
+    if _FIXED.search(body):
+        return []
+    limits = limits_of(entry, target)
+    return [n for n in limits if entry.registers - n <= FEW] if _PRODUCTS.search(body) else limits
+
+
 def limits_of(entry: Entry, target: Target) -> list[int]:
     """Registers a thread to try, fewest first: for as many blocks as give enough warps, and for one block more than there are."""
-    warps = max(1, entry.threads // 32)
+    warps = max(1, entry.threads // WARP_THREADS)
     blocks = _blocks(entry.registers, entry.threads, target)
     most = max(1, target.smem_per_sm // (entry.shared_bytes + RESERVED_SHARED))
     enough = min(max(1, ENOUGH_WARPS // warps), most)
     if entry.registers == 0 or entry.spill_stores + entry.spill_loads > 0 or blocks >= enough:
         return []
-    return sorted({target.registers_per_sm // (n * entry.threads) // REGISTER_STEP * REGISTER_STEP for n in (enough, blocks + 1)})
+    return sorted({_limit(n * warps, target) for n in (enough, blocks + 1)})
 
 
 def _blocks(registers: int, threads: int, target: Target) -> int:
-    """Blocks that an SM's registers hold."""
+    """Blocks that an SM's registers hold: each of its schedulers has a quarter of them for the warps that it gets."""
     rounded = -(-max(registers, 1) // REGISTER_STEP) * REGISTER_STEP
-    return target.registers_per_sm // (rounded * threads)
+    warps = target.registers_per_sm // SCHEDULERS // (WARP_THREADS * rounded) * SCHEDULERS
+    return warps // max(1, threads // WARP_THREADS)
+
+
+def _limit(warps: int, target: Target) -> int:
+    """The most registers a thread with which so many warps fit an SM."""
+    most = -(-warps // SCHEDULERS)
+    return target.registers_per_sm // SCHEDULERS // (WARP_THREADS * most) // REGISTER_STEP * REGISTER_STEP
 
 
 def _bodies(ptx: str) -> dict[str, str]:

@@ -305,6 +305,8 @@ def _table() -> None:
                 _intrinsic(f"tcgen05.st.{shape}.x{count}", f"p6 {held} i1", convergent=True, effects=ALL)
 
     _intrinsic("prmt", "i32 i32 i32", "i32")
+    # LLVM forgets that a product is of 32 bits where it knows one side's sign and not the other's
+    _assembly("mul.wide.s32", "mul.wide.s32 $0, $1, $2;", "i32 i32", "i64", effects=NONE)
 
     # what stands in a place for the assembler or the debugger
     _assembly("trap", "trap;", effects=NONE, volatile=True)

@@ -48,7 +48,8 @@ from tileiras.dialects.llvm import integer, ptr, vec
 from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileas import FlightType, TensorMapType, layout_of
 from tileiras.errors import CompileError
-from tileiras.layout.linear import LinearLayout
+from tileiras.layout.linear import LANE_BITS, LinearLayout, log2
+from tileiras.layout.terms import terms_of
 
 Handler = Callable[["Lowering", Any], None]
 HANDLERS: dict[str, Handler] = {}
@@ -212,35 +213,19 @@ class Lowering:
         key = (tuple(lane), tuple(warp))
         found = self._places.get(key)
         if found is None:
-            b = self.b
-            found = b.i32(0)
-            for source, bases in ((self.lane, key[0]), (self.warp, key[1])):
-                found = b.xor(found, self.linear(source, bases))
+            bases = (*key[0], *[0] * (LANE_BITS - len(key[0])), *key[1])
+            found = self.linear(self.tid, bases) if self.num_warps > 1 else self.linear(self.lane, key[0])
             self._remember(self._places, key, found)
         return found
 
     def linear(self, x: SSAValue, bases: Sequence[int]) -> SSAValue:
-        """The XOR of `bases` over the set bits of x; runs of consecutive single bits become one shift and mask."""
+        """The XOR of `bases` over the set bits of x."""
         b = self.b
         out = b.i32(0)
-        i = 0
-        while i < len(bases):
-            basis = bases[i]
-            if basis == 0:
-                i += 1
-                continue
-            n = 1
-            while i + n < len(bases) and bases[i + n] == basis << n and basis & (basis - 1) == 0:
-                n += 1
-            mask = (1 << n) - 1 << i
-            bits = b.and_(x, b.i32(mask))
-            if basis & (basis - 1) == 0:
-                to = basis.bit_length() - 1
-                term = b.shl(bits, to - i) if to >= i else b.lshr(bits, i - to)
-            else:
-                term = b.mul(b.lshr(bits, i), b.i32(basis))
-            out = b.xor(out, term)
-            i += n
+        for term in terms_of(tuple(bases)):
+            x_bits = b.lshr(b.and_(x, b.i32(term.mask)), term.down)
+            factor = term.factor
+            out = b.xor(out, b.mul(x_bits, b.i32(factor)) if factor & factor - 1 else b.shl(x_bits, log2(factor)))
         return out
 
     def flat_index(self, layout: LinearLayout) -> SSAValue:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.access import access_width
 from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
@@ -19,7 +19,8 @@ from tileiras.conversion.tileas_to_llvm.memory.heap import allocate
 from tileiras.conversion.tileas_to_llvm.memory.views import TiledView, as_type, index_type
 from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.llvm import ptr
+from tileiras.dialects.llvm import integer, ptr
+from tileiras.dialects.nv_tileas import LOOPS
 from tileiras.layout.linear import LinearLayout
 
 
@@ -35,10 +36,11 @@ def order_of(op: Operation) -> str:
 
 
 class ViewAddress:
-    """Addresses and predicates of one access to a tile through a view."""
+    """Addresses and predicates of one access to a tile through a view. moving: the dimensions whose index another iteration of the
+    loop around the access changes."""
 
     def __init__(self, low: Lowering, view: TiledView, coords: list[SSAValue], layout: LinearLayout, check: list[bool],
-                 sparse_index: list[SSAValue] | None = None) -> None:
+                 moving: set[int], in_loop: bool, sparse_index: list[SSAValue] | None = None) -> None:
         self.low, self.view, self.layout, self.check = low, view, layout, check
         b = low.b
         self.size = element_bytes(view.type.memref.element_type)
@@ -59,25 +61,32 @@ class ViewAddress:
                 continue
             start = b.mul(as_type(low, coord, t), b.bits(view.steps[i], t))
             self.first.append(b.add(start, as_type(low, places[i], t, signed=False)))
-            scale = as_type(low, stride, I64)
-            uniform = b.add(uniform, b.mul(as_type(low, start, I64), scale))
-            local = b.add(local, self._scaled(places[i], stride, view.tile_shape[i]))
-        far = b.mul(uniform, b.i64(self.size))
-        if b.known(far) is None:
-            p = b.gep(p, far)
-            self.p = b.gep(p, b.mul(local, b.i64(self.size)))
-        else:       # last: tiles of one array share what is before it, which LLVM's strength reduction would compare in pairs
-            self.p = b.gep(b.gep(p, b.mul(local, b.i64(self.size))), far)
+            if b.known(start) is None and i not in moving:
+                local = b.add(local, self._scaled(self.first[i], stride, in_loop))
+                continue
+            uniform = b.add(uniform, self._scaled(start, stride, False))
+            local = b.add(local, self._scaled_place(places[i], stride, view.tile_shape[i], in_loop))
+        # What changes from iteration to iteration comes last. So does what is known: tiles of one array share what is before it,
+        # which LLVM's strength reduction would compare in pairs.
+        element = integer(8 * self.size)
+        self.p = b.gep(b.gep(p, local, element), uniform, element)
         self.strides, self.extents = strides, extents
         self._bounds: dict[tuple[int, int], SSAValue] = {}
         self._steps: dict[tuple[int, int], SSAValue] = {}
 
-    def _scaled(self, place: SSAValue, stride: int | SSAValue, extent: int) -> SSAValue:
-        """place * stride as i64; in 32 bits where that can't overflow."""
+    def _scaled(self, index: SSAValue, stride: int | SSAValue, hoisted: bool) -> SSAValue:
+        """index * stride as i64. `hoisted`: LLVM is to move it out of a loop, which it doesn't do with assembly."""
+        b = self.low.b
+        if not hoisted and isinstance(stride, SSAValue) and width_of(stride.type) == width_of(index.type) == 32:
+            return b.nvvm("mul.wide.s32", [index, stride])[0]
+        return b.mul(as_type(self.low, index, I64), as_type(self.low, stride, I64))
+
+    def _scaled_place(self, place: SSAValue, stride: int | SSAValue, extent: int, hoisted: bool) -> SSAValue:
+        """The same of a coordinate inside the tile; in 32 bits where that can't overflow."""
         b = self.low.b
         if isinstance(stride, int) and extent * stride * self.size < 2**31:
             return b.cast("zext", b.mul(place, b.i32(stride)), I64)
-        return b.mul(b.cast("zext", place, I64), as_type(self.low, stride, I64))
+        return self._scaled(place, stride, hoisted)
 
     def pointer(self, reg: int) -> SSAValue:
         """Where register `reg`'s element lies."""
@@ -153,7 +162,28 @@ def view_address(low: Lowering, op: Operation, layout: LinearLayout) -> ViewAddr
     if view.sparse_dim >= 0:
         sparse = sparse_indices(low, view, coords, layout)
     scalars = [low.b.i32(0) if low.is_tensor(c) else low.scalar(c) for c in coords]
-    return ViewAddress(low, view, scalars, layout, _flags(op, len(view.tile_shape)), sparse)
+    loop = loop_around(op)
+    moving = {i for i, c in enumerate(coords) if loop is not None and is_made_in(c, loop)}
+    return ViewAddress(low, view, scalars, layout, _flags(op, len(view.tile_shape)), moving, loop is not None, sparse)
+
+
+def loop_around(op: Operation) -> Operation | None:
+    """The innermost loop that an op runs in."""
+    loop = op.parent_op()
+    while loop is not None and loop.name not in LOOPS:
+        loop = loop.parent_op()
+    return loop
+
+
+def is_made_in(v: SSAValue, loop: Operation) -> bool:
+    """Whether a value is one of a loop's body: another each iteration, as far as is known."""
+    block: Block | None = v.owner if isinstance(v.owner, Block) else v.owner.parent
+    while block is not None:
+        op = block.parent_op()
+        if op is loop:
+            return True
+        block = op.parent if op is not None else None
+    return False
 
 
 def sparse_indices(low: Lowering, view: TiledView, coords: list[SSAValue], layout: LinearLayout) -> list[SSAValue]:
