@@ -9,12 +9,15 @@ import time
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Block, Operation, Region
 
 import tileiras
 from tileiras import nesting
 from tileiras.bytecode import container, read
 from tileiras.bytecode.wire import append_varint
 from tileiras.bytecode.writer import write
+from tileiras.dialects import arith
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.errors import BytecodeError, CompileError
 from tileiras.sim import simulate
@@ -92,6 +95,32 @@ def test_a_deep_program_computes_what_a_flat_one_does(n: int, stored: int) -> No
     out = np.zeros(1, np.int32)
     simulate(tileiras.compile(nested(200), "sm_90", 0, emit="ptx").ptx, "k", (1, 1, 1), (np.int32(n), out))
     assert out[0] == stored
+
+
+def test_putting_ops_into_blocks_does_not_ask_for_all_levels_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted: how often anything goes from an op to what it lies in. All levels for each op would be 150 times a level."""
+    steps, up = 0, Operation.parent_node
+
+    def counted(op: Operation) -> object:
+        nonlocal steps
+        steps += 1
+        return up.fget(op)  # type: ignore[misc]
+
+    monkeypatch.setattr(Operation, "parent_node", property(counted))
+    tileiras.compile(nested(300), "sm_90", emit="llvm")
+    assert steps <= 10 * 300
+
+
+def test_an_op_cannot_be_put_into_itself() -> None:
+    """Neither into a block of its own nor deeper, whether anything else is in it or not; into others it can."""
+    condition = Block(arg_types=[i1]).args[0]
+    outer, inner = (arith.If.create(operands=[condition], regions=[Region(Block()), Region()]) for _ in range(2))
+    with pytest.raises(ValueError, match="contained in the operation"):
+        outer.regions[0].block.add_op(outer)
+    outer.regions[0].block.add_op(inner)
+    with pytest.raises(ValueError, match="contained in the operation"):
+        inner.regions[0].block.add_op(outer)
+    assert outer.is_ancestor(outer) and outer.is_ancestor(inner.regions[0].block) and not inner.is_ancestor(outer.regions[0].block)
 
 
 def test_the_limit_of_calls_is_as_before() -> None:

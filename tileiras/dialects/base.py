@@ -32,7 +32,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.dialects.builtin import DenseArrayBase, i32
-from xdsl.ir import Attribute, Operation, OpTraits, Region, SSAValue
+from xdsl.ir import Attribute, IRNode, Operation, OpTraits, Region, SSAValue
 from xdsl.traits import IsTerminator, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -169,6 +169,15 @@ class TileOp(Operation):
         if _needs_segments(cls.result_fields):
             properties[RESULT_SEGMENTS] = _segments(tuple(type_sizes))
         return cls.create(operands=flat, result_types=flat_types, properties=properties, regions=regions)
+
+    def is_ancestor(self, op: IRNode) -> bool:
+        """As xDSL's, which asks it of every op put into a block and goes up all levels: nothing lies deeper in an op than the
+        blocks that it has, as long as they are empty."""
+        if not self.regions:
+            return op is self
+        if any(block.ops.first is not None for region in self.regions for block in region.blocks):
+            return super().is_ancestor(op)
+        return op is self or op.parent_node is self or (op.parent_node is not None and op.parent_node.parent_node is self)
 
     def walk(self, *, reverse: bool = False, region_first: bool = False) -> Iterator[Operation]:
         """As xDSL's, but for its chain of generators: that costs a step a level for every op."""
