@@ -34,7 +34,23 @@ def test_a_table_a_row_for_each_suite_and_sm(tmp_path, capsys):
     ("AssertionError: Regex pattern did not match.", "is written for another version of cuTile or Python"),
     ("AssertionError: assert 3 == 4", suites.OWN), ("", suites.OWN)])
 def test_reasons(text, reason):
-    assert suites.reason_of(text) == reason
+    assert suites.reason_of({"reason": text}) == reason
+
+
+def test_a_reason_may_be_one_test_s_own():
+    test = {"reason": "AssertionError: assert 0 == 1"}
+    assert suites.reason_of(test, "test/test_tune.py::test_x") == "times kernels in a process of its own under a limit of time"
+    assert suites.reason_of(test, "test/test_mma.py::test_x") == suites.OWN
+
+
+@pytest.mark.parametrize("apart,explained", [
+    ("1.2e-07 at index (3,)", True), ("4.7e-07 (up to 0 allowed)", True), ("4.9e-07", False), ("inf at index (0,)", False),
+    ("nan at index (0,)", False)])
+def test_results_apart_are_explained_by_rounding_only_where_they_are_close(apart, explained):
+    test = {"reason": "AssertionError: Tensor-likes are not equal!",
+            "message": f"Tensor-likes are not equal!\n\nGreatest relative difference: {apart}"}
+    assert suites.reason_of(test) == (suites.ROUNDS_OTHERWISE if explained else suites.OWN)
+    assert suites.reason_of({"reason": test["reason"]}) == suites.OWN
 
 
 def test_the_page_keeps_what_the_other_tool_writes(tmp_path):

@@ -31,13 +31,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from xdsl.dialects.builtin import DenseArrayBase, i32
-from xdsl.ir import Attribute, IRNode, Operation, OpTraits, Region, SSAValue
+from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, LocationAttr, i32
+from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, OpTraits, Region, SSAValue, SSAValues, Use
 from xdsl.traits import IsTerminator, OpTrait, Pure
 from xdsl.utils.exceptions import VerifyException
 
 OPERAND_SEGMENTS = "operandSegmentSizes"
 RESULT_SEGMENTS = "resultSegmentSizes"
+NOTHING: Mapping[str, Attribute] = {}
+"""Properties of an op that has none; nobody writes to it."""
 
 
 VERIFIER = "tileiras.dialects.verify"
@@ -179,21 +181,51 @@ class TileOp(Operation):
             return super().is_ancestor(op)
         return op is self or op.parent_node is self or (op.parent_node is not None and op.parent_node.parent_node is self)
 
+    @classmethod
+    def create(cls, *, operands: Sequence[SSAValue] = (), result_types: Sequence[Attribute] = (),
+               properties: Mapping[str, Attribute] = NOTHING, attributes: Mapping[str, Attribute] = NOTHING,
+               location: LocationAttr | None = None, successors: Sequence[Block] = (), regions: Sequence[Region] = ()) -> Any:
+        """As xDSL's, in less than half the time: that gives operands back that a new op doesn't have, and looks the unknown place
+        up. A kernel has some thousand ops made."""
+        op: Any = cls.__new__(cls)
+        op._operands = values = SSAValues(operands)
+        op._operand_uses = uses = tuple([Use(op, i) for i in range(len(values))])
+        for value, use in zip(values, uses):
+            value.add_use(use)
+        op.results = SSAValues([OpResult(t, op, i) for i, t in enumerate(result_types)])
+        op.properties, op.attributes = dict(properties), dict(attributes)
+        op.location = UNKNOWN_LOC if location is None else location
+        op.regions = ()
+        if successors:
+            op.successors = successors
+        for region in regions:
+            op.add_region(region)
+        return op
+
     def walk(self, *, reverse: bool = False, region_first: bool = False) -> Iterator[Operation]:
-        """As xDSL's, but for its chain of generators: that costs a step a level for every op."""
+        """As xDSL's, but for its chain of generators: that costs a step a level for every op. The op after one is looked up
+        before that one is handed out, and what is in it after."""
         if reverse or region_first:
             yield from super().walk(reverse=reverse, region_first=region_first)
             return
         yield self
-        inside = [_ops_of(self)] if self.regions else []
-        while inside:
-            for op in inside[-1]:
+        above: list[tuple[Iterator[Block], Operation | None]] = []      # blocks still to come, and the next op
+        blocks, op = _blocks_of(self), None
+        while True:
+            while op is not None:
+                following = op.next_op
                 yield op
                 if op.regions:
-                    inside.append(_ops_of(op))
-                    break
+                    above.append((blocks, following))
+                    blocks, following = _blocks_of(op), None
+                op = following
+            block = next(blocks, None)
+            if block is not None:
+                op = block.first_op
+            elif above:
+                blocks, op = above.pop()
             else:
-                inside.pop()
+                return
 
     def verify_(self) -> None:
         """The declaration's own check: counts of operands, results, regions; presence of attributes."""
@@ -208,11 +240,10 @@ class TileOp(Operation):
         importlib.import_module(VERIFIER).verify_op(self)
 
 
-def _ops_of(op: Operation) -> Iterator[Operation]:
-    """The ops directly inside an op."""
+def _blocks_of(op: Operation) -> Iterator[Block]:
+    """The blocks directly inside an op."""
     for region in op.regions:
-        for block in region.blocks:
-            yield from block.ops
+        yield from region.blocks
 
 
 def check_counts(op: TileOp) -> None:

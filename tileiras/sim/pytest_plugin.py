@@ -49,6 +49,7 @@ DEFAULT_INSTRUCTIONS = 20_000_000
 AGAIN_SECONDS = 5.0               # a test that swallows the alarm hears it again
 WRITE_SECONDS = 30.0              # from one report to the next while the suite runs
 LINES_SHOWN = 12
+LONGEST_MESSAGE = 1000            # characters of an error that the report keeps
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -183,6 +184,7 @@ class Plugin:
         error = call.excinfo.value if call.excinfo is not None else None
         if error is not None and (call.when == "call" or "why" not in known):
             known["why"], known["reason"] = _why(error, ledger)
+            known["message"] = str(error).strip()[:LONGEST_MESSAGE]
         known.update(launches=ledger.launches, instructions=ledger.issued, kernels=ledger.kernels,
                      findings=ledger.findings, simulated_seconds=round(ledger.seconds, 3))
         report.user_properties = list(item.user_properties)
