@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tileiras import pipeline
+from tests.kernels import runner
+from tileiras import bytecode, pipeline
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.driver.options import CompileOptions
 from tileiras.machine.targets import find_target
@@ -50,9 +51,10 @@ def product(hint: str = "") -> str:
 """
 
 
-def warps(program: str, gpu: str, **wishes: Any) -> int:
+def warps(program: str | Any, gpu: str, **wishes: Any) -> int:
     options = CompileOptions(find_target(gpu), **wishes)
-    module: Any = pipeline.run(parse_module(program), options, stop_at="nv_tileaa")
+    source = parse_module(program) if isinstance(program, str) else program
+    module: Any = pipeline.run(source, options, stop_at="nv_tileaa")
     from tileiras.conversion.tileaa_to_tileas import entry
     func: Any = next(op for op in entry.run(module, options).body.block.ops if op.name == "nv_tileas.func")
     return func.properties["num_warps"].data
@@ -84,3 +86,52 @@ def test_two_warps_a_scheduler_where_tensor_cores_are_slow(gpu: str, expected: i
 def test_a_hint_decides() -> None:
     hint = "optimization_hints = <sm_120 = {num_worker_warps_per_cta = 4}>"
     assert warps(product(hint), "sm_120") == 4
+
+
+def elementwise(body: str, elements: int = 128, kind: str = "f32") -> str:
+    """`body` makes %y of %x, a tile of numbers."""
+    tile = f"tile<{elements}x{kind}>"
+    return f"""cuda_tile.module @m {{
+  entry @work() {{
+    %x = constant <{kind}: 1.0> : {tile}
+    {body.replace("TILE", tile)}
+    print_tko "%f", %y : {tile} -> token
+    return
+  }}
+}}
+"""
+
+
+POWER, TWO_POWERS = "%y = pow %x, %x : TILE", "%p = pow %x, %x : TILE\n    %y = pow %p, %x : TILE"
+
+
+@pytest.mark.parametrize(("program", "expected"), [
+    (elementwise("%y = addf %x, %x : TILE"), 1), (elementwise(POWER), 2),
+    (elementwise(POWER, 512, "f16"), 4), (elementwise("%y = exp2 %x : TILE", 256), 2)])
+def test_long_work_is_shared_by_more_warps(program: str, expected: int) -> None:
+    """A power is a hundred instructions; four numbers a thread of an addition, or 8 of an exponential, are soon done."""
+    assert warps(program, "sm_90") == expected
+
+
+def test_what_crosses_warps_stays_within_one() -> None:
+    body = """%p = pow %x, %x : TILE
+    %s = reduce %p dim=0 identities=[0.0 : f32] : TILE -> tile<f32>
+      (%a: tile<f32>, %b: tile<f32>) {
+        %c = addf %a, %b : tile<f32>
+        yield %c : tile<f32>
+      }
+    %r = reshape %s : tile<f32> -> tile<1xf32>
+    %y = broadcast %r : tile<1xf32> -> TILE"""
+    assert warps(elementwise(body), "sm_90") == 1
+    assert warps(elementwise(POWER), "sm_90", opt_level=0) == 1
+
+
+@pytest.mark.parametrize(("case", "expected"), [
+    ("control_while_tile_condition", 2),    # iterations wait for each other, whatever comes together in them
+    ("atomic_add_float16", 4),              # loops of compare-and-swap, one number after the other
+    ("atomic_add_float32", 2),
+    ("memory_raw_offsets", 2),              # remainders of 64 bits
+    ("atomic_raw_offsets", 1),              # nine accesses, each behind another
+    ("memory_in_place", 1)])
+def test_suite_cases(case: str, expected: int) -> None:
+    assert warps(bytecode.read(runner.export_case(case)), "sm_80") == expected

@@ -15,6 +15,7 @@ from tileiras.analysis.access_facts import access_facts
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import worker_warps
 from tileiras.analysis.invariant_loads import invariant_loads
+from tileiras.analysis.tile_work import tile_work
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.arith import Elementwise
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
@@ -29,13 +30,20 @@ CHAIN_ROWS = 64
 CHAIN_REGISTERS = 160
 """Of a thread, for the scores, the sums and the queries: what is left suffices for fragments and addresses."""
 
+LONG_WORK = {1: 96, 2: 1280}
+"""Issue slots of a single warp for all tiles from which on twice as many warps as these are better. At full load schedulers have
+enough to choose from either way, and what each warp does besides (addresses, masks) is lost then: of 256 numbers a block on a B200,
+four warps instead of two took gelu 1.12 to 1.5 times as long, powers no longer."""
+MEETING_SLOTS = 16
+"""What several warps lose where an access has to come after another one: all of them wait at a barrier."""
+
 
 def choose_num_warps(func: Operation, context: Any) -> int:
-    """Warps of a block: the entry's hint, else enough that a thread holds a few elements of the largest tile, 4 at most,
-    8 and 16 when a thread would otherwise hold 64 registers (an accumulator: more than 128; 128 where a warpgroup multiplies)
-    or more of one tile. Few warps with large parts of an accumulator read less of the operands from shared memory: where its port
-    is what products wait for (not memory: rings bring operands), each warp of an attention kernel has 32 rows of the scores, not
-    16."""
+    """Warps of a block: the entry's hint, else enough that a thread holds a few elements of the largest tile and has no long
+    work to do for its part of the tiles, 4 at most, and 8 and 16 when a thread would otherwise hold 64 registers (an
+    accumulator: more than 128; 128 where a warpgroup multiplies) or more of one tile. Few warps with large parts of an
+    accumulator read less of the operands from shared memory: where its port is what products wait for (not memory: rings bring
+    operands), each warp of an attention kernel has 32 rows of the scores, not 16."""
     target: Target = context.target
     wanted = worker_warps(func)
     if wanted is not None:
@@ -59,7 +67,18 @@ def choose_num_warps(func: Operation, context: Any) -> int:
     warps = 1
     while warps < 4 and largest > 32 * warps * 4:
         warps *= 2
-    return 4 if cross else warps
+    return 4 if cross else _for_long_work(func, warps) if context.opt_level else warps
+
+
+def _for_long_work(func: Operation, warps: int) -> int:
+    """At least `warps`, 4 at most, so that no thread does very much for its part of the tiles. Where threads' numbers come
+    together, the exchange between warps costs more than they save, unless iterations wait for each other."""
+    work = tile_work(func)
+    if work.exchanges:
+        return max(warps, 2) if work.waiting > LONG_WORK[1] else warps
+    while warps in LONG_WORK and work.slots - MEETING_SLOTS * work.ordered > LONG_WORK[warps]:
+        warps *= 2
+    return warps
 
 
 def _is_busy_at_the_port(target: Target) -> bool:
