@@ -54,6 +54,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("remove-dead-args", "nv_tileaa", 1, of="scf.for"),
     _transform("dce", "nv_tileaa", 0),
     _transform("plan-cta", "nv_tileaa", 0),
+    _transform("plan-chains", "nv_tileaa", 1, of="dot"),
     _transform("decompose-dot-scaled", "nv_tileaa", 0, of="dot_scaled"),
     _transform("prepare-dot-scaled", "nv_tileaa", 1, of="dot_scaled"),
     _transform("skip-masks", "nv_tileaa", 1, of="dot dot_scaled"),

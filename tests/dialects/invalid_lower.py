@@ -187,6 +187,7 @@ TILE: list[Row] = [
     ("nv_tileaa.get_program_id", "", "", "i32, i32, i64", "result #2 ('z') must be an i32, but got 'i64'"),
     ("nv_tileaa.cta_exchange", "%n", "peer = #builtin.int<0>", "i32", "attribute 'peer' must be a number of at least 1"),
     ("nv_tileaa.get_cta_rank", "", "", "i64", "result #0 ('rank') must be an i32, but got 'i64'"),
+    ("nv_tileaa.get_chain", "", "", "i64", "result #0 ('chain') must be an i32, but got 'i64'"),
     ("nv_tileaa.get_num_programs", "", "", "i32, i32", "op expected 3 results, but found 2"),
     ("""%r = "nv_tileaa.loop"(%n) ({ // here
 ^bb0(%a: i64):

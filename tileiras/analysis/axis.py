@@ -147,7 +147,7 @@ class AxisAnalysis:
                         facts[results[0]] = rule(op, infos)
                 elif mnemonic in EXITS:
                     self._leave(op, mnemonic)
-                elif mnemonic == "get_cta_rank":
+                elif mnemonic in ("get_cta_rank", "get_chain"):
                     facts[results[0]] = Info(1, (), (), (), 0, MOST_CTAS - 1)
                 elif mnemonic in ("get_program_id", "get_num_programs"):
                     ids = mnemonic == "get_program_id"

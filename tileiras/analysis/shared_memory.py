@@ -143,6 +143,7 @@ def piece_of(op: Operation, func: Operation, number: Mapping[Operation, float],
     return piece
 
 
+SLICE, WAIT = "nv_tileas.extract_slice", "nv_tileas.consumer_wait"
 PLACED = frozenset("nv_tileas." + m for m in ("alloc_tensor", "create_pipeline", "tmem_alloc", "alloca"))
 """Ops that need a place in shared memory, for all or some of their types."""
 
@@ -176,7 +177,15 @@ def _last_users(users: list[Operation]) -> list[Operation]:
     """The users that say how long a buffer lives. A ring of several agents lives as long as the first reads it: it has waited for
     everything that another put there, or is still putting there."""
     first = [user for user in users if (found := agent_of(user)) is not None and found[1] == 0]
-    return first or users
+    return users if any(map(_reads_for_another, users)) else first or users
+
+
+def _reads_for_another(user: Operation) -> bool:
+    """Whether another agent than the first reads the stage of a ring that an op takes."""
+    if user.name != SLICE or (found := agent_of(user)) is None or not found[1]:
+        return False
+    number = user.operands[1].owner
+    return isinstance(number, Operation) and number.name == WAIT
 
 
 def _placed(pieces: list[Piece]) -> SharedPlan:

@@ -69,12 +69,12 @@ def _loops_around(loop: Operation | None) -> list[Operation | None]:
     return out
 
 
-def plan_tensor_memory(func: Operation) -> TensorPlan | None:
-    """Columns for all accumulators of a function; None where there are none."""
+def plan_tensor_memory(func: Any) -> TensorPlan | None:
+    """Columns for all accumulators of a function, or of an agent's region; None where there are none."""
     allocs = [op for op in func.walk() if op.name == "nv_tileas.alloc_tensor" and isinstance(op.results[0].type, TmemType)]
     if not allocs:
         return None
-    number, last_inside = number_ops(func)
+    number, last_inside = number_ops(func if isinstance(func, Operation) else func.parent)
     lives = [_Life.of(op, number, last_inside) for op in allocs]
     offsets: dict[Operation, int] = {}
     total = 0

@@ -489,10 +489,11 @@ class TmemStage(TileOp):
 
 class TmemAlloc(TileOp):
     """The block gets this many columns of tensor memory, waiting until the SM has them. Where they are goes to shared memory at
-    `offset`. `pair`: both CTAs of a pair get the same."""
+    `offset`. `pair`: both CTAs of a pair get the same. `several`: other agents of the block ask for columns of their own, so that
+    the right to ask isn't given up."""
 
     name = "nv_tileas.tmem_alloc"
-    ATTRS = "columns:power offset:count pair:unit?"
+    ATTRS = "columns:power offset:count pair:unit? several:unit?"
 
 
 class TmemBase(TileOp):

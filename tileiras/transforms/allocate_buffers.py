@@ -2,7 +2,7 @@
 
     %b = alloc_tensor       ->      %b = alloc_tensor {offset = 4096}
 
-Accumulators get columns of tensor memory. Their agent (the first) asks for as many as they need where it begins, without agents
+Accumulators get columns of tensor memory. Each agent that has some asks for as many as they need where it begins, without agents
 the block behind its pipes, and gives them back at every way out.
 
     create_pipeline ...             create_pipeline ... ; tmem_alloc {columns = 128, offset = 32} ; tmem_base {offset = 32}
@@ -16,17 +16,18 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, UnitAttr
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from tileiras.analysis.agents import agent_of, switch_of
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import is_paired
-from tileiras.analysis.tensor_memory import plan_tensor_memory
+from tileiras.analysis.tensor_memory import TensorPlan, plan_tensor_memory
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
+from tileiras.dialects.nv_tileas import TmemType
 from tileiras.errors import CompileError
 
-ALLOC = "nv_tileas.tmem_alloc"
+ALLOC, ALLOC_TENSOR = "nv_tileas.tmem_alloc", "nv_tileas.alloc_tensor"
 RETURN = "nv_tileas.return"
 
 
@@ -63,7 +64,22 @@ def _built_maps(func: Operation) -> None:
 
 def _tensor_memory(func: Operation) -> None:
     """Columns for the accumulators, and the ops that get and free the block's. Raises CompileError if they don't fit."""
-    plan = plan_tensor_memory(func)
+    switch = switch_of(func)
+    allocs = [op for op in func.walk() if op.name == ALLOC_TENSOR and isinstance(op.results[0].type, TmemType)]
+    mine = {found[1] for op in allocs if (found := agent_of(op)) is not None}
+    if switch is None or any(agent_of(op) is None for op in allocs):
+        ends = [op for op in (func if switch is None else switch.regions[0]).walk() if op.name == RETURN]
+        _columns(func, plan_tensor_memory(func), func.regions[0].block, ends)
+    else:
+        for number in sorted(mine):     # the other agents don't wait for it
+            region = switch.regions[number]
+            ends = [op for op in region.walk() if op.name == RETURN]
+            _columns(func, plan_tensor_memory(region), region.block, ends, several=len(mine) > 1)
+
+
+def _columns(func: Operation, plan: TensorPlan | None, block: Block, ends: list[Operation], several: bool = False) -> None:
+    """Columns by a plan, got where a block begins and freed at its ends. `several`: other agents get some, too. Raises CompileError
+    if they don't fit."""
     if plan is None:
         return
     if not plan.fits:
@@ -72,19 +88,15 @@ def _tensor_memory(func: Operation) -> None:
     for op, offset in plan.offsets.items():
         op.properties["offset"] = IntAttr(offset)
     given: dict[str, Any] = {"columns": IntAttr(plan.allocation), "pair": UnitAttr() if any(map(is_paired, func.walk())) else None}
-    block = func.regions[0].block
-    switch = switch_of(func)
-    ends = [op for op in (func if switch is None else switch.regions[0]).walk() if op.name == RETURN]
     for end in ends:
         _insert(nv_tileas.TmemFree.make([], [], given), end)
-    if switch is not None and all(agent_of(op) == (switch, 0) for op in plan.offsets):
-        block = switch.regions[0].block     # the other agents don't wait for it
     pipe = next((op for op in block.ops if op.name == "nv_tileas.create_pipeline"), None)
     before = block.first_op if pipe is None else pipe
     while before is not None and before.name == "nv_tileas.create_pipeline":
         before = before.next_op
     assert before is not None
-    _insert(nv_tileas.TmemAlloc.make([], [], {**given, "offset": IntAttr(0)}), before)
+    more = {"offset": IntAttr(0), "several": UnitAttr() if several else None}
+    _insert(nv_tileas.TmemAlloc.make([], [], {**given, **more}), before)
     _insert(nv_tileas.TmemBase.make([], [], {"offset": IntAttr(0)}), before)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.analysis.agents import SWITCH
+from tileiras.analysis.agents import SWITCH, agent_of
 from tileiras.analysis.effects import effects_of
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
@@ -67,10 +67,17 @@ class _Commits:
         first = next((op for op in body.ops if op.name == "nv_tileas.create_pipeline"), body.first_op)
         assert first is not None
         paired = any(map(is_paired, func.walk()))
-        made = nv_tileas.CreatePipeline.make([], [PipeType(StringAttr(UMMA), IntAttr(1))], {"pair": UnitAttr() if paired else None})
-        made.location = func.location
-        body.insert_op_before(made, first)
-        self.pipe: SSAValue = made.results[0]
+        self.given = {"pair": UnitAttr() if paired else None}
+        self.first = first
+        self.pipe = self.told()
+
+    def told(self) -> SSAValue:
+        """A pipe that says when products are done."""
+        made = nv_tileas.CreatePipeline.make([], [PipeType(StringAttr(UMMA), IntAttr(1))], dict(self.given))
+        made.location = self.func.location
+        assert self.first.parent is not None
+        self.first.parent.insert_op_before(made, self.first)
+        return made.results[0]
 
     def run(self) -> None:
         if self.overlap:
@@ -89,7 +96,10 @@ class _Commits:
             if op.name == TENSOR_DOT:
                 flying.append(op)
             elif op.name == SWITCH:
+                multiply = [region for region in op.regions if any(inner.name == TENSOR_DOT for inner in region.walk())]
                 for region in op.regions:
+                    if region in multiply[1:]:
+                        self.pipe = self.told()     # each agent waits for its own
                     self.block(region.block)
             elif op.regions and any(inner.name == TENSOR_DOT for inner in op.walk()):
                 if flying:
@@ -236,8 +246,8 @@ def _is_read_by_dots(pipe: SSAValue) -> bool:
 
 
 def _hand_to_dots(op: Operation) -> None:
-    """The tensor core gives the stages of a pipe back."""
-    op.properties["consumers"] = IntAttr(1)
+    """The tensor core gives the stages of a pipe back, once for each agent."""
+    op.properties["consumers"] = IntAttr(len({agent_of(use.operation) for use in op.results[0].uses if use.operation.name == WAIT}))
     for use in op.results[0].uses:
         if use.operation.name in (WAIT, RELEASE):
             use.operation.properties["by_dots"] = UnitAttr()

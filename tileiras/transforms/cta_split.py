@@ -24,9 +24,9 @@ SAID = ("print", "assert")
 
 
 class Split:
-    """Turns a function into the program of one CTA, by a plan."""
+    """Turns a function into the program of one CTA, by a plan, or of one chain (`rank` says which this is)."""
 
-    def __init__(self, func: Operation, plan: Plan) -> None:
+    def __init__(self, func: Operation, plan: Plan, rank: Any = aa.GetCtaRank) -> None:
         self.func, self.plan, self.axes = func, plan, plan.axes
         self.axis = AxisAnalysis(func)
         self.block: Block = func.regions[0].block
@@ -37,7 +37,8 @@ class Split:
         self.numbers: dict[tuple[int, int, Any], SSAValue] = {}
         assert self.block.first_op is not None
         self.start = self.block.first_op
-        self.rank = self._at_start(aa.GetCtaRank.make([], [i32]))
+        self.by_cta = rank is aa.GetCtaRank
+        self.rank = self._at_start(rank.make([], [i32]))
 
     def run(self) -> None:
         ops = list(self.func.walk())
@@ -51,7 +52,7 @@ class Split:
             if mnemonic(op).startswith("tiled_"):
                 self._tiled(op, masks)
         for op, copies in once.items():
-            if copies:
+            if copies and self.by_cta:
                 op.properties["cta_copies"] = IntAttr(copies)
         for v, split in masks.items():
             if any(split):
@@ -76,7 +77,8 @@ class Split:
                     mnemonic(op) == "block_tile" or op.results[0] in self.axes.cheap):
                 op.detach()
                 op.erase()
-        self.func.properties["cluster"] = IntAttr(self.plan.ctas)
+        if self.by_cta:
+            self.func.properties["cluster"] = IntAttr(self.plan.ctas)
 
     def _tiles(self, ops: list[Operation]) -> Iterator[SSAValue]:
         for op in ops:

@@ -20,6 +20,9 @@ producers' side of pipes, the compute agents all others. Control flow, arithmeti
 to stand in both. The loader runs ahead as far as stages are empty, through whatever loops stand around. Kernels that load in no
 loop stay whole. What can't be cut stays in one agent, with a remark that says why: it is right as it stands, for a pipe's ops
 need no second agent.
+
+The program of a chain (`plan-chains`) becomes an agent for each: they read the same stages, and each loads for itself what the
+other hasn't. Where no cut is made, the block goes through its chains one after the other.
 """
 from __future__ import annotations
 
@@ -27,10 +30,11 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, ModuleOp, TensorType, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGROUP, agents_of
+from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGROUP, agent_of, agents_of
+from tileiras.analysis.chains import CHAIN, chains_of
 from tileiras.analysis.effects import BY_TOKENS
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.exits import receivers
@@ -41,7 +45,7 @@ from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory, 
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import wgmma_of
-from tileiras.dialects import nv_tileas
+from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import (
@@ -116,13 +120,17 @@ def run(module: ModuleOp, context: Any) -> None:
     for func in [op for op in module.body.block.ops if op.name == "nv_tileas.func"]:
         if any(op.name == SWITCH for op in func.walk()):
             continue
-        if (context.target.has_wgmma or context.target.has_tcgen05) and (streamed := _streamed(func, context)) is not None:
+        streamed = None
+        if (context.target.has_wgmma or context.target.has_tcgen05) and chains_of(func) == 1:
+            streamed = _streamed(func, context)
+        if streamed is not None:
             func = put_in_place(streamed, func)
         else:
             pipes = _shared_in_turn(_pipes(func))
             if not any(map(_is_filled_in_loop, pipes)):
+                in_turn(func)
                 continue
-            trial = func.clone() if bytes_unshared(func) > context.target.most_static_smem else func
+            trial = func.clone() if chains_of(func) > 1 or bytes_unshared(func) > context.target.most_static_smem else func
             try:
                 _cut(trial, pipes if trial is func else _pipes(trial), context)
             except Refusal as refusal:
@@ -130,6 +138,7 @@ def run(module: ModuleOp, context: Any) -> None:
                     context.remarks.append(remark(func, refusal.op, MISSED, MEMORY, "AgentsRefused",
                                                   "The kernel stays in one agent", reasons=[refusal.reason]))
                     _withdraw_hints(func, f"the kernel stays in one agent: {refusal.reason}", context.remarks)
+                in_turn(func)
                 continue
             func = put_in_place(trial, func)
         if context.remarks is not None:
@@ -241,12 +250,13 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     keep their places don't fit."""
     if "cluster" in func.properties and (waiting := _ordered(func)) is not None:
         raise Refusal(waiting, "it waits for what other CTAs of the cluster do, and all warps meet for that")
-    target = context.target
+    target, chains = context.target, chains_of(func)
+    own = _of_one_chain(func, pipes) if chains > 1 else []
     loads, computes = [], []
     for op in func.walk():
         if op is func or op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in PLACES:
             continue
-        if _produces(op):
+        if _produces(op) and _maker(_pipe_of(op)) not in own:
             loads.append(op)
         elif op.name in BOTH or (op.name in CONSUMES and gives_ids(op.operands[0])):
             loads.append(op)
@@ -275,17 +285,20 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
         if "cluster" not in func.properties and not any(gives_ids(pipe.results[0]) for pipe in pipes):
             loaders = [Slice(func, part, above=shared, keep_tokens=False) for part in _by_engine_and_threads(loads)]
     by_engine = not any(op.name == COPY or is_placed(op, loader) for op in loader.ops)
-    blocks = _blocks(func, [warps, load_warps], target) if by_engine else 0
+    if chains > 1 and (not by_engine or load_warps > 1 or not any(_is_filled_in_loop(pipe) for pipe in pipes if pipe not in own)):
+        raise Refusal(func, "two chains share what the copy engine loads")
+    blocks = _blocks(func, [warps, load_warps], target) if by_engine and chains == 1 else chains - 1
     if by_engine and not blocks and [warps, load_warps] == SHORT_OF_REGISTERS and target.has_setmaxnreg:
         context.may_lend = True
         blocks = int(context.lend_registers)
     _hoist(func, shared)
-    regions = [compute.copy(), *(part.copy() for part in loaders)]
-    for region in regions[1:]:
+    regions = [*(_chain(compute.copy(), n, own) for n in range(chains)), *(part.copy() for part in loaders)]
+    for region in regions[chains:]:
         _narrow(region, load_warps)
-    _replace(func, regions, [warps, load_warps], blocks, target)
-    for pipe in pipes:
-        _count(pipe, load_warps, warps)
+    _replace(func, regions, chains, [warps, load_warps], blocks, target)
+    for pipe in _pipes(func):
+        _count(pipe, load_warps, warps if chains == 1 or len({agent_of(use.operation) for use in pipe.results[0].uses}) == 1 else
+               chains * warps)
     _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), target)
 
 
@@ -500,6 +513,76 @@ def check(op: Operation, loader: Slice, loads: list[Operation], written: Written
             raise Refusal(op, f"where a copy goes depends on a tile of {count} elements")
 
 
+# --- chains -------------------------------------------------------------------------------------------------------------
+
+
+def _maker(v: SSAValue | None) -> Operation | None:
+    return v.owner if v is not None and isinstance(v.owner, Operation) else None
+
+
+def _of_one_chain(func: Operation, pipes: list[Operation]) -> list[Operation]:
+    """The pipes whose stages are filled with what only one chain reads, and their rings."""
+    shared = [op for op in func.walk() if _is_shared(op)]
+    own = []
+    for pipe in pipes:
+        filling = [use.operation for use in pipe.results[0].uses if use.operation.name not in CONSUMES]
+        if any(op.name == CHAIN for op in Slice(func, filling, above=shared, keep_tokens=False).ops):
+            own += [pipe, *_rings(pipe.results[0])]
+    return own
+
+
+def _chain(region: Region, number: int, own: list[Operation]) -> Region:
+    """The agent of a chain, with pipes and rings of its own. The first has those that there are."""
+    for op in list(region.walk()):
+        if op.name == CHAIN:
+            constant = arith.Constant.make([], [i32], {"value": IntegerAttr(number, i32)})
+            constant.location = op.location
+            assert op.parent is not None
+            op.parent.insert_op_before(constant, op)
+            op.results[0].replace_all_uses_with(constant.results[0])
+            op.detach()
+            op.erase()
+    others: dict[SSAValue, SSAValue] = {}
+    for op in own if number else ():
+        copy = op.clone()
+        assert op.parent is not None
+        op.parent.insert_op_after(copy, op)
+        others[op.results[0]] = copy.results[0]
+    for op in region.walk() if others else ():
+        for i, v in enumerate(op.operands):
+            if v in others:
+                op.operands[i] = others[v]
+    return region
+
+
+def in_turn(func: Operation) -> None:
+    """A function that is the program of one chain goes through all of them."""
+    chains = chains_of(func)
+    if chains == 1:
+        return
+    block = func.regions[0].block
+    last = block.last_op
+    assert last is not None
+    shared = [op for op in func.walk() if _is_shared(op)]
+    _hoist(func, shared)
+    for op in shared:
+        op.properties.pop("once", None)     # a stage is filled again
+    inside = Block(arg_types=[i32])
+    bounds = [arith.Constant.make([], [i32], {"value": IntegerAttr(n, i32)}) for n in (0, chains, 1)]
+    for op in [op for op in block.ops if op is not last and not _is_shared(op)]:
+        op.detach()
+        inside.add_op(op)
+    inside.add_op(arith.Yield.make([[]]))
+    loop = arith.For.make([*(op.results[0] for op in bounds), []], [[]], regions=[Region(inside)])
+    for op in (*bounds, loop):
+        op.location = func.location
+        block.insert_op_before(op, last)
+    for op in [op for op in inside.walk() if op.name == CHAIN]:
+        op.results[0].replace_all_uses_with(inside.args[0])
+        op.detach()
+        op.erase()
+
+
 # --- the cut ------------------------------------------------------------------------------------------------------------
 
 
@@ -536,15 +619,16 @@ def _registers(warps: list[int], blocks: int, target: Any) -> tuple[int, int] | 
     return rest // compute // REGISTER_STEP * REGISTER_STEP, LOAD_REGISTERS
 
 
-def _replace(func: Any, regions: list[Region], warps: list[int], blocks: int, target: Any) -> None:
-    """Put the switch in the place of everything behind the shared objects."""
+def _replace(func: Any, regions: list[Region], chains: int, warps: list[int], blocks: int, target: Any) -> None:
+    """Put the switch in the place of everything behind the shared objects. `chains`: how many of the regions compute."""
     block: Block = func.regions[0].block
     keep = [op for op in block.ops if _is_shared(op)]
     compute, load = warps
-    properties: dict[str, Attribute] = {"warps": ArrayAttr([IntAttr(n) for n in (compute, *[load] * (len(regions) - 1))])}
-    shares = _registers(warps, blocks, target)
+    properties: dict[str, Attribute] = {"warps": ArrayAttr([IntAttr(n) for n in (
+        *[compute] * chains, *[load] * (len(regions) - chains))])}
+    shares = _registers([chains * compute, load], blocks, target)
     if shares is not None:
-        properties["registers"] = ArrayAttr([IntAttr(n) for n in shares])
+        properties["registers"] = ArrayAttr([IntAttr(n) for n in (*[shares[0]] * chains, shares[1])])
     switch = nv_tileas.AgentSwitch.create(regions=regions, properties=properties, location=func.location)
     last = block.last_op
     assert last is not None

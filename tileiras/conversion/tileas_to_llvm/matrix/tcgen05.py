@@ -65,7 +65,8 @@ def tmem_alloc(low: Lowering, op: Operation) -> None:
 
     def allocate() -> None:
         b.nvvm(f"tcgen05.alloc.shared.{group}", [slot, b.i32(columns.data)])
-        b.nvvm(f"tcgen05.relinq.alloc.permit.{group}")
+        if "several" not in op.properties:
+            b.nvvm(f"tcgen05.relinq.alloc.permit.{group}")
     only_if(low, b.icmp("eq", low.warp, b.i32(0)), allocate)
 
 

@@ -1,0 +1,147 @@
+"""May two agents have a tile block's rows between them, a chain of products each (`plan-chains`)?
+
+Attention with tensor memory waits twice an iteration: threads for the first product, the tensor core for what they make of it. Two
+chains of 128 rows each, of one block, wait for different things at a time, and share what the loop loads. A kernel has them where
+every product is a loop's, of twice as many rows as an instruction has, all split together; where rows become rows of another
+product; where the copy engine brings what the loop's products read, the same for both halves; and where nothing else is done in
+common: every store is of a split tile, and nobody waits for it.
+"""
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from tileiras.analysis.access_facts import view_facts
+from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.cta_axes import Axes, Place, extents, mnemonic, relation
+from tileiras.analysis.cta_plan import Plan
+from tileiras.analysis.entry_hints import hint, worker_warps
+from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts
+from tileiras.dialects import arith
+from tileiras.dialects.element import element_bytes, element_name
+from tileiras.layout.atoms.umma import COLUMNS, IN_CELLS, LANES
+
+CHAINS = 2
+CHAIN = "nv_tileas.get_chain"
+SWITCHES = ("tcgen05", "tma", "pipelines", "agents")
+MATRIX = 2
+MOST_LOOKED_AT = 64
+"""Values between one product and the next."""
+FEW_ELEMENTS = 1024
+"""Of a tile that both chains may load for themselves."""
+ALONE = ("alloca", "print", "assert", "atomic_rmw", "atomic_cas", "tiled_atomic_rmw", "loop", "gdc_wait",
+         "gdc_launch_dependents", "dot_scaled")
+"""What isn't done twice, or not by halves."""
+LEAVES = ("break", "continue", "return")
+STORES = ("tiled_store", "store")
+LOADS = ("tiled_load", "load")
+
+
+def chains_of(func: Operation) -> int:
+    """How many chains a function is the program of one of."""
+    properties: dict[str, Any] = func.properties
+    return properties["chains"].data if "chains" in properties else 1
+
+
+def planned(func: Operation, context: Any) -> Plan | None:
+    """How to split a function, None where it isn't for two chains."""
+    if not (context.target.has_tcgen05 and all(map(context.uses, SWITCHES))) or "cluster" in func.properties or \
+            hint(func, "occupancy") not in (None, 1) or worker_warps(func) is not None:
+        return None
+    dots = [op for op in func.walk() if mnemonic(op) == "dot"]
+    if not dots or not all(map(_is_for_chains, dots)) or not any(map(_takes_rows, dots)) or not _have_room(func, dots, context):
+        return None
+    ops = [op for op in func.walk() if op is not func]
+    if any(mnemonic(op) in ALONE or (mnemonic(op) in LEAVES and op.parent_op() is not func) for op in ops):
+        return None
+    axes = Axes(func)
+    rows = axes.of(dots[0].results[0], 0)
+    if rows not in axes.free() or any(axes.of(op.results[0], 0) != rows for op in dots):
+        return None
+    plan = Plan(axes, {rows: CHAINS - 1}, CHAINS)
+    return plan if all(_is_shared_well(op, plan, rows) for op in ops) and _are_brought(func, dots, plan) else None
+
+
+def _is_for_chains(dot: Operation) -> bool:
+    """Whether a loop's product has the rows of two instructions."""
+    shape = extents(dot.results[0])
+    loop = dot.parent_op()
+    while loop is not None and mnemonic(loop) != "for":
+        loop = loop.parent_op()
+    return len(shape) == MATRIX and shape[0] == CHAINS * LANES and loop is not None and \
+        element_name(dot.operands[0].type.element_type) in IN_CELLS       # type: ignore[attr-defined]
+
+
+def _takes_rows(dot: Operation) -> bool:
+    """Whether a product's rows are what becomes of another one's."""
+    pending: list[SSAValue] = [dot.operands[0]]
+    seen: set[SSAValue] = set(pending)
+    while pending and len(seen) < MOST_LOOKED_AT:
+        v = pending.pop()
+        if not isinstance(v, OpResult):
+            continue
+        op: Any = v.owner
+        if mnemonic(op) == "dot":
+            return True
+        makers = list(op.operands) if isinstance(op, arith.Elementwise) or mnemonic(op) == "view" else []
+        if mnemonic(op) == "if":
+            makers = [last.operands[v.index] for region in op.regions for last in (region.block.last_op,) if last is not None]
+        for maker in makers:
+            if extents(maker) and maker not in seen:
+                seen.add(maker)
+                pending.append(maker)
+    return False
+
+
+def _have_room(func: Operation, dots: list[Any], context: Any) -> bool:
+    """Whether tensor memory holds the products of both chains, and shared memory what they read and what is stored of them."""
+    columns: dict[Operation | None, int] = {}
+    brought: dict[Operation | None, int] = {}
+    for op in dots:
+        loop = op.parent_op()
+        columns[loop] = columns.get(loop, 0) + extents(op.results[0])[1]
+        brought[loop] = brought.get(loop, 0) + prod(extents(op.operands[1])) * element_bytes(op.operands[1].type.element_type)
+    rows = {v for op in dots if isinstance((v := op.operands[0]), OpResult) and not _takes_rows(op)}
+    held = sum(prod(extents(v)) * element_bytes(v.type.element_type) for v in rows)      # type: ignore[attr-defined]
+    stored = sum(prod(extents(op.operands[0])) * element_bytes(op.operands[0].type.element_type)      # type: ignore[attr-defined]
+                 for op in func.walk() if mnemonic(op) == "tiled_store")
+    return CHAINS * max(columns.values()) <= COLUMNS and \
+        held + stored + max(brought.values()) <= context.target.most_static_smem
+
+
+def _is_shared_well(op: Operation, plan: Plan, rows: Place) -> bool:
+    """Whether halves of what an op does are what it does."""
+    name = mnemonic(op)
+    if name in STORES:
+        return not plan.copies(op) and all(r.first_use is None for r in op.results)
+    if name in LOADS:
+        semantic: Any = op.properties["mem_semantic"]
+        return semantic.data == "weak"
+    if name == "reduce":
+        return all(m.value in plan.axes.cheap or plan.axes.of(m.value, m.dim) != rows for m in relation(op).summed)
+    return True
+
+
+def _are_brought(func: Operation, dots: list[Any], plan: Plan) -> bool:
+    """Whether the copy engine loads every tile that loops load, which both chains read."""
+    axis = AxisAnalysis(func)
+    brought = set()
+    for op in dots:
+        made: Any = op.operands[1].owner
+        while isinstance(made, Operation) and mnemonic(made) in ("view", "permute"):
+            made = made.operands[0].owner
+        if not isinstance(made, Operation) or mnemonic(made) != "tiled_load" or not plan.copies(made):
+            return False
+        brought.add(made)
+    for load in [op for op in func.walk() if mnemonic(op) in LOADS]:
+        within = mnemonic(load.parent_op()) != "func"       # type: ignore[arg-type]
+        if load not in brought and within and prod(extents(load.results[0])) > FEW_ELEMENTS:
+            return False
+        if load in brought:
+            view: Any = load.view       # type: ignore[attr-defined]
+            along = view_facts(load, view, axis).contiguous
+            if along is None or not isinstance(map_facts(load, axis, contiguous=along), MapFacts) or not is_unwritten(load):
+                return False
+    return True
