@@ -44,7 +44,7 @@ class Draw:
         self.values_of = np.random.default_rng(seed)
         self.kinds = self.rng.sample(list(kinds), min(len(kinds), self.rng.choice((1, 1, 2))))
         self.extents = self.rng.sample(list(extents), min(len(extents), self.rng.choice((1, 2, 2))))
-        self.steps = self.rng.choice((1, 2, 3, 5))
+        self.steps = self.trips = self.rng.choice((1, 2, 3, 5))      # tiles of each array, and iterations
         self.count = 0
         self.parameters: list[tuple[str, str]] = []     # name, element
         self.arrays: list[np.ndarray] = []
@@ -265,18 +265,18 @@ def tile(shape: Shape, element: str) -> str:
 
 
 def check(seed: int, configs: Sequence[tuple[str, int]], kinds: Sequence[str] = tuple(OPERANDS),
-          extents: Sequence[int] = EXTENTS) -> list[tuple[tuple[str, int], str]]:
+          extents: Sequence[int] = EXTENTS, drawn: type[Draw] = Draw) -> list[tuple[tuple[str, int], str]]:
     """What is wrong with a seed's program, by SM and level."""
-    draw = Draw(seed, kinds, extents)
+    draw = drawn(seed, kinds, extents)
     bytecode = write(parse_module(draw.text()), CURRENT_VERSION)
-    arguments = [*draw.arrays, np.int32(draw.steps)]
+    arguments = [*draw.arrays, np.int32(draw.trips)]
     want = reference(bytecode, (1,), arguments)
     found = [(config, failure(bytecode, (1,), arguments, want, config, seconds=240)) for config in configs]
     return [(config, wrong) for config, wrong in found if wrong and TOO_LARGE not in wrong]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.products", description=(__doc__ or "").splitlines()[0])
+def main(argv: Sequence[str] | None = None, drawn: type[Draw] = Draw, prog: str = "python -m tests.fuzz.products") -> int:
+    parser = argparse.ArgumentParser(prog=prog, description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--gpu", action="append", help="an SM (repeatable; default: sm_80 and sm_90)")
@@ -290,8 +290,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for seed in range(options.seed, options.seed + options.count):
         kinds, extents = options.kinds.split(","), [int(n) for n in options.extents.split(",")]
         if options.show:
-            print(Draw(seed, kinds, extents).text())
-        found = check(seed, configs, kinds, extents)
+            print(drawn(seed, kinds, extents).text())
+        found = check(seed, configs, kinds, extents, drawn)
         failures += bool(found)
         for config, wrong in found:
             print(f"seed {seed} {config[0]} -O{config[1]}: {wrong}", flush=True)

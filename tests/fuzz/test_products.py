@@ -6,6 +6,7 @@ import pytest
 
 from tests.fuzz.products import OPERANDS, check
 from tests.fuzz.programs import failure
+from tests.fuzz.tangled import Tangled
 from tileiras.bytecode import write
 from tileiras.bytecode.version import CURRENT_VERSION
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
@@ -16,6 +17,11 @@ SMS = ("sm_90", "sm_80", "sm_100", "sm_120", "sm_75")
 @pytest.mark.parametrize("seed", range(10))
 def test_products_that_hang_together(seed: int) -> None:
     assert check(seed, [(SMS[seed % len(SMS)], 3)], extents=(16, 32, 64)) == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_loops_whose_carried_tiles_change_places(seed: int) -> None:
+    assert check(seed, [(SMS[seed % len(SMS)], 3)], extents=(16, 32, 64), drawn=Tangled) == []
 
 
 @pytest.mark.slow
