@@ -5,6 +5,10 @@
     count       arrivals that a pipe counts, bytes that it expects, groups that may be pending: one too many or too few
     smaller     the ring has a stage less than its pipe goes round            larger     the pipe goes round one stage more
     guard       a copy's guard is the opposite, or is always false
+    stay        the block or the cluster doesn't meet, a wait for products or stores is missing or lets one more be on its way
+    threads     a stage is given back by the threads, where products by themselves read it
+    tensor      columns of tensor memory are read and written in stage 0 always, old sums always or never count, nothing is freed
+    cluster     a pipe tells its own CTA only, or a peer less; no agent waits for the other CTAs at its end
 """
 from __future__ import annotations
 
@@ -109,6 +113,71 @@ def _guard(find: Callable[[Operation], Operation], opposite: bool) -> Callable[[
     return apply
 
 
+def _without(find: Callable[[Operation], Operation], name: str) -> Callable[[Operation], None]:
+    def apply(module: Operation) -> None:
+        del find(module).properties[name]
+    return apply
+
+
+def _fewer(find: Callable[[Operation], Operation], name: str) -> Callable[[Operation], None]:
+    """The last of a list of numbers goes."""
+    def apply(module: Operation) -> None:
+        op = find(module)
+        old: Any = op.properties[name]
+        op.properties[name] = type(old)(old.data[:-1])
+    return apply
+
+
+def _fixed(find: Callable[[Operation], Operation], operand: int, number: int) -> Callable[[Operation], None]:
+    """An operand is a number, whatever it was."""
+    def apply(module: Operation) -> None:
+        op = find(module)
+        t: Any = op.operands[operand].type
+        constant = arith.Constant.make([], [t], {"value": IntegerAttr(number, t)})
+        assert op.parent is not None
+        op.parent.insert_op_before(constant, op)
+        op.operands[operand] = constant.results[0]
+    return apply
+
+
+def _mutants_of_others(op: Operation, n: int, find: Callable[[Operation], Operation]) -> list[Mutant]:
+    """Those of ops beside the pipes: what waits for products and stores, tensor memory, clusters."""
+    name, properties = op.name, op.properties
+    short = name.rpartition(".")[2]
+    out: list[Mutant] = []
+    if name in DROPPED:
+        out.append(Mutant(f"drop {short} {n}", _drop(find)))
+    if name in WAITS_FOR_ENGINES:
+        if not op.results:
+            out.append(Mutant(f"drop {short} {n}", _drop(find)))
+        out.append(Mutant(f"pending + 1 at {short} {n}", _number(find, "pending", 1)))
+    if name == "nv_tileas.consumer_release" and "by_dots" in properties:
+        out.append(Mutant(f"threads at release {n}", _without(find, "by_dots")))
+    if name == "nv_tileas.tensor_dot":
+        at = list(op.operands).index(op.add)        # type: ignore[attr-defined]
+        out += [Mutant(f"add is {bit} at dot {n}", _fixed(find, at, bit)) for bit in (0, 1)]
+    if name == SWITCH and any(inner.name == CLUSTER_BARRIER for inner in op.walk()):
+        out.append(Mutant(f"agents leave alone {n}", _meet_nowhere))
+    if name == "nv_tileas.tmem_stage":
+        out.append(Mutant(f"tmem stage 0 at {n}", _fixed(find, 1, 0)))
+    if name == "nv_tileas.create_pipeline":
+        if "peers" in properties:
+            out += [Mutant(f"no peers of pipe {n}", _without(find, "peers")),
+                    Mutant(f"a peer less of pipe {n}", _fewer(find, "peers"))]
+    return out
+
+
+def _meet_nowhere(module: Operation) -> None:
+    """No agent meets the cluster's others."""
+    for op in [op for op in module.walk() if op.name == CLUSTER_BARRIER and op.parent_op().name == SWITCH]:     # type: ignore
+        _erase(op)
+
+
+SWITCH, CLUSTER_BARRIER = "nv_tileas.agent_switch", "nv_tileas.cluster_barrier"
+DROPPED = ("nv_tileas.fence_async", "nv_tileas.cluster_barrier", "nv_tileas.producer_tail", "nv_tileas.tmem_free")
+WAITS_FOR_ENGINES = ("nv_tileas.dot_wait", "nv_tileas.store_wait")
+
+
 def mutants_of(module: Operation) -> list[Mutant]:
     """All that can be made of a module, in the order of its ops."""
     out: list[Mutant] = []
@@ -117,6 +186,7 @@ def mutants_of(module: Operation) -> list[Mutant]:
         name = op.name
         n = seen[name] = seen.get(name, -1) + 1
         find = _nth(name, n)
+        out += _mutants_of_others(op, n, find)
         if name in PIPE_OPS:
             what = PIPE_OPS[name]
             t: Any = op.operands[0].type

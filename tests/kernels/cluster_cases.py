@@ -7,13 +7,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, i32
 
 from tests.kernels import runner
 from tileiras import bytecode
+from tileiras.analysis import cta_plan
 from tileiras.compiler import CompiledModule, compile_module
 from tileiras.dialects.cuda_tile.attrs import OptimizationHintsAttr
 from tileiras.driver.options import CompileOptions
@@ -44,6 +48,16 @@ def ctas(ptx: str) -> int:
     """CTAs that share a tile block."""
     found = re.search(r"^\.reqnctapercluster (\d+)", ptx, re.MULTILINE)
     return int(found[1]) if found else 1
+
+
+@contextlib.contextmanager
+def any_parts() -> Iterator[None]:
+    """Tiles are split as if the size of its tiles made no product slower."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cta_plan, "LEAST_PART", 0)
+        patch.setattr(cta_plan, "LEAST_PART_UMMA", 0)
+        patch.setattr(cta_plan, "FEW_ROWS_UMMA", cta_plan.FEW_ROWS)
+        yield
 
 
 def main() -> None:

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.kernels import runner
-from tests.kernels.cluster_cases import compile_on, ctas
+from tests.kernels.cluster_cases import any_parts, compile_on, ctas
 from tileiras.analysis import cta_plan
 from tileiras.sim import SimulationError, simulate
 
@@ -26,11 +27,10 @@ softmax_16x256_f16 vector_add_float16""".split()
 
 
 @pytest.fixture
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the size of its tiles made no product slower: small ones are split, too."""
-    monkeypatch.setattr(cta_plan, "LEAST_PART", 0)
-    monkeypatch.setattr(cta_plan, "LEAST_PART_UMMA", 0)
-    monkeypatch.setattr(cta_plan, "FEW_ROWS_UMMA", cta_plan.FEW_ROWS)
+def small_parts() -> Iterator[None]:
+    """Small tiles are split, too."""
+    with any_parts():
+        yield
 
 
 def agrees(name: str, count: int, sm: str = "sm_90") -> None:

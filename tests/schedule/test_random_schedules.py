@@ -2,7 +2,7 @@
 simulator against the kernel's reference, in several orders of asynchronous operations.
 
 A draw counts only if the code has a ring of two or more stages, or agents; what was refused is listed.
-`python -m tests.schedule.test_random_schedules [COUNT]` draws more.
+`python -m tests.schedule.test_random_schedules [blackwell] [COUNT [SEED]]` draws more (`blackwell`: tensor memory and clusters).
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.kernels import runner
-from tests.kernels.cluster_cases import compile_on
+from tests.kernels.cluster_cases import any_parts, compile_on
 from tileiras.analysis.pipes import RIGHT, check_pipes
 from tileiras.driver.options import WITHOUT
 from tileiras.schedule.options import ScheduleOptions
@@ -25,8 +25,13 @@ from tileiras.transforms import generate_schedule, order_memory, overlap_iterati
 KERNELS = ("gemm_f16_f16acc_64x64x32", "gemm_gated_pair_f16", "gemm_f16_f32_few_rows", "misc_hint_opt_level_1",
            "gemm_f32_64x64x32", "attention_d64_f16", "attention_d64_f16_twin", "gemm_f16_f32_16x16x16", "matmul_float16_float32")
 GPUS = ("sm_80", "sm_89", "sm_90", "sm_120")
-OF_PAIRS, PAIR = "gemm_bf16_f32_256x128x64", 2
-"""A kernel that two CTAs multiply together, where a cluster is asked for (sm_100)."""
+IN_TENSOR_MEMORY = ("gemm_persistent_bf16_ragged", "gemm_persistent_bf16_ragged_twin", "attention_d64_f16_twin",
+                    "gemm_a_column_major_view", "gemm_gated_pair_f16_twin", "scaled_gemm_fp8_128_blocks",
+                    "gemm_bf16_f32_256x128x64_twin")
+"""Kernels for sm_100: two accumulators in turn, loads by threads and by the copy engine, two products a loop, sums in pieces."""
+BY_CLUSTERS = (("gemm_bf16_f32_256x128x64_twin", "sm_100", 2), ("gemm_bf16_f32_256x128x64_twin", "sm_90", 2),
+               ("matmul_float16_float32_twin", "sm_100", 4), ("matmul_float16_float32_twin", "sm_90", 4))
+"""Kernel, SM, CTAs: a pair multiplies together, and CTAs load for each other."""
 SWITCHES = ("", "", "tma", "wgmma", "agents")
 """What is turned off: mostly nothing."""
 ORDERS = 3
@@ -42,7 +47,8 @@ class Draw:
     ctas: int = 1
 
     def __str__(self) -> str:
-        return f"{self.kernel} {self.gpu} without '{self.without}' seed {self.seed}"
+        ctas = f" by {self.ctas} CTAs" if self.ctas > 1 else ""
+        return f"{self.kernel} {self.gpu}{ctas} without '{self.without}' seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,15 @@ class Outcome:
 def draws(count: int, seed: int) -> list[Draw]:
     dice = random.Random(seed)
     return [Draw(dice.choice(KERNELS), dice.choice(GPUS), dice.choice(SWITCHES), dice.randrange(10**6)) for _ in range(count)]
+
+
+def blackwell_draws(count: int, seed: int) -> list[Draw]:
+    """Of kernels whose sums lie in tensor memory, and of ones that clusters share: in turn, so that few draws meet all."""
+    dice = random.Random(seed)
+    rows = [*((kernel, "sm_100", 1) for kernel in IN_TENSOR_MEMORY), *BY_CLUSTERS]
+    start = dice.randrange(len(rows))
+    turns = [rows[(start + 4 * n) % len(rows)] for n in range(count)]       # four on: of both kinds soon
+    return [Draw(kernel, gpu, "", dice.randrange(10**6), ctas) for kernel, gpu, ctas in turns]
 
 
 def carried_out(draw: Draw) -> Outcome:
@@ -87,7 +102,9 @@ def carried_out(draw: Draw) -> Outcome:
     generate_schedule.run, order_memory.run = by_chance, looked_at
     overlap_iterations._Expansion.pays = lambda self, target, threads: True     # whatever the schedule says is carried out
     try:
-        compiled = compile_on(draw.kernel, draw.ctas, draw.gpu) if draw.ctas > 1 else runner.compile_case(draw.kernel, draw.gpu)
+        with any_parts():
+            compiled = compile_on(draw.kernel, draw.ctas, draw.gpu) if draw.ctas > 1 else \
+                runner.compile_case(draw.kernel, draw.gpu)
     finally:
         generate_schedule.run, order_memory.run, overlap_iterations._Expansion.pays = scheduled, ordered, pays
         if before is None:
@@ -103,11 +120,11 @@ def carried_out(draw: Draw) -> Outcome:
     return Outcome(tuple(rings), agents, trouble)
 
 
-def campaign(count: int, seed: int) -> tuple[Counter[str], list[str], list[str]]:
+def campaign(drawn: list[Draw]) -> tuple[Counter[str], list[str], list[str]]:
     """How many draws had rings or agents, those that had neither, those that went wrong."""
     tally: Counter[str] = Counter()
     idle, wrong = [], []
-    for draw in draws(count, seed):
+    for draw in drawn:
         found = carried_out(draw)
         if found.trouble:
             wrong.append(f"{draw} {found.rings}: {found.trouble}")
@@ -120,29 +137,36 @@ def campaign(count: int, seed: int) -> tuple[Counter[str], list[str], list[str]]
     return tally, idle, wrong
 
 
-def test_random_schedules_of_a_pair_of_ctas_compute_right() -> None:
-    dice = random.Random(5)
-    for _ in range(FEW):
-        found = carried_out(Draw(OF_PAIRS, "sm_100", "", dice.randrange(10**6), PAIR))
-        assert found.agents and not found.trouble
+def test_a_few_random_schedules_with_tensor_memory_and_clusters_compute_right() -> None:
+    tally, _, wrong = campaign(blackwell_draws(FEW, seed=5))
+    assert not wrong
+    assert tally["counted"] == FEW
 
 
 def test_a_few_random_schedules_compute_right() -> None:
-    tally, _, wrong = campaign(FEW, seed=3)
+    tally, _, wrong = campaign(draws(FEW, seed=3))
     assert not wrong
     assert tally["counted"] >= FEW // 2
 
 
 @pytest.mark.slow
 def test_random_schedules_compute_right() -> None:
-    tally, _, wrong = campaign(SOME, seed=5)
+    tally, _, wrong = campaign(draws(SOME, seed=5))
     assert not wrong
     assert tally["counted"] >= SOME // 2
 
 
+@pytest.mark.slow
+def test_random_schedules_with_tensor_memory_and_clusters_compute_right() -> None:
+    tally, _, wrong = campaign(blackwell_draws(SOME, seed=7))
+    assert not wrong
+    assert tally["counted"] >= SOME * 3 // 4
+
+
 if __name__ == "__main__":
-    asked = [int(word) for word in sys.argv[1:]]
-    counts, not_counted, bad = campaign(asked[0] if asked else SOME, asked[1] if len(asked) > 1 else 0)
+    asked = [int(word) for word in sys.argv[1:] if word.isdecimal()]
+    draw_them = blackwell_draws if "blackwell" in sys.argv else draws
+    counts, not_counted, bad = campaign(draw_them(asked[0] if asked else SOME, asked[1] if len(asked) > 1 else 0))
     print(dict(counts))
     print("without a ring:", *not_counted, sep="\n  ")
     print("wrong:", *bad, sep="\n  ")
