@@ -100,6 +100,13 @@ def test_scales_that_lie_along_n_are_asked_for_iterations_ahead_and_stored_by_wo
         np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
 
 
+def test_larger_tiles_of_scales_are_brought_by_as_many_warps_as_compute() -> None:
+    p = replace(MXFP8, tile=(128, 256, 256), scales_along_n=True)
+    ptx = compiled(p)
+    assert ".reqntid 512" in ptx                # 2 KiB of them a step, and two warpgroups for 256 columns of sums
+    np.testing.assert_array_equal(p.simulated(ptx), p.expected())
+
+
 def remarks_of(p: ScaledProduct) -> list[Any]:
     from tileiras.bytecode import write
     from tileiras.bytecode.version import CURRENT_VERSION
@@ -118,6 +125,26 @@ def test_an_operand_that_is_turned_is_loaded_ahead_as_one_that_is_not() -> None:
 @pytest.mark.parametrize("warps", [4, 8, 16])
 def test_rows_beyond_a_warpgroups_are_another_ones(warps: int) -> None:
     multiplies(replace(MXFP8, tile=(256, 128, 128), warps=warps))
+
+
+def test_sums_of_256_columns_are_two_warpgroups() -> None:
+    p = replace(NVFP4, tile=(128, 256, 128), steps=3)
+    ptx = compiled(p)
+    assert ".reqntid 320" in ptx                # eight warps, one for the copy engine, and what is left of a warpgroup
+    for seed in range(5):
+        np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
+
+
+@pytest.mark.parametrize("p, warps", [(MXFP8, 16), (NVFP4, 8)], ids=str)
+def test_256_rows_of_8_bit_elements_are_four_warpgroups(p: ScaledProduct, warps: int) -> None:
+    from tileiras import pipeline
+    from tileiras.bytecode import read, write
+    from tileiras.bytecode.version import CURRENT_VERSION
+    from tileiras.dialects.cuda_tile.asm_parse import parse_module
+    module = read(write(parse_module(replace(p, tile=(256, 128, 128)).text), CURRENT_VERSION))
+    ir: Any = pipeline.run(module, CompileOptions(find_target("sm_100")), stop_at="nv_tileas")
+    [func] = [op for op in ir.walk() if op.name == "nv_tileas.func"]
+    assert func.properties["num_warps"].data == warps
 
 
 def test_elements_that_registers_hold_are_packed() -> None:

@@ -25,6 +25,7 @@ from tileiras.analysis.access_facts import view_facts
 from tileiras.analysis.agents import WARP_THREADS, WARPGROUP
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import worker_warps
+from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts, orders_itself
 from tileiras.dialects import arith
 from tileiras.dialects.element import REGISTER_BYTES, tile_bytes
@@ -43,7 +44,7 @@ def run(module: Operation, context: Any) -> None:
         if func.name != "nv_tileas.func" or worker_warps(func) is not None or "num_warps" not in func.properties:
             continue
         planned: Any = func.properties["num_warps"]
-        if planned.data < WARPGROUP or not any(op.name == "nv_tileas.dot" for op in func.walk()):
+        if planned.data < WARPGROUP or not any(op.name in DOTS for op in func.walk()) or any(map(_wants_more, func.walk())):
             continue
         words = max((_carried_words(op) for op in func.walk() if op.name == "scf.for"), default=0)
         if context.uses("tcgen05") and (between := _words_between(func)):
@@ -57,6 +58,13 @@ def run(module: Operation, context: Any) -> None:
             func.properties["num_warps"] = IntAttr(MOST_WARPS)
             if context.remarks is not None:
                 _report(func, context.remarks, MOST_WARPS, "two warpgroups share the products' rows")
+
+
+def _wants_more(op: Any) -> bool:
+    """Whether a block-scaled product is faster by the warps that its tile has anyway: with more than 128 rows of 8-bit elements it
+    is (mxfp8, 256 x 128, B200: 68.8 us by 16 warps, 73.3 by 8; but 128 x 256 66.4 and 63.1, nvfp4 256 x 128 57.8 and 53.9)."""
+    return op.name == "nv_tileas.dot_scaled" and "packed" not in op.properties and \
+        op.results[0].type.get_shape()[-2] > WARPGROUP * WARP_THREADS
 
 
 def _report(func: Operation, remarks: list[Any], warps: int, reason: str) -> None:
@@ -76,8 +84,9 @@ def _words_between(func: Operation) -> int:
 
 
 def _are_stored_in_pieces(func: Operation, context: Any) -> bool:
-    """Whether what loops with products carry only goes to tiles that the copy engine stores, by ops element by element."""
-    if not (context.uses("tma") and context.target.has_tma):
+    """Whether what loops with products carry only goes to tiles that the copy engine stores, by ops element by element. Where
+    products are block-scaled four warps are slower than eight (nvfp4, 128 x 256, B200: 65.6 us against 58.0)."""
+    if not (context.uses("tma") and context.target.has_tma) or any(op.name == "nv_tileas.dot_scaled" for op in func.walk()):
         return False
     axis = AxisAnalysis(func)
     sums = [r for op in func.walk() if op.name == "scf.for" and _carried_words(op)
@@ -102,7 +111,7 @@ def _is_stored_by_engine(v: SSAValue, axis: AxisAnalysis) -> bool:
 
 def _carried_words(loop: Operation) -> int:
     """Registers of all threads together that hold what a loop with products carries."""
-    if not any(op.name == "nv_tileas.dot" for op in loop.regions[0].block.ops):
+    if not any(op.name in DOTS for op in loop.regions[0].block.ops):
         return 0
     tensors: list[Any] = [r.type for r in loop.results if isinstance(r.type, TensorType)]
     return sum(tile_bytes(t) // REGISTER_BYTES for t in tensors)
