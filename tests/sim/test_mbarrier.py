@@ -107,7 +107,7 @@ NEXT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [full], %r6; @!%p2 bra NEXT;
      1, TransactionMismatch, "16 bytes were expected in phase 0, 0 arrived"),
     ("mbarrier.arrive.shared.b64 %d1, [bar];\nW: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0; @!%p2 bra W;",
      2, Deadlock, "1 of 2 arrivals outstanding"),
-    ("mbarrier.init.shared::cta.b64 [bar], 0;", 2, BarrierError, "count must be from 1"),
+    ("mbarrier.init.shared::cta.b64 [bar], 1048576;", 2, BarrierError, "count must be from 1"),
 ])
 def test_faults_end_the_run(body, count, kind, words):
     with pytest.raises(kind, match=words):
@@ -126,6 +126,7 @@ def test_an_uninitialized_barrier():
     ("mbarrier.expect_tx.shared::cta.b64 [bar], 32;", 2, TransactionMismatch, "32 bytes were expected"),
     ("mbarrier.inval.shared::cta.b64 [bar]; mbarrier.inval.shared::cta.b64 [bar];", 2, BarrierError, "was invalidated"),
     ("mbarrier.inval.shared::cta.b64 [other];", 2, BarrierError, "nothing to invalidate"),
+    ("mbarrier.inval.shared::cta.b64 [bar]; mbarrier.init.shared::cta.b64 [bar], 0;", 1, BarrierError, "count must be from 1"),
 ])
 def test_findings_that_dont_stop_the_run(body, count, kind, words):
     _, report = single(body, count)

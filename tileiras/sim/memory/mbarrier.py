@@ -319,7 +319,11 @@ def _init(decoder, ins):
         for i in range(len(lanes)):
             o, c, lane = int(off[i]), int(n[i]), int(lanes[i])
             if not 0 < c <= MOST:
-                raise BarrierError("an mbarrier's count must be from 1 to 2**20 - 1", thread=lane)
+                error = BarrierError("an mbarrier's count must be from 1 to 2**20 - 1", thread=lane)
+                if c:
+                    raise error
+                finding(st, error, lane)    # one that nobody uses (upper CTAs of pairs have some): it would never complete a phase
+                c = MOST
             if o in t.at:
                 finding(st, BarrierError(f"mbarrier.init over the live mbarrier at {name(st, o)}; invalidate it first"),
                         lane)
