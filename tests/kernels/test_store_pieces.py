@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 
 from tests.kernels import runner
 from tests.kernels.suite import Array, Case, Const
+from tileiras.sim import SimulationError
 
 M, N, K = 260, 384, 192
 PERSISTENT = "gemm_persistent_bf16_ragged"
@@ -55,3 +57,47 @@ def test_rows_beyond_a_warpgroups_are_another_ones(warps: int) -> None:
     assert "tcgen05.mma" in made.ptx
     verdict = runner.simulate_case(case, made)
     assert verdict.ok, verdict.detail
+
+
+@pytest.mark.parametrize("rows, columns, ctas", [(256, 128, 2), (256, 256, 2), (512, 256, 4)])
+def test_pairs_of_ctas_go_on_from_tile_to_tile(rows: int, columns: int, ctas: int) -> None:
+    """The thread that begins both CTAs' products waits until the threads of both have read an accumulator's last sums."""
+    case = persistent(rows, columns, "float32")
+    made = runner.compile_case(case, "sm_100", 3, verify_each=True, hints={"num_cta_in_cga": ctas})
+    assert "tcgen05.mma.cta_group::2" in made.ptx and "tcgen05.mma.cta_group::1" not in made.ptx
+    assert ".reqntid 192" in made.ptx       # four warps that read sums, one that loads, one that begins products
+    verdict = runner.simulate_case(case, made, orders=range(5))
+    assert verdict.ok, verdict.detail
+
+
+def test_ctas_that_load_for_each_other_have_a_warp_for_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEIRAS_WITHOUT", "pairs")
+    case = persistent(256, 256, "float32")
+    made = runner.compile_case(case, "sm_100", 3, verify_each=True, hints={"num_cta_in_cga": 2})
+    assert "tcgen05.mma.cta_group::1" in made.ptx and ".multicast::cluster" in made.ptx and ".reqntid 192" in made.ptx
+    verdict = runner.simulate_case(case, made, orders=range(5))
+    assert verdict.ok, verdict.detail
+
+
+def test_pairs_without_room_for_agents_meet_before_products() -> None:
+    """Rings of 512 x 256 tiles and their sums don't leave shared memory for a load agent."""
+    case = persistent(512, 256, "float32")
+    made = runner.compile_case(case, "sm_100", 3, verify_each=True, hints={"num_cta_in_cga": 2})
+    assert "tcgen05.mma.cta_group::2" in made.ptx and ".reqntid 128" in made.ptx
+    verdict = runner.simulate_case(case, made, orders=range(5))
+    assert verdict.ok, verdict.detail
+
+
+@pytest.mark.parametrize("old, new", [
+    (r"(mov\.b32\s+%r\d+), 8;(\s+mbarrier\.init)", r"\1, 4;\2"), (r"mbarrier\.arrive\.shared::cluster\.b64 _, .*", "")],
+    ids=["waits for the readers of one CTA", "nobody says that sums are read"])
+def test_pairs_whose_readers_are_not_waited_for_are_caught(old: str, new: str) -> None:
+    case = persistent(256, 128, "float32")
+    made = runner.compile_case(case, "sm_100", 3, hints={"num_cta_in_cga": 2})
+    broken, found = re.subn(old, new, made.ptx)
+    assert found == 1
+    try:
+        verdict = runner.simulate_case(case, dataclasses.replace(made, ptx=broken), orders=range(3))
+    except SimulationError:
+        return
+    assert not verdict.ok

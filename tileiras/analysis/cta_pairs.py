@@ -3,8 +3,8 @@
 Each CTA of a pair has half of the tile's rows (its own of A and of the accumulator) and half of B's columns; the tensor cores of
 both read both halves of B, so that neither CTA loads what the other one has. All of a kernel's products go so, or none: an
 instruction of another group isn't allowed beside. One thread begins the products of both CTAs, and threads of two agents in two
-CTAs don't meet. So the products have to be those of a loop that runs once, whose operands the copy engine brings where the loop
-wants them, and whose sums nobody sees before its end.
+CTAs don't meet. So the products have to be those of loops that run once, or of one in a loop over tiles, whose operands the copy
+engine brings where the loop wants them, and whose sums nobody sees before its end.
 """
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Pairs:
         assert loop is not None and self.axis is not None
         if mnemonic(op) != "dot" or len(extents(op.results[0])) != MATRIX:
             return "pairs of CTAs multiply tiles of two dimensions without scales"
-        if mnemonic(loop) != "for" or loop.parent_op() is not self.func or any(mnemonic(inner) in LEAVES for inner in loop.walk()):
-            return "pairs of CTAs multiply in a loop that runs once, and to its end"
+        if not self._runs_once_a_tile(loop):
+            return "pairs of CTAs multiply in loops that run once, or in one of a loop over tiles, and to their end"
         if not _is_carried(op, loop):
             return "sums of pairs of CTAs begin with zeros, and are seen behind the loop"
         for number, v in enumerate(op.operands[:2]):
@@ -76,6 +76,16 @@ class Pairs:
                     along = int_values(order).index(along)
             self.along[op, number] = along
         return None
+
+    def _runs_once_a_tile(self, loop: Operation) -> bool:
+        """Whether a loop stands in the function, or has all products and stands in one that does."""
+        if mnemonic(loop) != "for":
+            return False
+        tiles = loop.parent_op()
+        if tiles is None or any(mnemonic(inner) in LEAVES for inner in (loop if tiles is self.func else tiles).walk()):
+            return False
+        return tiles is self.func or (mnemonic(tiles) == "for" and tiles.parent_op() is self.func and all(
+            op.parent_op() is loop for op in self.products))
 
     def takes(self, extents_of: Callable[[Operation], tuple[int, int]]) -> bool:
         """Whether each product has an instruction where `extents_of` it are a CTA's rows and columns, and all have room."""

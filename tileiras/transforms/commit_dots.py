@@ -66,8 +66,8 @@ class _Commits:
         body = func.regions[0].block
         first = next((op for op in body.ops if op.name == "nv_tileas.create_pipeline"), body.first_op)
         assert first is not None
-        paired = any(map(is_paired, func.walk()))
-        self.given = {"pair": UnitAttr() if paired else None}
+        self.paired = any(map(is_paired, func.walk()))
+        self.given = {"pair": UnitAttr() if self.paired else None}
         self.first = first
         self.pipe = self.told()
 
@@ -114,8 +114,8 @@ class _Commits:
             left = self.block(body, carries=True)
             if left and self.goes_on(body, left) and self.outlives(op, left):
                 if any(outer.name in LOOPS for outer in _around(op)):
-                    # all have done what they do between two runs of the loop
-                    self.insert(nv_tileas.Barrier.make(), op)
+                    # all have done what they do between two runs of the loop, in the other CTA of a pair, too
+                    self.insert((nv_tileas.ClusterBarrier if self.paired else nv_tileas.Barrier).make(), op)
                 return left
             if left:
                 assert body.last_op is not None

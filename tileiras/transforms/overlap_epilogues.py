@@ -18,6 +18,9 @@
 
 For kernels whose load agent runs ahead over several tiles, and that do nothing with a tile before its products are done but begin
 them. Tensor memory must have room for every accumulator twice. What decides where products are the warp computes a second time.
+
+Of pairs of CTAs the lower one's warp begins the products of both, when the threads of both have given the accumulator back: they
+have such a warp with one accumulator, too.
 """
 from __future__ import annotations
 
@@ -26,12 +29,14 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, i32
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.agents import SWITCH, switch_of
+from tileiras.analysis.agents import SWITCH, agent_of, switch_of
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
-from tileiras.analysis.tensor_dots import TENSOR_DOT
+from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
 from tileiras.dialects import nv_tileas
+from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import EXITS, PipeType, TmemType
+from tileiras.errors import CompileError
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
 from tileiras.transforms import materialize_schedule as agents
@@ -43,7 +48,9 @@ from tileiras.transforms.tma_common import after, before
 ACCUMULATORS = 2
 """One that is read, one that products add to."""
 WARPS = 1
-COMMIT, BARRIER = "nv_tileas.producer_commit", "nv_tileas.barrier"
+COMMIT = "nv_tileas.producer_commit"
+CLUSTER_BARRIER = "nv_tileas.cluster_barrier"
+BARRIERS = ("nv_tileas.barrier", CLUSTER_BARRIER)
 MOST_BLOCK_WARPS = 16
 
 
@@ -52,19 +59,31 @@ def run(module: Any, context: Any) -> None:
     if not (context.uses("tcgen05") and context.uses("agents") and context.uses("pipelines")):
         return
     for func in [op for op in module.regions[0].block.ops if op.name == "nv_tileas.func"]:
-        if (found := _Kernel.of(func)) is None or not found.fits:
-            continue
-        trial = func.clone()
-        again = _Kernel.of(trial)
-        assert again is not None
-        if again.separate():
-            put_in_place(trial, func)
-            keep_places(trial)
+        made = _separated(func)
+        if made is not None:
+            put_in_place(made.func, func)
+            keep_places(made.func)
             if context.remarks is not None:
                 context.remarks.append(remark(
-                    trial, again.loop, PASSED, TENSOR_CORE, "TensorCoreEpiloguesOverlap",
+                    made.func, made.loop, PASSED, TENSOR_CORE, "TensorCoreEpiloguesOverlap",
                     "The next tile's products run beside what is done with this one's sums",
-                    {"Accumulators": ACCUMULATORS * len(again.sums), "Warps": WARPS}))
+                    {"Accumulators": made.accumulators, "Warps": WARPS}))
+        elif (meeting := next(filter(_is_agents_own, func.walk()), None)) is not None:
+            raise CompileError("agents of two CTAs would have to meet before their product", location_text(meeting))
+
+
+def _separated(func: Operation) -> _Kernel | None:
+    """The function once more with such an agent, None where that can't be."""
+    if (found := _Kernel.of(func)) is None or not found.stages:
+        return None
+    trial = _Kernel.of(func.clone())
+    assert trial is not None
+    return trial if trial.separate() else None
+
+
+def _is_agents_own(op: Operation) -> bool:
+    """Whether all threads of the cluster are to meet where only an agent's are."""
+    return op.name == CLUSTER_BARRIER and agent_of(op) is not None
 
 
 class _Kernel:
@@ -85,7 +104,7 @@ class _Kernel:
     def of(func: Operation) -> _Kernel | None:
         """The kernel as the pass understands it, None where it isn't such a one."""
         switch: Any = switch_of(func)
-        if switch is None or len(switch.regions) != 2 or "registers" in switch.properties or "cluster" in func.properties:
+        if switch is None or len(switch.regions) != 2 or "registers" in switch.properties:
             return None
         commits = [op for op in switch.regions[0].walk() if op.name == COMMIT and agents.kind_of(op.operands[0]) == UMMA]
         if len(commits) != 1:
@@ -122,14 +141,17 @@ class _Kernel:
         return all(use.operation in self.dots for v in self.factors for use in v.uses)
 
     @property
-    def fits(self) -> bool:
-        """Whether tensor memory, and the block, have room."""
+    def stages(self) -> int:
+        """How many accumulators tensor memory has room for in the place of each; 0 where there is none for a second one, or none in
+        the block for the agent. Pairs of CTAs have the agent with one, too: their threads can't meet where products begin."""
         places = [op.results[0] for op in self.func.walk() if isinstance(op, nv_tileas.AllocTensor)]
         columns = {v: v.type.columns for v in places if isinstance(v.type, TmemType)}
-        known = {*self.sums, *self.factors}
-        return columns.keys() == known and sum(
-            n * (ACCUMULATORS if v in self.sums else 1) for v, n in columns.items()) <= COLUMNS and \
-            sum(int_values(self.switch.properties["warps"])) + WARPS <= MOST_BLOCK_WARPS
+        warps = WARPS + sum(int_values(self.switch.properties["warps"]))
+        if columns.keys() != {*self.sums, *self.factors} or warps > MOST_BLOCK_WARPS:
+            return 0
+        if sum(n * (ACCUMULATORS if v in self.sums else 1) for v, n in columns.items()) <= COLUMNS:
+            return ACCUMULATORS
+        return int(any(map(is_paired, self.dots)))
 
     def separate(self) -> bool:
         """Cut the products out; whether that can be. If it can't, the function is left in a state that nobody should use."""
@@ -164,13 +186,15 @@ class _Kernel:
 
     def _to_stages(self) -> None:
         """Two accumulators for each, taken and given back by the pipe that tells of products."""
+        stages = self.stages
+        self.accumulators = stages * len(self.sums)
         body, warps = self.commit.parent, int_values(self.switch.properties["warps"])[0]
         assert body is not None
         done: Any = self.commit.operands[0]
-        done._type = PipeType(done.type.kind, IntAttr(ACCUMULATORS))
+        done._type = PipeType(done.type.kind, IntAttr(stages))
         done.owner.properties["consumers"] = IntAttr(warps)
         head = min((holder_in(body, op) for op in self.mine), key=body.get_operation_index)
-        while (barrier := head.prev_op) is not None and barrier.name == BARRIER:
+        while (barrier := head.prev_op) is not None and barrier.name in BARRIERS:
             barrier.detach()        # before products begin all had to have read the last ones' sums
             barrier.erase()
         self.acquire = before(head, nv_tileas.ProducerAcquire.make([done], [i32]), self.commit)
@@ -182,7 +206,7 @@ class _Kernel:
         for old in self.sums:
             t: Any = old.type
             *batch, m, n = int_values(t.shape)
-            shape = ArrayAttr([IntAttr(x) for x in (ACCUMULATORS * (batch[0] if batch else 1), m, n)])
+            shape = ArrayAttr([IntAttr(x) for x in (stages * (batch[0] if batch else 1), m, n)])
             pair = TmemType(t.element_type, shape, t.rows, t.packed)
             both = before(self.switch, nv_tileas.AllocTensor.make([], [pair]), self.commit)
             written = before(head, nv_tileas.TmemStage.make([both.results[0], self.acquire.results[0]], [t]), self.commit)

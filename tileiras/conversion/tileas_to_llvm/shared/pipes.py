@@ -10,7 +10,7 @@ Where products are told of (`umma`, `by_dots`) the tensor core arrives, by tcgen
 waits and commits alone.
 
 Of a pair of CTAs, that multiply together, the thread of the lower one does so for both: its full barrier has the bytes of both
-CTAs' copies, and what it commits arrives at the barriers of both.
+CTAs' copies, and what it commits arrives at the barriers of both. Those who have read their CTA's sums tell it so (`umma`).
 
 Full barriers come first, then the empty ones, 8 bytes each. A cursor is an index and the parity of the phase it waits for: both
 are variables of the thread's own, which LLVM makes registers of, so they go on through whatever loops stand around. What waits
@@ -93,7 +93,8 @@ def create_pipeline(low: Lowering, op: Operation) -> None:
         empty = b.gep(full, stages * MBARRIER_BYTES)
         producers = properties["producers"].data if "producers" in properties else 1
         consumers = properties["consumers"].data if "consumers" in properties else 1
-        _initialize(low, full, None if "once" in properties else empty, stages, producers, consumers * len(peers))
+        tellers = PAIR if kind == "umma" and "pair" in properties else len(peers)
+        _initialize(low, full, None if "once" in properties else empty, stages, producers, consumers * tellers)
 
     def cursor(phase: int) -> Cursor:
         return Cursor(b.variable(I32, b.i32(0)), b.variable(I32, b.i32(phase)))
@@ -160,7 +161,10 @@ def producer_acquire(low: Lowering, op: Operation) -> None:
                 lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
         return
     if pipe.kind != "tma":
-        _wait(low, empty, phase)
+        if pipe.pair:       # only the leader's barrier is arrived at
+            only_if(low, leads(low), lambda: _wait(low, empty, phase))
+        else:
+            _wait(low, empty, phase)
         return
 
     def acquire() -> None:
@@ -237,6 +241,8 @@ def consumer_release(low: Lowering, op: Operation) -> None:
         empty = barrier_at(low, pipe.empty, _read(low, pipe.release)[0])
         if "by_dots" in op.properties:
             _commit(low, empty, pipe)
+        elif pipe.kind == "umma" and pipe.pair:
+            _arrive_at_leader(low, empty)
         else:
             _arrive_once_a_warp(low, empty, pipe.peers)
         _advance(low, pipe.release, pipe.stages)
@@ -293,6 +299,17 @@ def _arrive_once_a_warp(low: Lowering, barrier: SSAValue, peers: tuple[int, ...]
             if peer and rank is not None:
                 there = b.nvvm("mapa.shared.cluster", [barrier, b.xor(rank, b.i32(peer))])[0]
                 b.nvvm("mbarrier.arrive.scope.cta.space.cluster", [there, b.i32(1)])
+    only_if(low, b.icmp("eq", low.lane, b.i32(0)), arrive)
+
+
+def _arrive_at_leader(low: Lowering, barrier: SSAValue) -> None:
+    """What the warp's lanes did before is done: one lane tells so to the CTA whose thread begins the products of the pair."""
+    b = low.b
+    b.nvvm("bar.warp.sync", [b.i32(-1)])
+
+    def arrive() -> None:
+        leader = b.and_(b.nvvm("read.ptx.sreg.cluster.ctarank")[0], b.i32(-PAIR))
+        b.nvvm("mbarrier.arrive.scope.cta.space.cluster", [b.nvvm("mapa.shared.cluster", [barrier, leader])[0], b.i32(1)])
     only_if(low, b.icmp("eq", low.lane, b.i32(0)), arrive)
 
 
