@@ -6,9 +6,10 @@ what is known of each memory access as attributes.
 """
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import IntAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import IntAttr, TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.access_facts import access_facts
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 FETCHED_BYTES, FETCHED_PRODUCTS = (64 + 32) * 2 * 8, 8 * 64 * 32
 """What 8 warps read of shared memory for a step along k, and the products that they make of it: parts of 64 x 32, of 16 bits."""
+
+LOADS = ("nv_tileaa.tiled_load", "nv_tileaa.load")
+"""Of what they load, each truth value takes a register; those that are computed stay predicates, or are computed again."""
 
 CHAIN_ROWS = 64
 CHAIN_REGISTERS = 160
@@ -56,7 +60,9 @@ def choose_num_warps(func: Operation, context: Any) -> int:
     for op in func.walk():
         for r in op.results:
             if isinstance(r.type, TensorType):
-                largest = max(largest, tile_bytes(r.type) // REGISTER_BYTES)
+                taken = prod(r.type.get_shape()) if op.name in LOADS and r.type.element_type == i1 else \
+                    tile_bytes(r.type) // REGISTER_BYTES
+                largest = max(largest, taken)
         cross |= op.name in ("nv_tileaa.dot", "nv_tileaa.dot_scaled")
     if largest >= 32 * 8 * 128:
         return 16
