@@ -5,6 +5,8 @@
     body(%i, %x): ... cond_br %hi - %i >u %s, body(%i + %s, %y), exit(%y)
     exit: (results are its arguments)
 
+A `continue` behind which no iteration changes anything (`analysis/idle_iterations.py`) leaves the loop.
+
 Conditions are uniform over the block, so every block of the graph is entered by all threads or none, and barriers may
 stand anywhere. Tokens carry nothing and are dropped from carried values.
 """
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.effects import effects_of
+from tileiras.analysis.idle_iterations import ends_the_loop
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, piece_type
 from tileiras.dialects import nv_tileaa
 from tileiras.dialects.nv_tileas import FlightType
@@ -145,9 +148,16 @@ def lower_if(low: Lowering, op: Operation) -> None:
 def lower_yield(low: Lowering, op: Operation) -> None:
     parent = op.parent_op()
     assert parent is not None
-    values = _given(low, op.operands)
     if parent.name == "scf.if":
-        low.b.br(low.joins[-1], values)
+        low.b.br(low.joins[-1], _given(low, op.operands))
+    else:
+        _end_iteration(low, op)
+
+
+def _end_iteration(low: Lowering, op: Operation) -> None:
+    values, target = _given(low, op.operands), low.loops[-1]
+    if ends_the_loop(op):
+        low.b.br(target.exit, values)
     else:
         _next_iteration(low, values)
 
@@ -169,7 +179,7 @@ def _next_iteration(low: Lowering, values: list[SSAValue]) -> None:
 
 @lowers("nv_tileas.continue")
 def lower_continue(low: Lowering, op: Operation) -> None:
-    _next_iteration(low, _given(low, op.operands))
+    _end_iteration(low, op)
 
 
 @lowers("nv_tileas.break")
