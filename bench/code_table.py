@@ -7,8 +7,8 @@
 
 A row is a case on an SM: barriers in the PTX; shared bytes, registers and spilled bytes from ptxas; SASS instructions;
 and from the simulator, on the suite's own inputs, passes of shared memory, sectors of global memory and executed
-instructions. What a PTX text costs is kept in a cache (build/code-table.jsonl), so that an interrupted run goes on where
-it stopped, and code that a change of the compiler left alone isn't measured again. `--synchronous` leaves out what trades shared
+instructions. What a run of a PTX text does is kept in a cache (build/code-table.jsonl), so that an interrupted run goes on where
+it stopped, and code that a change of the compiler left alone isn't simulated again. `--synchronous` leaves out what trades shared
 memory for time (rings, the copy engine, wgmma, tcgen05, agents), which the table before didn't have. [code.md](../docs/code.md)
 is the comparison in full, with the reasons of what is worse.
 """
@@ -32,6 +32,7 @@ from bench.__main__ import ROOT, progress
 from tests.kernels import runner
 from tests.kernels.cross_section import CROSS_SECTION, THREE_KERNELS
 from tests.ptx import body_of
+from tileiras import CompiledModule
 
 SMS = (80, 90, 120)
 CACHE = ROOT / "build" / "code-table.jsonl"
@@ -79,21 +80,20 @@ def measure(case: str, sm: int, cache: Cache) -> Row:
     from tileiras.errors import TileirasError
     row: Row = {"case": case, "sm": sm}
     try:
-        ptx = runner.compile_case(case, f"sm_{sm}", emit="ptx").ptx
+        compiled = runner.compile_case(case, f"sm_{sm}")
     except TileirasError as error:
         return {**row, "refused": str(error).splitlines()[0]}
-    row["ptx"] = digest(ptx)
-    row |= cache.get(f"{row['ptx']}/static", lambda: static_facts(case, sm, ptx))
-    row |= cache.get(f"{case}/{digest(body_of(ptx))}/dynamic", lambda: dynamic_facts(case, ptx))
+    row["ptx"] = digest(compiled.ptx)
+    row |= static_facts(case, compiled)
+    row |= cache.get(f"{case}/{digest(body_of(compiled.ptx))}/dynamic", lambda: dynamic_facts(case, compiled.ptx))
     return row
 
 
-def static_facts(case: str, sm: int, ptx: str) -> Row:
+def static_facts(case: str, compiled: CompiledModule) -> Row:
     """What ptxas made of the code."""
-    compiled = runner.compile_case(case, f"sm_{sm}")
     entry = next(e for e in compiled.entries if e.name == runner.case_of(case).name)
     facts = cubin.inspect(compiled.cubin)[entry.name]
-    return {"barriers": len(BARRIER.findall(ptx)), "shared": entry.shared_bytes, "registers": entry.registers,
+    return {"barriers": len(BARRIER.findall(compiled.ptx)), "shared": entry.shared_bytes, "registers": entry.registers,
             "spills": entry.spill_stores + entry.spill_loads, "sass": facts.instructions}
 
 

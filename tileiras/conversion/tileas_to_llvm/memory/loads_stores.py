@@ -35,13 +35,17 @@ def order_of(op: Operation) -> str:
     return access.ordering(_text(op, "mem_semantic") or "weak", _text(op, "mem_scope"))
 
 
+MANY_BOUNDS = 16
+"""From so many comparisons along a dimension on it pays to compute how many elements are left, where they are made once."""
+
+
 class ViewAddress:
     """Addresses and predicates of one access to a tile through a view. moving: the dimensions whose index another iteration of the
     loop around the access changes."""
 
     def __init__(self, low: Lowering, view: TiledView, coords: list[SSAValue], layout: LinearLayout, check: list[bool],
                  moving: set[int], in_loop: bool, sparse_index: list[SSAValue] | None = None) -> None:
-        self.low, self.view, self.layout, self.check = low, view, layout, check
+        self.low, self.view, self.layout, self.check, self.in_loop = low, view, layout, check, in_loop
         b = low.b
         self.size = element_bytes(view.type.memref.element_type)
         extents = [view.memref.extents[d] for d in view.dim_map]
@@ -72,6 +76,8 @@ class ViewAddress:
         self.p = b.gep(b.gep(p, local, element), uniform, element)
         self.strides, self.extents = strides, extents
         self._bounds: dict[tuple[int, int], SSAValue] = {}
+        self._left: dict[int, SSAValue] = {}
+        self._coords = [layout.coords(x) for x in layout.reg_indices]
         self._steps: dict[tuple[int, int], SSAValue] = {}
 
     def _scaled(self, index: SSAValue, stride: int | SSAValue, hoisted: bool) -> SSAValue:
@@ -125,12 +131,24 @@ class ViewAddress:
             else:
                 key = (i, r)
                 if key not in self._bounds:
-                    # the layout's bits are disjoint from the register's, so adding is or-ing
-                    self._bounds[key] = b.icmp("ult", b.add(self.first[i], b.bits(r, t)),
-                                               as_type(self.low, self.extents[i], t))
+                    self._bounds[key] = self._is_inside(i, r)
                 inside = self._bounds[key]
             out = inside if out is None else b.and_(out, inside)
         return out
+
+    def _is_inside(self, i: int, r: int) -> SSAValue:
+        """Whether the element `r` behind the thread's first along dimension i lies in the array."""
+        b, t = self.low.b, self.types[i]
+        extent = as_type(self.low, self.extents[i], t)
+        aligned = self.view.steps[i] == self.view.tile_shape[i]
+        if aligned and not self.in_loop and len({c[i] for c in self._coords}) >= MANY_BOUNDS:
+            # How many are left, to compare constants with: none where a tile begins before the array, since it also ends there.
+            if i not in self._left:
+                first = self.first[i]
+                self._left[i] = b.sub(b.select(b.icmp("ugt", extent, first), extent, first), first)
+            return b.icmp("ugt", self._left[i], b.bits(r, t))
+        # the layout's bits are disjoint from the register's, so adding is or-ing
+        return b.icmp("ult", b.add(self.first[i], b.bits(r, t)), extent)
 
 
 def _flags(op: Operation, rank: int) -> list[bool]:
