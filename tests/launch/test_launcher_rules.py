@@ -205,17 +205,92 @@ def test_tuning_finds_the_configuration_with_the_least_estimate(launch):
     assert len(result.successes) == 2 and result.best.mean_us == min(m.mean_us for m in result.successes) > 0
 
 
+@ct.kernel
+def count_to(x, out):
+    n = ct.load(x, (0,), (1,)).item()
+    total = ct.zeros((1,), ct.int32)
+    for i in range(n):
+        total = total + i
+    ct.store(out, (0,), total)
+
+
+@ct.kernel
+def wait_for_zero(x, out):
+    flag = ct.load(x, (0,), (1,)).item()
+    ct.store(out, (0,), ct.full((1,), 7, ct.int32))
+    while flag != 0:
+        ct.atomic_add(out, 0, 1)
+
+
+def test_timing_a_launch_again_writes_its_arrays_again(launch):
+    from cuda.tile import _cext
+    timed: Any = _cext._benchmark
+    x, times = np.array([9], np.int32), []
+    for _ in range(3):
+        out = np.zeros(1, np.int32)
+        times.append(timed(0, (1,), count_to, (x, out)))
+        assert out[0] == 36
+    assert times[0] == times[1] == times[2] > 0
+
+
+def test_what_is_in_the_arrays_says_how_long_a_launch_takes(launch):
+    from cuda.tile import _cext
+    timed: Any = _cext._benchmark
+    times = [timed(0, (1,), count_to, (np.array([n], np.int32), np.zeros(1, np.int32))) for n in (1, 4000, 1)]
+    assert times[0] == times[2] < times[1]
+
+
+def test_measurements_are_forgotten_when_they_take_too_much_room(launch, monkeypatch):
+    from cuda.tile import _cext
+
+    from tileiras.sim.cutile import standin
+    timed: Any = _cext._benchmark
+    monkeypatch.setattr(standin, "MAX_BYTES_KEPT", 10)
+    for n in range(3, 8):
+        out = np.zeros(1, np.int32)
+        timed(0, (1,), count_to, (np.array([n], np.int32), out))
+        assert out[0] == n * (n - 1) // 2 and len(standin._measured) <= 2
+    monkeypatch.setattr(standin, "MAX_BYTES_KEPT", 3)
+    out = np.zeros(1, np.int32)
+    timed(0, (1,), count_to, (np.array([9], np.int32), out))
+    assert out[0] == 36 and not standin._measured
+
+
+def test_tuning_under_a_limit_of_time_leaves_out_what_does_not_end(launch):
+    """A loop without an end goes over the instructions of a simulation; a launch whose estimate is over the limit is left out,
+    too."""
+    from cuda.tile.tune import exhaustive_search
+    from cuda.tile.tune._tune_utils import TileLaunchTimeoutError
+    cutile.install("sm_90", max_instructions=3000)
+
+    def arguments(flag: int) -> tuple:
+        return np.array([flag], np.int32), np.zeros(1, np.int32)
+
+    kernel: Any = wait_for_zero
+    found = exhaustive_search([0, 1, 0], 0, lambda _: (1,), kernel, arguments, single_run_timeout_sec=60, quiet=True)
+    assert len(found.successes) == 2 and [(c, kind) for c, kind, _ in found.failures] == [(1, TileLaunchTimeoutError)]
+    assert "3000 instructions" in found.failures[0][2]
+    with pytest.raises(ValueError, match="takes at least"):
+        exhaustive_search([0], 0, lambda _: (1,), kernel, arguments, single_run_timeout_sec=1e-12, quiet=True)
+
+
 def test_all_is_given_back(monkeypatch):
     """Names bound elsewhere, before and after, hold the frontend's functions again; the environment is as it was."""
     import os
     import types
 
     from cuda.tile import _cext, _compile
-    from cuda.tile.tune import _tune
+    from cuda.tile.tune import _tune, _tune_utils
     held: Any = types.ModuleType("held")
     held.launch = ct.launch
     monkeypatch.setitem(sys.modules, "held", held)
-    before = ct.launch, _tune._benchmark, _cext.get_compute_capability, _compile.compile_cubin, dict(os.environ)
+    timed = _tune_utils._TimedBenchmarkRunner
+
+    def now() -> tuple:
+        return (ct.launch, _tune._benchmark, _cext.get_compute_capability, _compile.compile_cubin, dict(os.environ), timed.run,
+                _tune_utils._export_ipc_benchmark_payload)
+
+    before = now()
     cutile.install("sm_120", children=True)
     late: Any = types.ModuleType("late")
     late.launch = ct.launch
@@ -223,5 +298,5 @@ def test_all_is_given_back(monkeypatch):
     assert held.launch is late.launch is not before[0]
     assert _cext.get_compute_capability() == (12, 0) and _compile.get_sm_arch() == "sm_120"
     cutile.uninstall()
-    assert (ct.launch, _tune._benchmark, _cext.get_compute_capability, _compile.compile_cubin, dict(os.environ)) == before
+    assert now() == before
     assert held.launch is late.launch is before[0]

@@ -22,8 +22,6 @@ ROUNDS_OTHERWISE = "its reference, computed by PyTorch on the CPU, rounds otherw
 LAST_PLACES = 4 * 2.0**-23
 """How far results may lie apart, relative to their size, to be called the same but for rounding."""
 RULES: tuple[tuple[str, str], ...] = (
-    (r"test_tune.*(Should use IPC|assert 0 == 1)", "times kernels in a process of its own under a limit of time"),
-    (r"test_concurrent_launch.*_benchmark", "expects that timing a launch writes its arrays each time"),
     (r"test_debug.*CalledProcessError", "puts a compiler that fails in place of the frontend's, which no simulated launch calls"),
     ("CUDA graphs aren't recorded", "records CUDA graphs"),
     (r"libcuda|libcudart|nvidia-smi|No CUDA|cuda\.bindings", "calls the CUDA driver itself"),

@@ -38,9 +38,9 @@ def test_reasons(text, reason):
 
 
 def test_a_reason_may_be_one_test_s_own():
-    test = {"reason": "AssertionError: assert 0 == 1"}
-    assert suites.reason_of(test, "test/test_tune.py::test_x") == "times kernels in a process of its own under a limit of time"
-    assert suites.reason_of(test, "test/test_mma.py::test_x") == suites.OWN
+    test = {"reason": "CalledProcessError: Command 'x' returned non-zero exit status 1."}
+    assert suites.reason_of(test, "test/test_debug.py::test_x").startswith("puts a compiler that fails")
+    assert suites.reason_of(test, "test/test_mma.py::test_x") == "starts a program of its own that fails"
 
 
 @pytest.mark.parametrize("apart,explained", [
