@@ -140,6 +140,11 @@ def _fixed(find: Callable[[Operation], Operation], operand: int, number: int) ->
     return apply
 
 
+def _constant(v: SSAValue) -> int | None:
+    attr: Any = v.owner.properties["value"] if isinstance(v.owner, arith.Constant) else None
+    return None if attr is None else attr.value.data & 1
+
+
 def _mutants_of_others(op: Operation, n: int, find: Callable[[Operation], Operation]) -> list[Mutant]:
     """Those of ops beside the pipes: what waits for products and stores, tensor memory, clusters."""
     name, properties = op.name, op.properties
@@ -155,7 +160,7 @@ def _mutants_of_others(op: Operation, n: int, find: Callable[[Operation], Operat
         out.append(Mutant(f"threads at release {n}", _without(find, "by_dots")))
     if name == "nv_tileas.tensor_dot":
         at = list(op.operands).index(op.add)        # type: ignore[attr-defined]
-        out += [Mutant(f"add is {bit} at dot {n}", _fixed(find, at, bit)) for bit in (0, 1)]
+        out += [Mutant(f"add is {bit} at dot {n}", _fixed(find, at, bit)) for bit in (0, 1) if bit != _constant(op.operands[at])]
     if name == SWITCH and any(inner.name == CLUSTER_BARRIER for inner in op.walk()):
         out.append(Mutant(f"agents leave alone {n}", _meet_nowhere))
     if name == "nv_tileas.tmem_stage":

@@ -31,13 +31,14 @@ def persistent(rows: int, columns: int, out: str) -> Case:
 
 @pytest.mark.parametrize("sm, rows, columns, out", [
     ("sm_100", 128, 128, "float32"), ("sm_100", 256, 128, "float32"), ("sm_100", 128, 256, "bfloat16"),
-    ("sm_90", 128, 256, "bfloat16")])
+    ("sm_100", 256, 256, "float32"), ("sm_90", 128, 256, "bfloat16")])
 def test_tiles_are_stored_in_pieces(sm: str, rows: int, columns: int, out: str) -> None:
     case = persistent(rows, columns, out)
     made = runner.compile_case(case, sm, 3, verify_each=True)
     reads, all_written = (made.ptx.count(f"cp.async.bulk.wait_group{read} \t{n};") for read, n in ((".read", 1), ("", 0)))
     panels = columns * (4 if out == "float32" else 2) // 128
     assert (reads, all_written) == (panels - 2, 1)
+    assert made.entries[0].spill_stores == 0
     verdict = runner.simulate_case(case, made)
     assert verdict.ok, verdict.detail
 

@@ -222,7 +222,7 @@ class _Search:
             tile = tile_of(op)
             layout = choice.classes.layout(tile)
             if choice.stores.get(op, layout) != layout:     # a conversion goes through shared memory already
-                if is_exchanged_in_rounds(tile):
+                if is_exchanged_in_rounds(op, facts, layout):
                     choice.stores[op] = layout
                     instead.add(op)
                 continue

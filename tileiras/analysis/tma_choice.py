@@ -21,10 +21,11 @@ from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts, needs_fill, orders_itself
 from tileiras.dialects.element import tile_bytes
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS
-from tileiras.layout.descriptors import boxes
+from tileiras.layout.descriptors import boxes, part_of
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import stmatrix_plan
 from tileiras.layout.shared import CanonicalTile, access
+from tileiras.layout.slices import part_in_registers
 
 LOAD = "nv_tileas.tiled_load"
 STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
@@ -51,6 +52,10 @@ LEAST_SHARE = 0.02
 pipe all wait for the last box."""
 MOST_AT_ONCE, MOST_STAGED = 64 * 1024, 128 * 1024
 """Bytes of a tile that threads exchange at once beside operands' buffers, and that has room beside these whole."""
+SLOTS = 2
+"""For pieces of a tile: the engine reads one while threads write the other."""
+PIECE_BYTES = 128
+"""Of a row: the widest swizzle's."""
 MATRICES = 4
 """That one stmatrix stores."""
 
@@ -131,9 +136,22 @@ def _beside_product(op: Operation) -> bool:
     return loop is not None and any(inner.name in DOTS for inner in loop.walk())
 
 
-def is_exchanged_in_rounds(tile: SSAValue) -> bool:
-    """Whether threads would need several rounds to exchange a tile's elements, where the engine takes it whole."""
-    return MOST_AT_ONCE < tile_bytes(tile.type) <= MOST_STAGED
+def is_exchanged_in_rounds(op: Operation, facts: MapFacts, layout: LinearLayout) -> bool:
+    """Whether threads would need several rounds to exchange a tile's elements, where the engine takes it whole, or in a loop in
+    pieces of it."""
+    size = tile_bytes((op.results[0] if op.name == LOAD else op.operands[0]).type)
+    if size > MOST_STAGED:
+        return op.name in STORES and loop_around(op) is not None and pieces(offer(op, facts, layout).facts.tile, layout) > SLOTS
+    return size > MOST_AT_ONCE
+
+
+def pieces(tile: CanonicalTile, layout: LinearLayout) -> int:
+    """Into how many pieces, of PIECE_BYTES of a row each, a tile can go to its buffers; 1: into none. A thread has to hold its
+    elements of each piece in registers of their own."""
+    count = tile.shape[tile.major] * tile.bits // 8 // PIECE_BYTES
+    if count <= SLOTS or part_of(tile, count) is None or tuple(layout.shape) != tile.shape:
+        return 1
+    return count if part_in_registers(layout, tile.major, tile.shape[tile.major] // count) else 1
 
 
 def offer(op: Operation, facts: MapFacts, layout: LinearLayout) -> Offer:

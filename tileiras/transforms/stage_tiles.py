@@ -47,6 +47,7 @@ def _function(func: Operation, chosen: list[Operation], target: Any) -> None:
     from tileiras.analysis.axis import AxisAnalysis
     from tileiras.analysis.tma import MapFacts, map_facts
     from tileiras.analysis.tma_choice import offer
+    from tileiras.transforms.tma_stores import lower_in_pieces
 
     axis = AxisAnalysis(func)
     lives = SharedLives(func)
@@ -63,8 +64,9 @@ def _function(func: Operation, chosen: list[Operation], target: Any) -> None:
         staged = _stage_load(op, buffer) if op.name == LOAD else _stage_store(op, buffer)
         lives.update(staged)
         if lives.size > target.most_static_smem:
-            unstage(op, staged)
-            lives.update(staged)
+            if op.name == LOAD or not lower_in_pieces(op, axis, target, lives):
+                unstage(op, staged)
+                lives.update(staged)
         elif op.name == LOAD:
             if op.parent in last:
                 _move_up(op, last[op.parent])

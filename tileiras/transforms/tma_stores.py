@@ -35,6 +35,7 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts, orders_itself
+from tileiras.analysis.tma_choice import SLOTS, pieces
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
@@ -56,10 +57,6 @@ from tileiras.transforms.tma_common import (
 )
 
 STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
-SLOTS = 2
-"""For pieces of a tile: the engine reads one while threads write the other."""
-PIECE_BYTES = 128
-"""Of a row: the widest swizzle's."""
 MANY_REGISTERS = 128
 """Of a thread, for a tile."""
 STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
@@ -76,6 +73,17 @@ def lower_stores(func: Operation, axis: Callable[[], AxisAnalysis], target: Any,
         elif facts:
             refused.append((op, facts))
     return refused
+
+
+def lower_in_pieces(store: Operation, axis: AxisAnalysis, target: Any, lives: SharedLives) -> bool:
+    """Replace a store in a loop, whose tile as a whole shared memory has no room for, if pieces of it fit; whether they do."""
+    facts = store_facts(store, lambda: axis)
+    if not isinstance(facts, MapFacts) or _outermost_loop(store) is None:
+        return False
+    path = _path(store)
+    assert path is not None
+    moves, _, write, _ = path
+    return _pieces(facts, moves, write, True) > SLOTS and _lower(store, facts, target, lives)
 
 
 def _is_free(store: Operation) -> bool:
@@ -220,13 +228,10 @@ def _in_pieces(store: Any, tile: SSAValue, tensor_map: SSAValue, coords: list[SS
 def _pieces(facts: MapFacts, moves: list[Operation], write: Operation, repeated: bool) -> int:
     """Into how many pieces a tile is cut, each of so many bytes a row; 1: it isn't. A thread has to hold its elements of each piece
     in registers of their own. Outside of loops only tiles that take many registers are worth the meetings."""
-    tile, layout = facts.tile, layout_of(write.operands[0])
-    count = tile.shape[tile.major] * tile.bits // 8 // PIECE_BYTES
-    if count <= SLOTS or any(op.name != "nv_tileas.convert_layout" for op in moves) or part_of(tile, count) is None:
+    layout = layout_of(write.operands[0])
+    if any(op.name != "nv_tileas.convert_layout" for op in moves) or not (repeated or layout.num_regs >= MANY_REGISTERS):
         return 1
-    if tuple(layout.shape) != tile.shape or not (repeated or layout.num_regs >= MANY_REGISTERS):
-        return 1
-    return count if part_in_registers(layout, tile.major, tile.shape[tile.major] // count) else 1
+    return pieces(facts.tile, layout)
 
 
 def _part(store: Any, tile: SSAValue, form: CanonicalTile, number: int) -> SSAValue:
