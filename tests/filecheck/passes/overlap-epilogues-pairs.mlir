@@ -2,7 +2,7 @@
 // have given back. In a loop around that, or without pairs, each CTA multiplies for itself.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 --verify-each | filecheck %s
 // RUN: env TILEIRAS_WITHOUT=pairs tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=ALONE
-// RUN: sed 's/\/\/ NESTED//' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=NESTED
+// RUN: sed 's/\/\/ NESTED //' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=NESTED
 
 // CHECK: [[DONE:%[0-9]+]] = "nv_tileas.create_pipeline"() <{pair, consumers = #builtin.int<4>, {{.*}} -> !nv_tileas.pipe<"umma", #builtin.int<2>>
 // CHECK: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<256>, pair,
