@@ -157,3 +157,26 @@ def test_loops_that_take_one_slice_after_another_of_a_tile(opt_level: int) -> No
     data, out = np.arange(7, 71, dtype=np.int32), np.zeros(64, np.int32)
     simulate(compiled(parse_module(text), opt_level).ptx, kernel="kernel", grid=(1,), args=[data, out])
     np.testing.assert_array_equal(out, 2 * data)
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+@pytest.mark.parametrize("element", ["f32", "f16"])
+@pytest.mark.parametrize("ordering", ["relaxed", "acquire", "release", "acq_rel"])
+def test_rows_are_added_in_any_order_of_memory(ordering: str, element: str, opt_level: int) -> None:
+    """Reductions take several neighbours at a time; those that acquire, without fences around them (-O0), one."""
+    text = f"""cuda_tile.module @m {{
+      entry @kernel(%given: tile<ptr<{element}>>) {{
+        %p = assume div_by<16>, %given : tile<ptr<{element}>>
+        %i = iota : tile<256xi32>
+        %r = reshape %p : tile<ptr<{element}>> -> tile<1xptr<{element}>>
+        %b = broadcast %r : tile<1xptr<{element}>> -> tile<256xptr<{element}>>
+        %at = offset %b, %i : tile<256xptr<{element}>>, tile<256xi32> -> tile<256xptr<{element}>>
+        %x = itof %i signed : tile<256xi32> -> tile<256x{element}>
+        %old, %t = atomic_rmw_tko {ordering} device %at, addf, %x : tile<256xptr<{element}>>, tile<256x{element}>
+            -> tile<256x{element}>, token
+        return
+      }}
+    }}"""
+    out = np.full(256, 3, np.float32 if element == "f32" else np.float16)
+    simulate(compiled(parse_module(text), opt_level).ptx, kernel="kernel", grid=(1,), args=[out])
+    np.testing.assert_array_equal(out, 3 + np.arange(256))

@@ -143,7 +143,7 @@ def added_and_read(x, w, out, t: Const, tk: Const, steps: int):
         x.tiled_view((t, 8)).atomic_store_add((0, s), ct.ones((t, 8), x.dtype))
 
 
-@program((np.float16, 64, 32, 3), (np.float16, 128, 64, 2), (np.float32, 32, 16, 4), (bf16, 64, 64, 2))
+@program((np.float16, 64, 32, 3), (np.float16, 128, 64, 2), (np.float32, 32, 16, 4), (np.float16, 64, 64, 2))
 def operands_added_to_by_atomics(dtype, t, tk, steps):
     x, w = whole(t, t, dtype=dtype, low=-3, high=3), whole(t, t, dtype=dtype, low=-1, high=1, seed=2)
     after, outs = wide(x), []

@@ -171,7 +171,12 @@ def scattered(keys, values, out, t: Const, n: Const):
     ct.atomic_add(out, (ct.where(valid, k, -1)[:, None], ct.arange(n, dtype=ct.int32)[None, :]), tile)
 
 
-@program((np.float32, 16, 32), (np.float16, 8, 64), (bf16, 32, 16), (np.float64, 16, 16), (np.int32, 64, 8), (np.uint64, 4, 128))
+@program((bf16, 32, 16), (bf16, 8, 64), since=90)
+def rows_of_bf16_added_by_key(dtype, t, n):
+    return rows_added_by_key(dtype, t, n)
+
+
+@program((np.float32, 16, 32), (np.float16, 8, 64), (np.float64, 16, 16), (np.int32, 64, 8), (np.uint64, 4, 128))
 def rows_added_by_key(dtype, t, n):
     keys, values = whole(3 * t - 2, low=-2, high=11), whole(3 * t - 2, n - 3, dtype=dtype, low=0, high=4)
     out = np.zeros((10, n - 3), dtype)

@@ -49,6 +49,7 @@ from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.hoist_buffers import only_store
 from tileiras.transforms.iterations import WIDE
 from tileiras.transforms.rules import int_constant
+from tileiras.transforms.structure import holder_in
 
 READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
 """What reads a buffer and nothing else."""
@@ -260,8 +261,11 @@ def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int =
         return op.results[0]
     rings = [before_loop(nv_tileas.AllocTensor.make([], [_ring(move, stages)])) for move in moves]
     kind = PipeType(StringAttr("cp_async" if counted else "group"), IntAttr(stages))
-    pipe = before_loop(nv_tileas.CreatePipeline.make([], [kind], {
-        "producers": IntAttr(WARP_THREADS * counted), "consumers": IntAttr(counted)} if counted else {}))
+    made = nv_tileas.CreatePipeline.make([], [kind], {
+        "producers": IntAttr(WARP_THREADS * counted), "consumers": IntAttr(counted)} if counted else {})
+    pipe = before_loop(made)
+    if counted:
+        _hoist(made)
     addresses = slice_of(loop, [v for move in moves for v in address_of(move.load)], is_cheap_and_pure).roots
     head = next(op for op in body.ops if op not in set(addresses))
     for op in addresses:
@@ -309,6 +313,18 @@ def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int =
     if not counted:
         outside.insert_op_after(barrier, loop)
     return [pipe.owner, *(ring.owner for ring in rings), *(move.alloc for move in moves)]
+
+
+def _hoist(pipe: Operation) -> None:
+    """Barriers are set up once, whatever loops stand around."""
+    func: Any = pipe.parent_op()
+    while func.name != "nv_tileas.func":
+        func = func.parent_op()
+    block = func.regions[0].block
+    outer = holder_in(block, pipe)
+    if outer is not pipe:
+        pipe.detach()
+        block.insert_op_before(pipe, outer)
 
 
 def _drop_load(load: Any) -> None:

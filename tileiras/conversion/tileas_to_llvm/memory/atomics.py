@@ -35,6 +35,9 @@ MODES: dict[str, tuple[str, str]] = {
     "and": ("and", "b"), "or": ("or", "b"), "xor": ("xor", "b"), "add": ("add", "u"), "addf": ("add", "f"),
     "max": ("max", "s"), "min": ("min", "s"), "umax": ("max", "u"), "umin": ("min", "u"), "xchg": ("exch", "b")}
 
+REDUCTIONS = frozenset({"relaxed", "release"})
+"""Orders that `red` has."""
+
 
 def ptx_type(mode: str, t: Attribute) -> str:
     """The PTX spelling of an atomic's operation and type: "add.f32", "min.s64", "add.noftz.f16"."""
@@ -61,7 +64,7 @@ def rmw(low: Lowering, p: SSAValue, x: SSAValue, mode: str, semantic: str, scope
     word = integer(width_of(t))
     value = b.cast("bitcast", x, word)
     p, space = address(low, p)
-    reduce = not wanted and semantic in ("relaxed", "release") and mode != "xchg"
+    reduce = not wanted and semantic in REDUCTIONS and mode != "xchg"
     name = f"{'red' if reduce else 'atom'}.{semantic}.{scope}{space}.{ptx_type(mode, t)}"
     args = [p, value]
     if predicate is not None:
@@ -221,8 +224,9 @@ def tiled_atomic_rmw(low: Lowering, op: Operation) -> None:
 
 
 def _width(low: Lowering, op: Operation, layout: LinearLayout) -> int:
-    """Elements that go in one access. Generic addresses have no vector forms, pairs of 16 bits apart."""
-    width = access_width(op, layout)
+    """Elements that go in one access: one, where it acquires, for only reductions have several, and those don't. Generic addresses
+    have no vector forms, pairs of 16 bits apart."""
+    width = access_width(op, layout) if qualifiers(op)[0] in REDUCTIONS else 1
     if not low.generic_pointers:
         return width
     return min(width, 1 if width_of(storage_type(low.element(op.source))) == 32 else 2)  # type: ignore[attr-defined]
