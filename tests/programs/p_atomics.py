@@ -68,7 +68,12 @@ def floats_on_views(total, x, n: Const):
     total.tiled_view((1, n), traversal_steps=(1, 4)).atomic_store_add((0, 1), tile * 2)
 
 
-@program((np.float32, 64), (np.float16, 128), (bf16, 32), (np.float64, 16))
+@program((bf16, 32), (bf16, 128), since=90)
+def atomics_of_bf16_on_overlapping_views(dtype, n):
+    return atomics_on_overlapping_views(dtype, n)
+
+
+@program((np.float32, 64), (np.float16, 128), (np.float64, 16))
 def atomics_on_overlapping_views(dtype, n):
     x = whole(4, n, dtype=dtype, low=-3, high=3)
     want = wide(x).sum(0)
