@@ -255,3 +255,26 @@ def test_reductions_into_an_array(gpu: str, mode: str, monkeypatch: pytest.Monke
         assert not report.findings
         want = MODES[mode](MODES[mode](before[:64, :125], p[:64, :125]), p[64:, :125])
         assert o[:64, :125].tolist() == want.tolist() and (o[64:] == before[64:]).all() and (o[:, 125:] == before[:, 125:]).all()
+
+
+@pytest.mark.parametrize(("elements", "expected"), [(256, False), (1024, True)])
+def test_what_is_small_is_loaded_by_threads(elements: int, expected: bool) -> None:
+    """Rows that may end at any number: a kilobyte of them is there sooner by the threads' own loads."""
+    view = f"partition_view<tile=({elements}), padding_value = zero, tensor_view<?xf32, strides=[1]>>"
+    tile = f"tile<{elements}xf32>"
+    text = f"""cuda_tile.module @m {{
+  entry @kernel(%p: tile<ptr<f32>>, %o: tile<ptr<f32>>, %n: tile<i32>) {{
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %pa = assume div_by<16>, %p : tile<ptr<f32>>
+    %wp = make_tensor_view %pa, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %wo = make_tensor_view %o, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+    %vp = make_partition_view %wp : {view}
+    %vo = make_partition_view %wo : {view}
+    %a, %t = load_view_tko weak %vp[%x] : {view}, tile<i32> -> {tile}, token
+    %b = addf %a, %a : {tile}
+    %s = store_view_tko weak %b, %vo[%x] : {tile}, {view}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+    assert ("cp.async.bulk.tensor.1d.shared" in compiled(text, "sm_90")) == expected
