@@ -35,6 +35,11 @@ REASONS = (
     (r"^misc_hint_num_ctas", "the hint for clusters is followed now: each of two CTAs loads for its half of the product"),
     (r"^(matmul_|gemm_e4m3_f32|gemm_f16_f32_128|gemm_bf16_f32_256)",
      "few warps with large parts of the sums read less of the operands from shared memory, in longer code (sm_80)"),
+    (r"^(memory_slice_store|control_)",
+     "ptxas unrolls a loop whose body has become short, or goes around a load by a branch: longer text, of which as much is "
+     "executed, or less"),
+    (r"^scan_cumsum_long_rows",
+     "each thread has long pieces of rows, so that a scan takes fewer steps; L1 has what the next access reads"),
     (r"^(memory_|transpose_by_store|shape_transpose|shape_permute|permute_)",
      "threads hold the tile so that both memory accesses are coalesced, and turn it through shared memory or in registers: a "
      "wait more in a launch of one block, fewer sectors in all"),
@@ -77,25 +82,37 @@ def outside(pairs: list[tuple[Row, Row]], cycles: dict[tuple[str, int], dict[str
     groups: dict[str, list[list[str]]] = {}
     for case, found in cases.items():
         before, after = max(found, key=lambda p: max(code_table.ratio(p[0][k], p[1][k]) for k in TARGETS))
-        times = [t["after"] / t["before"] for _, a in found if (t := cycles.get((case, a["sm"]))) and t["before"] and t["after"]]
+        known = [t for _, a in found if (t := cycles.get((case, a["sm"]))) and t["before"] and t["after"]]
+        times = [f"{t['after'] / t['before']:.2f}{' (older)' if t.get('older') else ''}" for t in known]
         pays = {k for b, a in found for k in TARGETS if a[k] > b[k]}
         groups.setdefault(reason_of(case, pays), []).append([
             f"`{case}`", " ".join(str(a["sm"]) for _, a in found),
             "; ".join(_change(before, after, k) for k in TARGETS if after[k] > before[k]), "; ".join(gained(before, after)) or "—",
-            " ".join(f"{t:.2f}" for t in times) or "not predicted"])
+            " ".join(times) or "not predicted"])
     return groups
 
 
-def summary(pairs: list[tuple[Row, Row]]) -> str:
-    """The table of all columns, with whether the aim is met."""
+def drawn_from(pairs: list[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
+    """The rows that were measured whatever they are, where others were measured because they had been worse before."""
+    return [p for p in pairs if p[1].get("drawn")] or pairs
+
+
+def summary(pairs: list[tuple[Row, Row]], cycles: dict[tuple[str, int], dict[str, Any]]) -> str:
+    """The table of all columns: whether the aim is met, by how much it isn't, and how much slower the rows are that are worse."""
     lines = []
-    for column, better, equal, worse, share, mean in code_table.summary(pairs):
+    for column, better, equal, worse, share, mean in code_table.summary(drawn_from(pairs)):
         met = ""
         if column in TARGETS:
-            enough = float(share.split()[0]) >= WANTED_SHARE and (column not in MEAN_WANTED or float(mean) <= WANTED_MEAN)
-            met = "yes" if enough else "no"
-        lines.append([WORDS.get(column, column), better, equal, worse, share, mean, met])
-    return markdown(["count", "better", "equal", "worse", "at most as before", "geometric mean", "as asked"], lines)
+            lacks = [f"{WANTED_SHARE - have:.1f} points"] if (have := float(share.split()[0])) < WANTED_SHARE else []
+            if column in MEAN_WANTED and float(mean) > WANTED_MEAN:
+                lacks.append(f"{float(mean) - WANTED_MEAN:.3f} of the mean")
+            met = "no: lacks " + ", ".join(lacks) if lacks else "yes"
+        times = [t["after"] / t["before"] for b, a in pairs if a[column] > b[column]
+                 and (t := cycles.get((a["case"], a["sm"]))) and t["before"] and t["after"]]
+        lines.append([WORDS.get(column, column), better, equal, worse, share, mean, met,
+                      f"{geometric_mean(times):.3f} ({len(times)})" if times else ""])
+    return markdown(["count", "better", "equal", "worse", "at most as before", "geometric mean", "as asked", "cycles where worse"],
+                    lines)
 
 
 def _of_drawn(ratios: list[float]) -> str:
@@ -107,31 +124,39 @@ def _of_drawn(ratios: list[float]) -> str:
             f"is {geometric_mean(ratios):.3f}; {sum(r < 2 - SLOWER for r in ratios)} are quicker by more than 2 %, {slow} slower.")
 
 
-def page(before: list[Row], after: list[Row], cycles: dict[tuple[str, int], dict[str, Any]]) -> str:
+def page(before: list[Row], after: list[Row], cycles: dict[tuple[str, int], dict[str, Any]], commit: str = "") -> str:
     """The text of docs/code.md."""
     pairs = code_table.pairs_of(before, after)
     groups = outside(pairs, cycles)
     worse = {(a["case"], a["sm"]) for b, a in pairs if any(a[k] > b[k] for k in TARGETS)}
     ratios = {key: t["after"] / t["before"] for key, t in cycles.items() if key in worse and t["before"] and t["after"]}
     drawn = [t["after"] / t["before"] for t in cycles.values() if t.get("drawn") and t["before"] and t["after"]]
+    older = sum(bool(cycles[key].get("older")) for key in ratios)
+    since = f" ({older} with code older than the table's: \"older\")" if older else ""
     slower = {case for (case, _), r in ratios.items() if r > SLOWER}
     measured = ", ".join(f"{sum(a['sm'] == sm for _, a in pairs)} on sm_{sm}" for sm in sorted({a["sm"] for _, a in pairs}))
     wrong = [f"`{a['case']}` on sm_{a['sm']}" for _, a in pairs if a.get("ok") is False]
+    picked = drawn_from(pairs)
+    some = "" if len(picked) == len(pairs) else f"; the table is of the {len(picked)} that were drawn at regular distances, the " \
+        "others had been worse in a count"
+    of = f", the compiler of commit {commit}" if commit else ""
     parts = [f"""# What the code costs
 Written by `python -m bench.code_page` from bench/results: the suite's code at -O3 before layouts were chosen by cost
-(code-before.json) and now (code-after.json), without asynchronous code, which trades shared memory for time. {measured}
-of {len(runner.cases())} kernels are in the table. Sectors are counted once an access of a warp, whatever L1 holds; passes and
+(code-before.json) and now (code-after.json{of}), without asynchronous code, which trades shared memory
+for time. {measured} of {len(runner.cases())} kernels were measured{some}.
+Sectors are counted once an access of a warp, whatever L1 holds; passes and
 sectors are of the suite's own inputs. `make bench` prints the comparison.
 
-{summary(pairs)}
+{summary(pairs, cycles)}
 
 Asked for were at most as before for {WANTED_SHARE:g} % of the kernels, and a geometric mean of {WANTED_MEAN:g} for instructions,
-shared passes and sectors. {"All kernels compute right." if not wrong else "Wrong: " + ", ".join(wrong) + "."}
+shared passes and sectors. The last column is of rows that are worse in the count and were predicted: cycles now over cycles
+before, and how many rows. {"All kernels compute right." if not wrong else "Wrong: " + ", ".join(wrong) + "."}
 
 ## What is worse, and why
 The judge of a choice is time, not a count. So the rows that are worse in a count were predicted (`python -m bench.code_cycles`,
 on A100, H100, RTX 5090; the suite's small launches, where latency is most of it): cycles now over cycles before, for each SM of
-the row that was predicted. Of {len(worse)} rows that are worse in a count {len(ratios)} were predicted; of these
+the row that was predicted. Of {len(worse)} rows that are worse in a count {len(ratios)} were predicted{since}; of these
 {sum(r <= SLOWER for r in ratios.values())} aren't slower.{_of_drawn(drawn)}"""]
     head = ["kernel", "SMs", "pays", "gets", "cycles"]
     for reason, group in sorted(groups.items(), key=lambda item: (item[0] == "", -len(item[1]))):
@@ -144,10 +169,12 @@ the row that was predicted. Of {len(worse)} rows that are worse in a count {len(
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.code_page", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.parse_args(argv)
-    results = code_cycles.RESULTS
-    PAGE.write_text(page(code_table.load(results / "code-before.json"), code_table.load(results / "code-after.json"),
-                         code_cycles.load()))
+    parser.add_argument("--commit", default="", help="whose compiler's code code-after.json is of, to be named")
+    a = parser.parse_args(argv)
+    before, after = (code_table.load(code_cycles.RESULTS / f"code-{when}.json") for when in ("before", "after"))
+    digests = {(r["case"], r["sm"]): r.get("ptx") for r in after}
+    cycles = {key: {**t, "older": digests.get(key) != t["ptx"]} for key, t in code_cycles.load().items()}
+    PAGE.write_text(page(before, after, cycles, a.commit))
     print(f"wrote {PAGE}")
     return 0
 
