@@ -489,8 +489,8 @@ class TmemStage(TileOp):
 
 class TmemAlloc(TileOp):
     """The block gets this many columns of tensor memory, waiting until the SM has them. Where they are goes to shared memory at
-    `offset`. `pair`: both CTAs of a pair get the same. `several`: other agents of the block ask for columns of their own, so that
-    the right to ask isn't given up."""
+    `offset`. `pair`: both CTAs of a pair get the same. `several`: more columns are asked for behind, so that the right
+    to ask isn't given up yet."""
 
     name = "nv_tileas.tmem_alloc"
     ATTRS = "columns:power offset:count pair:unit? several:unit?"

@@ -2,8 +2,8 @@
 
     %b = alloc_tensor       ->      %b = alloc_tensor {offset = 4096}
 
-Accumulators get columns of tensor memory. Each agent that has some asks for as many as they need where it begins, without agents
-the block behind its pipes, and gives them back at every way out.
+Accumulators get columns of tensor memory. An agent asks for as many as they need where it begins; without agents, and for several,
+the block asks behind its pipes. Whose they are gives them back at every way out.
 
     create_pipeline ...             create_pipeline ... ; tmem_alloc {columns = 128, offset = 32} ; tmem_base {offset = 32}
     %d = alloc_tensor : tmem        %d = alloc_tensor {offset = 0} : tmem
@@ -37,7 +37,7 @@ def run(module: Operation, context: Any) -> None:
     for func in module.regions[0].block.ops:
         if func.name != "nv_tileas.func":
             continue
-        _tensor_memory(func)
+        columns = _tensor_memory(func)
         _built_maps(func)
         plan = plan_shared_memory(func)
         if plan.size > target.most_static_smem:
@@ -46,8 +46,8 @@ def run(module: Operation, context: Any) -> None:
                                f"{target.most_static_smem}", location_text(func))
         for op, offset in plan.offsets.items():
             op.properties["offset"] = IntAttr(offset)
-            if op.name == ALLOC and op.next_op is not None:
-                op.next_op.properties["offset"] = IntAttr(offset)       # what tells everybody
+            if op in columns:
+                columns[op].properties["offset"] = IntAttr(offset)      # what tells everybody
         if plan.size:
             func.properties["shared_bytes"] = IntAttr(plan.size)
             func.properties["shared_alignment"] = IntAttr(plan.alignment)
@@ -62,42 +62,48 @@ def _built_maps(func: Operation) -> None:
         func.properties["built_maps"] = IntAttr(len(built))
 
 
-def _tensor_memory(func: Operation) -> None:
-    """Columns for the accumulators, and the ops that get and free the block's. Raises CompileError if they don't fit."""
+def _tensor_memory(func: Operation) -> dict[Operation, Operation]:
+    """Columns for the accumulators, and the ops that get and free the block's; by each that gets some, the one that says where they
+    are. Raises CompileError if they don't fit."""
     switch = switch_of(func)
     allocs = [op for op in func.walk() if op.name == ALLOC_TENSOR and isinstance(op.results[0].type, TmemType)]
-    mine = {found[1] for op in allocs if (found := agent_of(op)) is not None}
+    top = func.regions[0].block
     if switch is None or any(agent_of(op) is None for op in allocs):
-        ends = [op for op in (func if switch is None else switch.regions[0]).walk() if op.name == RETURN]
-        _columns(func, plan_tensor_memory(func), func.regions[0].block, ends)
-    else:
-        for number in sorted(mine):     # the other agents don't wait for it
-            region = switch.regions[number]
-            ends = [op for op in region.walk() if op.name == RETURN]
-            _columns(func, plan_tensor_memory(region), region.block, ends, several=len(mine) > 1)
+        return _columns(func, func if switch is None else switch.regions[0], plan_tensor_memory(func), top, top)
+    agents = sorted({at[1] for op in allocs if (at := agent_of(op)) is not None})
+    found = {}
+    for number in agents:
+        region = switch.regions[number]
+        # the other agents don't wait for the only one; of several the last to ask gives up the block's right to
+        asks = region.block if len(agents) == 1 else top
+        found |= _columns(func, region, plan_tensor_memory(region), asks, region.block, number != agents[-1])
+    return found
 
 
-def _columns(func: Operation, plan: TensorPlan | None, block: Block, ends: list[Operation], several: bool = False) -> None:
-    """Columns by a plan, got where a block begins and freed at its ends. `several`: other agents get some, too. Raises CompileError
-    if they don't fit."""
+def _columns(func: Operation, users: Any, plan: TensorPlan | None, asks: Block, learns: Block,
+             several: bool = False) -> dict[Operation, Operation]:
+    """Columns by a plan, asked for where `asks` begins, known where `learns` does, freed at the ends of `users` (the function or an
+    agent's region). `several`: more are asked for behind. Raises CompileError if they don't fit."""
     if plan is None:
-        return
+        return {}
     if not plan.fits:
         name: Any = func.properties["sym_name"]
         raise CompileError(f"entry '{name.data}' needs {plan.columns} columns of tensor memory", location_text(func))
     for op, offset in plan.offsets.items():
         op.properties["offset"] = IntAttr(offset)
     given: dict[str, Any] = {"columns": IntAttr(plan.allocation), "pair": UnitAttr() if any(map(is_paired, func.walk())) else None}
-    for end in ends:
+    for end in [op for op in users.walk() if op.name == RETURN]:
         _insert(nv_tileas.TmemFree.make([], [], given), end)
-    pipe = next((op for op in block.ops if op.name == "nv_tileas.create_pipeline"), None)
-    before = block.first_op if pipe is None else pipe
-    while before is not None and before.name == "nv_tileas.create_pipeline":
+    pipe = next((op for op in asks.ops if op.name == "nv_tileas.create_pipeline"), None)
+    before = asks.first_op if pipe is None else pipe
+    while before is not None and before.name in ("nv_tileas.create_pipeline", ALLOC):
         before = before.next_op
     assert before is not None
     more = {"offset": IntAttr(0), "several": UnitAttr() if several else None}
-    _insert(nv_tileas.TmemAlloc.make([], [], {**given, **more}), before)
-    _insert(nv_tileas.TmemBase.make([], [], {"offset": IntAttr(0)}), before)
+    asked, known = nv_tileas.TmemAlloc.make([], [], {**given, **more}), nv_tileas.TmemBase.make([], [], {"offset": IntAttr(0)})
+    _insert(asked, before)
+    _insert(known, before if learns is asks else learns.first_op)       # type: ignore[arg-type]
+    return {asked: known}
 
 
 def _insert(new: Operation, before: Operation) -> None:

@@ -91,6 +91,8 @@ MOST_CHUNKS = 16
 another block on the SM."""
 COPY_REGISTERS = 40
 """Of the thread that tells the copy engine what to load."""
+FEW_COPY_REGISTERS = 32
+"""The same, where eight more for each thread that computes save spilling."""
 BESIDE_ACCUMULATORS = 26
 """Registers that an instruction of a warpgroup takes beside those of its accumulators, as ptxas says where it refuses one."""
 MANY_REGISTERS = 96
@@ -287,7 +289,12 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     by_engine = not any(op.name == COPY or is_placed(op, loader) for op in loader.ops)
     if chains > 1 and (not by_engine or load_warps > 1 or not any(_is_filled_in_loop(pipe) for pipe in pipes if pipe not in own)):
         raise Refusal(func, "two chains share what the copy engine loads")
-    blocks = _blocks(func, [warps, load_warps], target) if by_engine and chains == 1 else chains - 1
+    if chains > 1:
+        # of short rows two blocks have room: two more chains to wait for something else
+        few = _most_registers(func) < MANY_REGISTERS and chains * _columns(func) <= COLUMNS // MOST_BLOCKS
+        blocks = MOST_BLOCKS if few and chains * plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS) else 1
+    else:
+        blocks = _blocks(func, [warps, load_warps], target) if by_engine else 0
     if by_engine and not blocks and [warps, load_warps] == SHORT_OF_REGISTERS and target.has_setmaxnreg:
         context.may_lend = True
         blocks = int(context.lend_registers)
@@ -329,20 +336,30 @@ def _blocks(func: Operation, warps: list[int], target: Any) -> int:
     dots = [op for op in func.walk() if isinstance(umma_of(op), UmmaAtom)]
     between = any(loop_around(op) is not None and any(use.operation.name not in (YIELD, DOT) for use in op.results[0].uses)
                   for op in dots)
-    most = max((registers_of(op.results[0]) for op in dots), default=0)
+    most = _most_registers(func)
     if not between or most < MANY_REGISTERS:
         return 0
     if warps == SHORT_OF_REGISTERS:
         return 1
     if warps != [WARPGROUP, 1] or hint(func, "occupancy") not in (None, MOST_BLOCKS):
         return 0
+    fits = _columns(func) <= COLUMNS // MOST_BLOCKS and plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS)
+    return MOST_BLOCKS if fits else 0
+
+
+def _columns(func: Operation) -> int:
+    """Of tensor memory, that a function's products take at a time."""
     columns = ColumnsByLoop()
-    for op in dots:
+    for op in [op for op in func.walk() if isinstance(umma_of(op), UmmaAtom)]:
         if not (isinstance(before := op.operands[2].owner, Operation) and umma_of(before) is not None):
             taken = TmemType.of(op.results[0].type, umma_of(op).rows).columns      # type: ignore
             columns.add(op, taken)
-    fits = columns.most() <= COLUMNS // MOST_BLOCKS and plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS)
-    return MOST_BLOCKS if fits else 0
+    return columns.most()
+
+
+def _most_registers(func: Operation) -> int:
+    """Of a thread that holds what a product into tensor memory gives."""
+    return max((registers_of(op.results[0]) for op in func.walk() if isinstance(umma_of(op), UmmaAtom)), default=0)
 
 
 def _pipe_of(op: Operation) -> SSAValue | None:
@@ -610,8 +627,9 @@ def _registers(warps: list[int], blocks: int, target: Any) -> tuple[int, int] | 
     compute, load = warps
     if blocks:          # the load agent is padded to a warpgroup, which gives up what it has
         each = target.registers_per_sm // (blocks * WARP_THREADS * (compute + WARPGROUP)) // REGISTER_STEP * REGISTER_STEP
-        rest = each * (compute + WARPGROUP) - COPY_REGISTERS * WARPGROUP
-        return rest // compute // REGISTER_STEP * REGISTER_STEP, COPY_REGISTERS
+        copies = COPY_REGISTERS if compute == WARPGROUP or blocks == 1 else FEW_COPY_REGISTERS
+        rest = each * (compute + WARPGROUP) - copies * WARPGROUP
+        return rest // compute // REGISTER_STEP * REGISTER_STEP, copies
     each = target.registers_per_sm // (WARP_THREADS * (compute + load)) // REGISTER_STEP * REGISTER_STEP
     if not target.has_setmaxnreg or load % WARPGROUP or compute % WARPGROUP or each >= ENOUGH_REGISTERS or each <= LOAD_REGISTERS:
         return None
