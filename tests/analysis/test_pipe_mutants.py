@@ -150,7 +150,18 @@ def campaign(count: int, seed: int = 0, sources: tuple[Source, ...] = SOURCES) -
 def is_harmless(source: Source, mutant: Mutant) -> bool:
     """Whether a mutant that nobody caught may be no mistake."""
     of_agents = OF_AGENTS if source.gpu == "sm_100" else OF_AGENTS[:1]
-    return mutant.name.startswith((*HARMLESS, *(of_agents if source.ctas > 1 else ())))
+    return mutant.name.startswith((*HARMLESS, *(of_agents if source.ctas > 1 else ()))) or (
+        mutant.name.startswith("drop fence_async") and is_between_threads(source, int(mutant.name.rpartition(" ")[2])))
+
+
+def is_between_threads(source: Source, number: int) -> bool:
+    """Whether that fence of a module follows a store to a buffer that threads alone read, where tensor cores read before."""
+    fence = [op for op in module_of(source).walk() if op.name == "nv_tileas.fence_async"][number]
+    store = fence.prev_op
+    while store is not None and store.name != "nv_tileas.store_shared":
+        store = store.prev_op
+    return store is not None and {use.operation.name for use in store.operands[1].uses} == {
+        "nv_tileas.store_shared", "nv_tileas.load_shared"}
 
 
 def test_some_mistakes_are_caught() -> None:
