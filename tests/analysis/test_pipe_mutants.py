@@ -22,6 +22,8 @@ from tests.analysis.pipe_mutants import Mutant, mutants_of
 from tests.analysis.pipe_programs import function_of, through_a_ring
 from tests.kernels import runner
 from tests.kernels.cluster_cases import any_parts, with_ctas
+from tests.kernels.suite import Case
+from tests.kernels.test_store_pieces import persistent
 from tileiras.analysis.pipes import RIGHT, WRONG, check_pipes
 from tileiras.compiler import compile_module, read_module
 from tileiras.driver.options import CompileOptions
@@ -41,6 +43,10 @@ OF_AGENTS = ("drop cluster_barrier", "agents leave alone")
 waited for every stage to be given back (`producer_tail`), behind which nobody tells another CTA anything."""
 
 
+OF_TILES = persistent(256, 128, "float32")
+"""A kernel whose two blocks go through three tiles each."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Where mutants come from: a kernel on an SM, by so many CTAs, its rings of `asked` stages if that isn't 0; or a ring made by
@@ -52,6 +58,10 @@ class Source:
     agents: bool = False
     ctas: int = 1
     asked: int = 0
+
+    @property
+    def case(self) -> str | Case:
+        return OF_TILES if self.kernel == OF_TILES.name else self.kernel
 
     @property
     def options(self) -> CompileOptions:
@@ -73,7 +83,7 @@ IN_TENSOR_MEMORY = tuple(Source(kernel, "sm_100", asked=FEW_STAGES) for kernel i
 """Products by tcgen05: operands by threads and by the copy engine, two products a loop, two accumulators in turn, sums in pieces,
 scales."""
 BY_CLUSTERS = tuple(Source(kernel, gpu, ctas=ctas, asked=FEW_STAGES) for kernel, ctas in (
-    ("gemm_bf16_f32_256x128x64_twin", 2), ("matmul_float16_float32_twin", 4)) for gpu in ("sm_90", "sm_100"))
+    ("gemm_bf16_f32_256x128x64_twin", 2), ("matmul_float16_float32_twin", 4), (OF_TILES.name, 2)) for gpu in ("sm_90", "sm_100"))
 """Loads for several CTAs, pairs that multiply together, stages given back by tensor cores of several CTAs."""
 
 
@@ -89,9 +99,9 @@ def module_of(source: Source) -> Operation:
 def bytecode_of(source: Source) -> bytes:
     """The kernel's, with the hint for clusters."""
     if source.ctas == 1:
-        return runner.export_case(source.kernel)
-    version = runner.latest_version(source.kernel)
-    return with_ctas(runner.export_case(source.kernel, version), source.ctas, source.gpu, version)
+        return runner.export_case(source.case)
+    version = runner.latest_version(source.case)
+    return with_ctas(runner.export_case(source.case, version), source.ctas, source.gpu, version)
 
 
 def drawn(count: int, seed: int = 0, sources: tuple[Source, ...] = SOURCES) -> list[tuple[Source, Mutant]]:
@@ -129,7 +139,7 @@ def simulated(source: Source, mutant: Mutant) -> str:
     finally:
         order_memory.run = plain
     try:
-        verdict = runner.simulate_case(source.kernel, compiled)
+        verdict = runner.simulate_case(source.case, compiled)
     except Exception as error:      # a finding, or a kernel that doesn't end
         return f"simulator: {type(error).__name__}"
     return "alive" if verdict.ok else "simulator: wrong values"
@@ -197,6 +207,7 @@ BY_THE_SIMULATOR = (
     ("gemm_bf16_f32_256x128x64_twin", "sm_100", 1, "pending + 1 at store_wait 0"),
     ("gemm_bf16_f32_256x128x64_twin", "sm_100", 2, "drop producer_tail 0"),         # CTAs leave while tensor cores tell them
     ("gemm_bf16_f32_256x128x64_twin", "sm_90", 2, "no peers of pipe 0"),            # stages are filled that others still read
+    ("persistent", "sm_100", 2, "early release 0"),                                 # a pair's next sums over those still read
     ("matmul_float16_float32_twin", "sm_100", 4, "a peer less of pipe 1"),
     ("matmul_float16_float32_twin", "sm_90", 4, "agents leave alone 0"))
 """Mistakes that the checker of pipes doesn't know: of tensor memory, of stores, and between CTAs."""
