@@ -24,6 +24,11 @@ def test_loops_whose_carried_tiles_change_places(seed: int) -> None:
     assert check(seed, [(SMS[seed % len(SMS)], 3)], extents=(16, 32, 64), drawn=Tangled) == []
 
 
+def test_a_stage_that_is_filled_though_nobody_reads_it() -> None:
+    """Two loops share a ring; the second one's product isn't wanted, and other tiles must not take the ring's place meanwhile."""
+    assert check(1190, [("sm_100", 3)], drawn=Tangled) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 40))
 def test_products_of_larger_tiles_that_hang_together(seed: int) -> None:

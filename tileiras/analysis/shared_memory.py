@@ -174,10 +174,21 @@ def users_of(buffer: SSAValue) -> Iterator[Operation]:
 
 
 def _last_users(users: list[Operation]) -> list[Operation]:
-    """The users that say how long a buffer lives. A ring of several agents lives as long as the first reads it: it has waited for
-    everything that another put there, or is still putting there."""
+    """The users that say how long a buffer lives. A ring of several agents lives as long as the first waits for it: then all is
+    there that another has put there. It may read nothing of that, where nobody wants a product."""
     first = [user for user in users if (found := agent_of(user)) is not None and found[1] == 0]
-    return users if any(map(_reads_for_another, users)) else first or users
+    return users if any(map(_reads_for_another, users)) else [*first, *_first_agent_waits(users)] if first else users
+
+
+def _first_agent_waits(users: list[Operation]) -> Iterator[Operation]:
+    """The waits of the first agent for the pipes that hand a ring's stages on."""
+    numbers = [user.operands[1].owner for user in users if user.name == SLICE]
+    pipes = dict.fromkeys(op.operands[0] for op in numbers if isinstance(op, Operation) and op.operands and
+                          isinstance(op.operands[0].type, PipeType))
+    for pipe in pipes:
+        for use in pipe.uses:
+            if use.operation.name == WAIT and (found := agent_of(use.operation)) is not None and found[1] == 0:
+                yield use.operation
 
 
 def _reads_for_another(user: Operation) -> bool:
