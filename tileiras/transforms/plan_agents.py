@@ -7,6 +7,11 @@ only keep registers from each other: the products of 128 rows and 256 columns fi
     128 x 256 accumulators                    num_warps = 8:  128 registers a thread
     two of 128 x 128, carried by one loop     num_warps = 8:  128 registers a thread
 
+Where the tensor core reads accumulators from its own memory and threads widen and turn an operand for it (weights of 8 or 4
+bits), two warpgroups share that work: it is what the loop waits for (B200, int8 weights 2048 x 4096 x 2048: 90.6 us by one, 68.2 by
+two; 4-bit ones 78.4 and 69.6). Not where they gather it: what they look up in is in L1, which more warps don't make faster (89.9,
+100.7).
+
 In tensor memory accumulators take no registers: where all that becomes of them is stored by the copy engine, threads hold a piece
 at a time (`tmem_pieces.py`). Where threads work on a product before its rows go to the next one (attention), a thread has whole
 rows of it: those count, not what is carried.
@@ -28,11 +33,22 @@ from tileiras.analysis.entry_hints import worker_warps
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts, orders_itself
 from tileiras.dialects import arith
-from tileiras.dialects.element import REGISTER_BYTES, tile_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 
 MOST_ACCUMULATORS = 128
 """Registers a thread: half of what a thread may have, for operands' addresses and what is done with the sums behind the loop."""
+MORE_THAN_FIT = MOST_ACCUMULATORS * WARPGROUP * WARP_THREADS + 1
+"""Registers of a warpgroup's threads together."""
 MOST_WARPS = 2 * WARPGROUP
+MUCH_TO_WIDEN = 8192
+"""Elements of an operand, 32 a thread of two warpgroups. Less is better widened by one (B200, int8 weights, 64 x 64 a step: 185 us
+by one, 283 by two)."""
+MOST_IN_ONE = 4
+"""Elements of two bits in a byte."""
+MOST_LOOKED_AT = 64
+"""Values between loads and a product."""
+MOVES = frozenset({"nv_tileas.permute", "nv_tileas.view", "nv_tileas.cat", "nv_tileas.broadcast"})
+"""Ops that only say where elements are."""
 
 
 def run(module: Operation, context: Any) -> None:
@@ -47,17 +63,20 @@ def run(module: Operation, context: Any) -> None:
         if planned.data < WARPGROUP or not any(op.name in DOTS for op in func.walk()) or any(map(_wants_more, func.walk())):
             continue
         words = max((_carried_words(op) for op in func.walk() if op.name == "scf.for"), default=0)
+        shared = "two warpgroups share the products' rows"
         if context.uses("tcgen05") and (between := _words_between(func)):
             words = between
+        elif context.uses("tcgen05") and target.has_tcgen05 and any(map(_has_widened_operand, func.walk())):
+            words, shared = MORE_THAN_FIT, "two warpgroups widen an operand of the products"
         elif context.uses("tcgen05") and target.has_tcgen05 and _are_stored_in_pieces(func, context):
             func.properties["num_warps"] = IntAttr(WARPGROUP)
             if planned.data > WARPGROUP and context.remarks is not None:
                 _report(func, context.remarks, WARPGROUP, "the copy engine stores the products' rows, a part at a time")
             continue
-        if words > MOST_ACCUMULATORS * WARPGROUP * WARP_THREADS or planned.data > MOST_WARPS:
+        if words >= MORE_THAN_FIT or planned.data > MOST_WARPS:
             func.properties["num_warps"] = IntAttr(MOST_WARPS)
             if context.remarks is not None:
-                _report(func, context.remarks, MOST_WARPS, "two warpgroups share the products' rows")
+                _report(func, context.remarks, MOST_WARPS, shared)
 
 
 def _wants_more(op: Any) -> bool:
@@ -73,6 +92,43 @@ def _report(func: Operation, remarks: list[Any], warps: int, reason: str) -> Non
 
     new = remark(func, func, ANALYSIS, RESOURCES, "KernelWarps", f"{warps} warps run a tile block", {"Warps": warps}, [reason])
     remarks[:] = [new if (old.name, old.function) == (new.name, new.function) else old for old in remarks]
+
+
+def _has_widened_operand(dot: Any) -> bool:
+    """Whether threads compute a large operand of a loop's product from a narrower tile that the loop loads, and turn it; gathering
+    nothing. What they needn't turn the copy engine brings where two warpgroups compute, and that is slower (82.2 us for 62.6)."""
+    return dot.name == "nv_tileas.dot" and dot.parent_op().name == "scf.for" and any(map(_is_turned_and_wider, (dot.lhs, dot.rhs)))
+
+
+def _is_turned_and_wider(operand: Any) -> bool:
+    turn = operand.owner
+    return isinstance(turn, Operation) and turn.name == "nv_tileas.permute" and \
+        prod(operand.type.get_shape()) >= MUCH_TO_WIDEN and _is_widened(operand)
+
+
+def _is_widened(operand: Any) -> bool:
+    pending, seen, is_widened = [operand], {operand}, False
+    while pending:
+        op: Any = pending.pop().owner
+        if not isinstance(op, Operation):
+            continue
+        if op.name == "nv_tileas.tiled_load":
+            is_widened |= _is_narrower(op.results[0].type, operand.type)
+            continue
+        if not isinstance(op, (arith.Elementwise, arith.Constant)) and op.name not in MOVES:
+            return False
+        new = {v for v in op.operands if isinstance(v.type, TensorType)} - seen
+        seen |= new
+        pending += new
+        if len(seen) > MOST_LOOKED_AT:
+            return False
+    return is_widened
+
+
+def _is_narrower(loaded: Any, made: Any) -> bool:
+    """Whether a tile has what becomes of it in fewer bytes an element, several elements in one at most; not a row of scales."""
+    return element_bytes(loaded.element_type) < element_bytes(made.element_type) and \
+        MOST_IN_ONE * prod(loaded.get_shape()) >= prod(made.get_shape())
 
 
 def _words_between(func: Operation) -> int:
