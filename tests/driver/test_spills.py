@@ -1,6 +1,7 @@
 """Where ptxas spills, the kernel is compiled once more with layouts by priority, then with more warps for its products."""
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 import tileiras
+from tests.kernels import runner
+from tests.kernels.suite import Const
 from tileiras import compiler
 from tileiras.codegen.resources import Entry
 from tileiras.compiler import CompiledModule
@@ -24,8 +27,16 @@ ATTEMPTS: list[dict[str, Any]] = [{}, {"search_layouts": False}, {"large_parts":
 """What changes from attempt to attempt for a kernel that goes on spilling."""
 
 
-def test_the_choice_that_spills_less_is_kept(kernel_bytecode: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    bytecode = kernel_bytecode("conv2d_3x3_relu_f16")
+@pytest.fixture(scope="module")
+def spilling() -> bytes:
+    """A convolution of larger tiles than registers hold on sm_80, whatever is tried."""
+    case = runner.case_of("conv2d_3x3_relu_f16")
+    sizes = iter((128, 64, 32))
+    args = [dataclasses.replace(a, value=next(sizes, a.value)) if isinstance(a, Const) else a for a in case.args]
+    return runner.export_case(dataclasses.replace(case, name="conv2d_of_large_tiles", args=args))
+
+
+def test_the_choice_that_spills_less_is_kept(spilling: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     options = [CompileOptions(find_target("sm_80"), **changes) for changes in ATTEMPTS]
     asked: list[tuple[bool, bool]] = []
     lower = compiler.lower
@@ -34,13 +45,13 @@ def test_the_choice_that_spills_less_is_kept(kernel_bytecode: Callable[..., byte
         asked.append((options.search_layouts, options.large_parts))
         return lower(data, options)
     monkeypatch.setattr(compiler, "lower", watched)
-    kept = tileiras.compile(bytecode, "sm_80")
+    kept = tileiras.compile(spilling, "sm_80")
     assert asked == [(o.search_layouts, o.large_parts) for o in options]
-    alone = [spills(compiler._compiled(bytecode, lower(bytecode, o), o)) for o in options]
+    alone = [spills(compiler._compiled(spilling, lower(spilling, o), o)) for o in options]
     assert spills(kept) == min(alone) < alone[0]
 
 
-def test_a_second_attempt_that_fails_costs_nothing(kernel_bytecode: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_attempt_that_fails_costs_nothing(spilling: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     lower = compiler.lower
 
     def only_once(data: bytes, options: CompileOptions) -> str:
@@ -49,14 +60,14 @@ def test_a_second_attempt_that_fails_costs_nothing(kernel_bytecode: Callable[...
         return lower(data, options)
     monkeypatch.setattr(compiler, "lower", only_once)
     options = CompileOptions(find_target("sm_80"), timing=[])
-    module = compiler.compile_module(kernel_bytecode("conv2d_3x3_relu_f16"), options)
+    module = compiler.compile_module(spilling, options)
     assert module.cubin and spills(module) > 0
     assert options.timing is not None and "order-memory" in [name for name, _ in options.timing]
 
 
-def test_all_attempts_are_timed(kernel_bytecode: Callable[..., bytes]) -> None:
+def test_all_attempts_are_timed(spilling: bytes) -> None:
     options = CompileOptions(find_target("sm_80"), timing=[])
-    compiler.compile_module(kernel_bytecode("conv2d_3x3_relu_f16"), options)
+    compiler.compile_module(spilling, options)
     assert options.timing is not None and [name for name, _ in options.timing].count("order-memory") == len(ATTEMPTS)
 
 
