@@ -6,7 +6,7 @@ import operator
 import cuda.tile as ct
 import numpy as np
 
-from tests.programs.programs import Launch, bf16, blocks, draw, program, whole, wide
+from tests.programs.programs import Launch, bf16, bitonic_network, blocks, draw, program, whole, wide
 
 Const = ct.Constant[int]
 ZERO = ct.PaddingMode.ZERO
@@ -108,14 +108,7 @@ def bitonic(x, out, n: Const, steps: ct.Constant[tuple]):
 @program((np.float32, 64), (np.int16, 128), (np.int64, 32), (np.float16, 256), quick=True)
 def static_loop_sorting(dtype, n):
     x = whole(3, n, dtype=dtype, low=-100, high=100)
-    steps, size = [], 2
-    while size <= n:
-        gap = size // 2
-        while gap:
-            steps.append((size, gap))
-            gap //= 2
-        size *= 2
-    return Launch(bitonic, (3,), (x, np.zeros_like(x), n, tuple(steps)), {1: np.sort(x, 1)})
+    return Launch(bitonic, (3,), (x, np.zeros_like(x), n, bitonic_network(n)), {1: np.sort(x, 1)})
 
 
 @ct.kernel

@@ -3,7 +3,7 @@ particles, transport, clustering, sparse rows, random bits, segments."""
 import cuda.tile as ct
 import numpy as np
 
-from tests.programs.programs import Launch, bf16, draw, program, whole, wide
+from tests.programs.programs import Launch, bf16, bitonic_network, draw, program, whole, wide
 
 Const = ct.Constant[int]
 ZERO, LEAST = ct.PaddingMode.ZERO, ct.PaddingMode.NEG_INF
@@ -39,17 +39,6 @@ def sampled(logits, uniform, chosen, kept, temperature: float, top: float, n: Co
     ct.store(kept, (r,), count)
 
 
-def network(n):
-    steps, size = [], 2
-    while size <= n:
-        gap = size // 2
-        while gap:
-            steps.append((size, gap))
-            gap //= 2
-        size *= 2
-    return tuple(steps)
-
-
 @program((np.float32, 64, 60), (np.float16, 256, 256), (bf16, 128, 100))
 def sampling_of_the_likeliest(dtype, n, m):
     logits, uniform = draw(4, m, dtype=dtype, scale=2), np.array([.1, .5, .9, .37], np.float32)
@@ -60,7 +49,7 @@ def sampling_of_the_likeliest(dtype, n, m):
     p = p / p.sum(1, keepdims=True)
     p = np.where(p.cumsum(1) - p < .8, p, 0)
     at = (p.cumsum(1) < uniform[:, None] * p.sum(1, keepdims=True)).sum(1)
-    return Launch(sampled, (4,), (logits, uniform, np.zeros(4, np.int32), np.zeros(4, np.int32), .7, .8, n, network(n)),
+    return Launch(sampled, (4,), (logits, uniform, np.zeros(4, np.int32), np.zeros(4, np.int32), .7, .8, n, bitonic_network(n)),
                   {2: np.take_along_axis(order, at[:, None], 1)[:, 0], 3: (p > 0).sum(1)})
 
 

@@ -15,7 +15,7 @@ def exact_pointers(a, b, out, n: int, tm: Const, tn: Const, tk: Const):
     """Operands by pointers without bounds: nothing may be loaded behind the last iteration's."""
     left, right = a.get_raw_memory(), b.get_raw_memory()
     rows, columns, k = ct.arange(tm, dtype=ct.int32), ct.arange(tn, dtype=ct.int32), ct.arange(tk, dtype=ct.int32)
-    acc = ct.zeros((tm, tn), ct.float32)
+    acc = ct.zeros((tm, tn), out.dtype)
     for q in range(n):
         x = left.load_offset(q * (tm * tk) + rows[:, None] * tk + k[None, :])
         y = right.load_offset(q * (tn * tk) + k[:, None] * tn + columns[None, :])
@@ -28,20 +28,8 @@ def exact_pointers(a, b, out, n: int, tm: Const, tn: Const, tk: Const):
 def operands_that_end_where_the_array_ends(dtype, tm, tn, tk, n):
     a, b = (whole(n * each * tk + (n == 0), dtype=dtype, low=-3, high=3, seed=s) for s, each in enumerate((tm, tn)))
     x, y = wide(a)[:n * tm * tk].reshape(n, tm, tk), wide(b)[:n * tn * tk].reshape(n, tk, tn)
-    kernel = exact_bytes if dtype is np.int8 else exact_pointers
     out = np.ones((tm, tn), np.int32 if dtype is np.int8 else np.float32)
-    return Launch(kernel, (1,), (a, b, out, n, tm, tn, tk), {2: (x @ y).sum(0)})
-
-
-@ct.kernel
-def exact_bytes(a, b, out, n: int, tm: Const, tn: Const, tk: Const):
-    left, right = a.get_raw_memory(), b.get_raw_memory()
-    rows, columns, k = ct.arange(tm, dtype=ct.int32), ct.arange(tn, dtype=ct.int32), ct.arange(tk, dtype=ct.int32)
-    acc = ct.zeros((tm, tn), ct.int32)
-    for q in range(n):
-        x = left.load_offset(q * (tm * tk) + rows[:, None] * tk + k[None, :])
-        acc = ct.mma(x, right.load_offset(q * (tn * tk) + k[:, None] * tn + columns[None, :]), acc)
-    ct.store(out, (0, 0), acc)
+    return Launch(exact_pointers, (1,), (a, b, out, n, tm, tn, tk), {2: (x @ y).sum(0)})
 
 
 @ct.kernel

@@ -103,6 +103,18 @@ def blocks(extent: int, tile: int) -> int:
     return -(-extent // tile)
 
 
+def bitonic_network(n: int) -> tuple[tuple[int, int], ...]:
+    """The steps that sort n numbers, a power of two: how long the runs are that grow, and how far apart what is compared lies."""
+    steps, size = [], 2
+    while size <= n:
+        gap = size // 2
+        while gap:
+            steps.append((size, gap))
+            gap //= 2
+        size *= 2
+    return tuple(steps)
+
+
 def arrays_of(args: Sequence[Any]) -> dict[Any, np.ndarray]:
     """The arrays among arguments, by number; those in lists by (number, place)."""
     out: dict[Any, np.ndarray] = {}

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.exits import COUNTED, exit_target
+from tileiras.analysis.program_slice import is_made_in
 from tileiras.dialects.arith import Constant
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileaa import MemTokenType
@@ -69,10 +70,7 @@ def _is_true(v: SSAValue) -> bool:
 
 def _stays(condition: SSAValue, loop: Operation, carried: list[SSAValue]) -> bool:
     """Whether a value is carried, or made outside the loop."""
-    if any(condition is v for v in carried):
-        return True
-    block = condition.owner.parent_block() if isinstance(condition.owner, Operation) else condition.owner
-    return block is not None and not loop.is_ancestor(block)
+    return any(condition is v for v in carried) or not is_made_in(condition, loop)
 
 
 def _is_pure(op: Operation) -> bool:

@@ -169,6 +169,7 @@ class _Search:
         for op in self.stores:
             self.add(op, plain.layout(op.operands[0]))
         self.fixed: set[int] = set()
+        self.has_products = any(op.name in DOTS for op in found.ops)
 
     def add(self, key: LayoutClass | Operation, start: LinearLayout) -> None:
         self.numbers[key] = len(self.candidates)
@@ -226,7 +227,7 @@ class _Search:
                     choice.stores[op] = layout
                     instead.add(op)
                 continue
-            if is_small_stream(op):
+            if is_small_stream(op, self.has_products):
                 continue
             by_threads, by_engine = self.by_threads(op, layout), offer(op, facts, layout).slots
             choice.slots[op] = by_threads, by_engine + overhead(op)
@@ -352,7 +353,7 @@ class _Search:
         costs = [self.by_threads(op, layout) for layout in self.candidates[n]]
         if facts is not None:
             from tileiras.analysis.tma_choice import is_small_stream, offer, overhead
-            if not is_small_stream(op):
+            if not is_small_stream(op, self.has_products):
                 engine = [offer(op, facts, layout).slots + overhead(op) for layout in self.candidates[n]]
                 costs = [min(pair) for pair in zip(costs, engine)]
         problem.alone(n, [weight * cost for cost in costs])

@@ -41,6 +41,12 @@ def loop_around(op: Operation) -> Operation | None:
     return parent
 
 
+def is_made_in(v: SSAValue, loop: Operation) -> bool:
+    """Whether a value is one of a loop's body: another each iteration, as far as is known."""
+    block = v.owner.parent if isinstance(v.owner, Operation) else v.owner
+    return block is not None and loop.is_ancestor(block)
+
+
 def target_of(terminator: Operation) -> Operation | None:
     """The op whose carried values a terminator gives."""
     if terminator.name == RETURN:

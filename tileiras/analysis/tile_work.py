@@ -5,18 +5,18 @@ What every warp does for itself, however small its part of a tile is (addresses,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation
 
+from tileiras.analysis.agents import WARP_THREADS
 from tileiras.analysis.invariant_loads import NEUTRAL
 from tileiras.analysis.layout_choice import slots_of
 from tileiras.dialects.arith import Elementwise
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
 
-LANES = 32
-REGISTER_BYTES = 4
 WHILE = "loop"
 """The loop that ends by a break only."""
 ACCESS_SLOTS = 2
@@ -81,17 +81,16 @@ def _slots(op: Operation, mnemonic: str) -> float:
 def _is_ordered(op: Operation) -> bool:
     """Whether an access's token is another access's, or may be."""
     pending = [v for v in op.operands if isinstance(v.type, MemTokenType)]
+    seen = set(pending)
     while pending:
         owner = pending.pop().owner
         if not isinstance(owner, Operation) or owner.name not in NEUTRAL:
             return True
-        pending += owner.operands
+        pending += [v for v in owner.operands if v not in seen]
+        seen.update(owner.operands)
     return False
 
 
 def _lanes(t: TensorType) -> float:
     """Numbers of a tensor that one lane of a single warp has."""
-    n = 1
-    for extent in t.get_shape():
-        n *= extent
-    return n / LANES
+    return prod(t.get_shape()) / WARP_THREADS

@@ -93,25 +93,17 @@ def _may_move(op: Operation, tile: SSAValue) -> bool:
         not _places_operands(tile)
 
 
-def is_small_stream(op: Operation) -> bool:
+def is_small_stream(op: Operation, has_products: bool) -> bool:
     """Whether an access is a load in a loop whose iterations load so little that a wait and a release each would take longer than
     the tiles: threads ask for several iterations' at once (`unroll-streams`). Or one that is as small, outside of loops, in a
-    kernel without products: a pipe's set-up and the engine's way take longer than the threads' own loads."""
+    function without products: a pipe's set-up and the engine's way take longer than the threads' own loads."""
     if op.name != LOAD:
         return False
     loop, tile = loop_around(op), op.results[0].type
     if loop is None:
-        return isinstance(tile, TensorType) and tile_bytes(tile) < LEAST_STREAMED and not _has_products(op)
+        return isinstance(tile, TensorType) and tile_bytes(tile) < LEAST_STREAMED and not has_products
     types: list[Any] = [inner.results[0].type for inner in loop.walk() if inner.name == LOAD]
     return sum(tile_bytes(t) for t in types if isinstance(t, TensorType)) < LEAST_STREAMED
-
-
-def _has_products(op: Operation) -> bool:
-    """Whether the function that an op stands in has any."""
-    func = op
-    while (parent := func.parent_op()) is not None:
-        func = parent
-    return any(inner.name in DOTS for inner in func.walk())
 
 
 def _feeds_product(tile: SSAValue) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from functools import reduce
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import access_width
+from tileiras.analysis.program_slice import is_made_in, loop_around
 from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory import access
@@ -20,7 +21,6 @@ from tileiras.conversion.tileas_to_llvm.memory.views import TiledView, as_type, 
 from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import integer, ptr
-from tileiras.dialects.nv_tileas import LOOPS
 from tileiras.layout.linear import LinearLayout
 
 
@@ -77,7 +77,7 @@ class ViewAddress:
         self.strides, self.extents = strides, extents
         self._bounds: dict[tuple[int, int], SSAValue] = {}
         self._left: dict[int, SSAValue] = {}
-        self._coords = [layout.coords(x) for x in layout.reg_indices]
+        self._often: dict[int, bool] = {}
         self._steps: dict[tuple[int, int], SSAValue] = {}
 
     def _scaled(self, index: SSAValue, stride: int | SSAValue, hoisted: bool) -> SSAValue:
@@ -140,8 +140,7 @@ class ViewAddress:
         """Whether the element `r` behind the thread's first along dimension i lies in the array."""
         b, t = self.low.b, self.types[i]
         extent = as_type(self.low, self.extents[i], t)
-        aligned = self.view.steps[i] == self.view.tile_shape[i]
-        if aligned and not self.in_loop and len({c[i] for c in self._coords}) >= MANY_BOUNDS:
+        if self._compares_often(i):
             # How many are left, to compare constants with: none where a tile begins before the array, since it also ends there.
             if i not in self._left:
                 first = self.first[i]
@@ -149,6 +148,13 @@ class ViewAddress:
             return b.icmp("ugt", self._left[i], b.bits(r, t))
         # the layout's bits are disjoint from the register's, so adding is or-ing
         return b.icmp("ult", b.add(self.first[i], b.bits(r, t)), extent)
+
+    def _compares_often(self, i: int) -> bool:
+        """Whether enough comparisons are made once along a dimension, of tiles that begin where another ends."""
+        if i not in self._often:
+            self._often[i] = not self.in_loop and self.view.steps[i] == self.view.tile_shape[i] and \
+                len({self.layout.coords(x)[i] for x in self.layout.reg_indices}) >= MANY_BOUNDS
+        return self._often[i]
 
 
 def _flags(op: Operation, rank: int) -> list[bool]:
@@ -183,25 +189,6 @@ def view_address(low: Lowering, op: Operation, layout: LinearLayout) -> ViewAddr
     loop = loop_around(op)
     moving = {i for i, c in enumerate(coords) if loop is not None and is_made_in(c, loop)}
     return ViewAddress(low, view, scalars, layout, _flags(op, len(view.tile_shape)), moving, loop is not None, sparse)
-
-
-def loop_around(op: Operation) -> Operation | None:
-    """The innermost loop that an op runs in."""
-    loop = op.parent_op()
-    while loop is not None and loop.name not in LOOPS:
-        loop = loop.parent_op()
-    return loop
-
-
-def is_made_in(v: SSAValue, loop: Operation) -> bool:
-    """Whether a value is one of a loop's body: another each iteration, as far as is known."""
-    block: Block | None = v.owner if isinstance(v.owner, Block) else v.owner.parent
-    while block is not None:
-        op = block.parent_op()
-        if op is loop:
-            return True
-        block = op.parent if op is not None else None
-    return False
 
 
 def sparse_indices(low: Lowering, view: TiledView, coords: list[SSAValue], layout: LinearLayout) -> list[SSAValue]:
