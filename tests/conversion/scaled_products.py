@@ -183,7 +183,7 @@ class ScaledProduct:
     def lies(self, x: np.ndarray, turned: bool) -> np.ndarray:
         """An operand as it lies in memory."""
         if self.from_registers:
-            return x.astype(np.float16)
+            x = x.astype(np.float16)
         if self.packed:
             codes = x.view(np.uint8)
             return codes[..., 0::2] & 15 | codes[..., 1::2] << 4

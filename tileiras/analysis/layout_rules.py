@@ -293,7 +293,8 @@ def scale_fragments(op: Operation, num_warps: int) -> list[tuple[SSAValue, Linea
     from tileiras.layout.atoms.block_scaled import scale_layouts
     batch, m, n, k = dot_shape(op)
     name: Any = op.properties["atom"]
-    return list(zip(op.operands[3:], scale_layouts(atom_named(name.data), m, n, k, num_warps, batch)))  # type: ignore[arg-type]
+    atom: Any = atom_named(name.data)
+    return list(zip(op.operands[3:], scale_layouts(atom, m, n, k // atom.elements, num_warps, batch)))
 
 
 def _result(op: Operation) -> TensorType:
@@ -324,7 +325,8 @@ def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout | None, Li
     if into_tensor is not None:
         lhs = None if into_tensor.a_in_shared else umma.fragment((batch, m, k) if batch else (m, k), into_tensor.rows, num_warps)
         return lhs, None, umma.fragment(_result(op).get_shape(), into_tensor.rows, num_warps)
-    return dot_layouts(atom_named(name.data), m, n, k, num_warps, batch, chained="chained" in op.properties)
+    by_warps: Any = atom_named(name.data)
+    return dot_layouts(by_warps, m, n, k // by_warps.elements, num_warps, batch, chained="chained" in op.properties)
 
 
 def accumulator_layout(op: Operation, num_warps: int) -> LinearLayout:

@@ -203,11 +203,11 @@ class Model:
             return self._wgmma(op, name, m, n, k, batch)
         if name.startswith(INTO_TENSOR_MEMORY):
             return self._umma(name, m, n, k, batch)
-        row = atom_named(name)
+        row: Any = atom_named(name)
         # Each warp reads its rows of A and its columns of B: a near square of warps shares both.
         across = max(1, round(self.warps ** 0.5))
         parts = [*self.shared((fetched[0] + fetched[1]) * across)]
-        issues = macs / (row.m * row.n * row.k)
+        issues = macs / (row.m * row.n * row.k * row.elements)
         rate = self.generation.mma_rate.get(_rate(row), 0) or self.generation.mma_rate["f16"]
         half = 2 if self.machine.tensor_half and _rate(row) in ("f16", "fp8", "tf32") and row.acc == "f32" else 1
         parts += [("tensor", half * macs / rate), ("issue", issues / units.PARTITIONS)]

@@ -103,7 +103,7 @@ def run(module: Operation, context: Any) -> None:
 def _scaled_atom(op: Operation, context: Any) -> BlockScaledAtom | TensorScaledAtom:
     """The instruction of a block-scaled product. Raises CompileError if the target has none."""
     atom: BlockScaledAtom | TensorScaledAtom | None
-    if "block" in op.properties:
+    if "block" in op.properties and not context.target.has_block_scaled_mma:
         from tileiras.layout.atoms import tensor_scaled
         block: Any = op.properties["block"]
         _, m, n, k = dot_shape(op)

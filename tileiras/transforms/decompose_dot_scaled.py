@@ -23,11 +23,12 @@ from tileiras.analysis.entry_hints import worker_warps
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.dialects.element import element_name
 from tileiras.layout.atoms import tensor_scaled
-from tileiras.layout.atoms.block_scaled import BlockScaledAtom, choose_block_scaled
+from tileiras.layout.atoms.block_scaled import PAIR, BlockScaledAtom, choose_block_scaled, packed_atom
 from tileiras.layout.atoms.tensor_scaled import M
 from tileiras.layout.atoms.umma import COLUMNS, GROUP_WARPS, columns_of
 
 _WIDE = BFloat16Type()
+NIBBLES = "f4E2M1FN"
 SHARED_RESERVE = 1024
 """Bytes of a block's shared memory left to other ops' scratch."""
 
@@ -36,7 +37,7 @@ def run(top: Operation, context: Any = None) -> None:
     """Rewrite every nv_tileaa.dot_scaled of a module or function in place."""
     room: dict[Operation | None, int] = {}
     for op in [op for op in top.walk() if op.name == "nv_tileaa.dot_scaled"]:
-        if block_scaled_atom(op, context.target if context is not None else None) is not None:
+        if context is not None and block_scaled_atom(op, context.target, packs=context.opt_level > 0) is not None:
             continue
         func = _function(op)
         columns = _tensor_columns(op, func, context) if context is not None else None
@@ -77,20 +78,29 @@ def _tensor_columns(op: Operation, func: Operation | None, context: Any) -> int 
     return columns_of((*batch, m, n), atom.m) + tensor_scaled.factor_columns(*wide)
 
 
-def block_scaled_atom(op: Operation, target: Any) -> BlockScaledAtom | None:
-    """The instruction that computes a dot_scaled (of this level or the next) as it is, if the target has one.
+def block_scaled_atom(op: Operation, target: Any, packs: bool = False) -> BlockScaledAtom | None:
+    """The instruction that computes a dot_scaled (of this level or the next) as it is, if the target has one. `packs`: 4-bit
+    elements will be two a byte (`prepare-dot-scaled`), if they aren't yet.
 
     Both operands must fit a block's shared memory whole."""
-    if target is None or not target.has_block_scaled_mma:
+    if not target.has_block_scaled_mma:
         return None
     lhs, rhs, _, lhs_scale, _ = op.operands
     types = [v.type for v in (lhs, rhs, lhs_scale)]
     a, b, scale = (element_name(t.element_type) for t in types)  # type: ignore[attr-defined]
+    is_packed = "packed" in op.properties
     *batch, m, k = _shape(lhs)
     n = _shape(rhs)[-1]
-    if (batch[0] if batch else 1) * (m + n) * k > target.max_static_smem - SHARED_RESERVE:
+    nbytes = (batch[0] if batch else 1) * (m + n) * k
+    if is_packed:
+        a = b = NIBBLES
+        k *= PAIR
+    elif packs and a == b == NIBBLES:
+        nbytes //= PAIR
+    if nbytes > target.max_static_smem - SHARED_RESERVE:
         return None
-    return choose_block_scaled(target, a, b, scale, k // _shape(lhs_scale)[-1], m, n, k)
+    atom = choose_block_scaled(target, a, b, scale, k // _shape(lhs_scale)[-1], m, n, k)
+    return packed_atom(atom) if atom is not None and is_packed else atom
 
 
 def decompose(op: Operation) -> None:

@@ -266,7 +266,8 @@ class Dots(Base):
                 since = "SM100"
             self.say(op, PASSED, TENSOR_CORE, "TensorCoreMMA", "MMA operation successfully optimized to use Tensor Cores",
                      {"Instruction": f"Tensor-core {since}",
-                      "Shape": str([atom.m, atom.n, atom.k]), "Atom": atom.intrinsic})
+                      "Shape": str([atom.m, atom.n, atom.k * (atom.elements if isinstance(atom, MmaAtom) else 1)]),
+                      "Atom": atom.intrinsic})
             if atom.widen:
                 self.say(op, MISSED, TENSOR_CORE, "TensorCoreWidened", f"Operands of type {types[0]} are widened to f16",
                          reasons=[f"{target.name} multiplies no {types[0]} on tensor cores that accumulate in {types[2]}"])

@@ -1,11 +1,11 @@
-"""`prepare-dot-scaled`: block-scaled products as tcgen05 takes them.
+"""`prepare-dot-scaled`: block-scaled products as their instructions take them, by tcgen05 or by mma.sync.
 
     %d = dot_scaled %a, %b, %c, %sa, %sb : tensor<128x128xf4E2M1FN>, tensor<128x64xf4E2M1FN>, ...
 ->  %x, %y = %a and %b as bytes, two elements along k in each : tensor<128x64xi8>, tensor<64x64xi8>
     %d = dot_scaled %x, %y, %c, %sa, %sb {packed, block = 16}
 
-Elements that come out of bytes (`unpack`) are those bytes; only others are packed. A product with too few rows is turned, and so is
-the accumulator that a loop carries for it:
+Elements that come out of bytes (`unpack`) are those bytes; only others are packed. 8-bit products by mma.sync stay as they are. One
+by tcgen05 with too few rows is turned, and so is the accumulator that a loop carries for it:
 
     %d = dot_scaled %a, %b, %c, %sa, %sb : 64x32, 32x128 -> 64x128      ->      %e = dot_scaled %b', %a', %c', %sb', %sa' ; %d = %e'
 """
@@ -36,24 +36,31 @@ def is_turned(m: int, n: int) -> bool:
 
 def run(module: Operation, context: Any) -> None:
     """Prepare what `decompose-dot-scaled` left, in place."""
-    if not (context.target.has_tcgen05 and context.uses("tcgen05")):
+    into_tensor_memory = context.target.has_tcgen05 and context.uses("tcgen05")
+    if not (into_tensor_memory or context.target.has_block_scaled_mma):
         return
     products = [op for op in module.walk() if op.name == "nv_tileaa.dot_scaled" and "block" not in op.properties]
+    products = [op for op in products if into_tensor_memory or _is_packable(op)]
     for op in products:
-        prepare(op)
+        prepare(op, into_tensor_memory)
     if products:
         dce.run(module, context)
 
 
-def prepare(op: Any) -> None:
+def _is_packable(op: Any) -> bool:
+    """Whether both operands are 4-bit floats."""
+    return all(isinstance(v.type.element_type, Float4E2M1FNType) for v in op.operands[:2])
+
+
+def prepare(op: Any, into_tensor_memory: bool) -> None:
     """Rewrite one product."""
-    if is_turned(*_shape(op.results[0])[-2:]):
+    if into_tensor_memory and is_turned(*_shape(op.results[0])[-2:]):
         op = _turn(op)
     lhs, rhs, acc, lhs_scale, rhs_scale = op.operands
     rank = len(_shape(lhs))
     k_dims = rank - 1, rank - 2
     block = _shape(lhs)[-1] // _shape(lhs_scale)[-1]
-    packed = isinstance(lhs.type.element_type, Float4E2M1FNType)
+    packed = _is_packable(op)
     factors = [v if not packed else _packed(v, dim, op) for v, dim in zip((lhs, rhs), k_dims)]
     new = nv_tileaa.DotScaled.make([*factors, acc, lhs_scale, rhs_scale], [op.results[0].type], {
         "packed": UnitAttr() if packed else None, "block": IntAttr(block)})

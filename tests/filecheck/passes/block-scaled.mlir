@@ -1,11 +1,14 @@
 // A block-scaled product stays one where the target multiplies such operands itself, and is widened to bf16 elsewhere.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_120 | filecheck %s
-// RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_121 -O0 | filecheck %s
+// RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_121 -O0 | filecheck %s --check-prefix=PARTED
 // RUN: tileiras-opt %s --to=nv_tileaa --gpu-name=sm_100 -O0 | filecheck %s --check-prefix=WIDE
 
 // CHECK: "nv_tileas.dot_scaled"({{.*}}) <{atom = "mma.block.scale.m16n8k32.row.col.mxf8f6f4.scale.1x.f32.e4m3.e4m3.f32.ue8m0"}>
-// CHECK: "nv_tileas.dot_scaled"({{.*}}) <{atom = "mma.block.scale.m16n8k64.row.col.mxf4.scale.2x.f32.e2m1.e2m1.f32.ue8m0"}>
-// CHECK: "nv_tileas.dot_scaled"({{.*}}) <{atom = "mma.block.scale.m16n8k64.row.col.mxf4nvf4.scale.4x.f32.e2m1.e2m1.f32.ue4m3"}>
+// CHECK: "nv_tileas.dot_scaled"({{.*}}) <{packed, block = #builtin.int<32>, atom = "mma.block.scale.m16n8k64.row.col.mxf4.scale.2x.f32.e2m1.e2m1.f32.ue8m0.packed"}>
+// CHECK: "nv_tileas.dot_scaled"({{.*}}) <{packed, block = #builtin.int<16>, atom = "mma.block.scale.m16n8k64.row.col.mxf4nvf4.scale.4x.f32.e2m1.e2m1.f32.ue4m3.packed"}>
+// PARTED: "nv_tileas.dot_scaled"({{.*}}) <{atom = "mma.block.scale.m16n8k32.row.col.mxf8f6f4.scale.1x.f32.e4m3.e4m3.f32.ue8m0"}>
+// PARTED: "nv_tileas.dot_scaled"({{.*}}) <{atom = "mma.block.scale.m16n8k64.row.col.mxf4.scale.2x.f32.e2m1.e2m1.f32.ue8m0"}>
+// PARTED: "nv_tileas.dot_scaled"({{.*}}) <{atom = "mma.block.scale.m16n8k64.row.col.mxf4nvf4.scale.4x.f32.e2m1.e2m1.f32.ue4m3"}>
 // WIDE-NOT: dot_scaled
 // WIDE: "nv_tileaa.dot"({{.*}}) : (tensor<64x64xbf16>, tensor<64x64xbf16>, tensor<64x64xf32>)
 cuda_tile.module @m {

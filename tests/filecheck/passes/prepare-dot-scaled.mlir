@@ -1,9 +1,20 @@
-// Block-scaled products as tcgen05 takes them: 4-bit elements as the bytes that they came from, and a product with too few rows turned, with
-// what the loop carries for it.
+// Block-scaled products as their instructions take them: 4-bit elements as the bytes that they came from, and by tcgen05 a product with
+// too few rows turned, with what the loop carries for it; by mma.sync other products stay as they are.
 // RUN: tileiras-opt %s --passes=prepare-dot-scaled --gpu-name=sm_100 | filecheck %s
-// RUN: tileiras-opt %s --passes=prepare-dot-scaled --gpu-name=sm_120 | filecheck %s --check-prefix=OTHER
+// RUN: tileiras-opt %s --passes=prepare-dot-scaled --gpu-name=sm_120 | filecheck %s --check-prefix=WARPS
+// RUN: tileiras-opt %s --passes=prepare-dot-scaled --gpu-name=sm_90 | filecheck %s --check-prefix=OTHER
 
 // OTHER-NOT: block
+
+// WARPS-LABEL: sym_name = "bytes"
+// WARPS-NOT: unpack
+// WARPS: [[X:%[0-9a-z_]+]] = "nv_tileaa.view"(%p) : (tensor<64x128xi8>) -> tensor<128x64xi8>
+// WARPS: "nv_tileaa.dot_scaled"([[X]], {{.*}}) <{packed, block = #builtin.int<16>}> : (tensor<128x64xi8>, tensor<64x64xi8>, tensor<128x64xf32>
+// WARPS-LABEL: sym_name = "others"
+// WARPS: "nv_tileaa.pack"({{.*}}) : (tensor<8192xf4E2M1FN>) -> tensor<4096xi8>
+// WARPS-LABEL: sym_name = "turned"
+// WARPS-NOT: permute
+// WARPS: "nv_tileaa.dot_scaled"({{.*}}) : (tensor<32x64xf8E5M2>, tensor<64x128xf8E5M2>, tensor<32x128xf32>
 
 // CHECK-LABEL: sym_name = "bytes"
 // CHECK-NOT: unpack

@@ -6,13 +6,14 @@
     mxf4nvf4    e2m1                        64  4                       ue4m3
 
 Fragments of A, B and C are those of `mma_sync` with 4 (mxf8f6f4: every element in a byte, e2m1 in its bits 2-5) or 8
-elements a register. A register of scale factors holds one byte each of a row's (column's), lowest first; an instruction
-takes 1, 2 or 4 of them from a byte on. With selector thread 0, A's come from lanes t % 4 = 0 (row t / 4) and 1 (row
-t / 4 + 8), B's from lanes t % 4 = 0 (column t / 4).
+elements a register. Where operands are packed, two e2m1 a byte, an atom of the last two kinds counts bytes along k, and
+fragments are those of `mma_sync` with 4 bytes a register. A register of scale factors holds one byte each of a row's
+(column's), lowest first; an instruction takes 1, 2 or 4 of them from a byte on. With selector thread 0, A's come from lanes
+t % 4 = 0 (row t / 4) and 1 (row t / 4 + 8), B's from lanes t % 4 = 0 (column t / 4).
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -24,21 +25,35 @@ SCALES_PER_WORD = 4
 E2M1_IN_BYTE_SHIFT = 2
 """Where kind mxf8f6f4 has the four bits of an e2m1 in a byte."""
 FEATURE = "has_block_scaled_mma"
+PAIR = 2
+"""4-bit elements in a byte."""
+_PACKED = ".packed"
 
 
 @dataclass(frozen=True)
 class BlockScaledAtom(MmaAtom):
     """One instruction. `kind`: after `.kind::`; `scale`: type of the scale factors, of which a row of A (a column of B)
-    has `vectors`, each for k / vectors elements."""
+    has `vectors`, each for k / vectors elements. `packed`: operands have two elements a byte, and k counts bytes."""
 
     kind: str = ""
     scale: str = ""
     vectors: int = 1
+    packed: bool = False
+
+    @property
+    def elements(self) -> int:
+        """How many elements are what k counts."""
+        return PAIR if self.packed else 1
+
+    @property
+    def instruction(self) -> str:
+        """The row of the nvvm dialect that emits it, whether operands are packed or not."""
+        return self.intrinsic.removesuffix(_PACKED)
 
     @property
     def bits(self) -> int:
-        """Bits that an element takes in a register."""
-        return 4 if self.kind.startswith("mxf4") else 8
+        """Bits that what k counts takes in a register."""
+        return 4 * self.elements if self.kind.startswith("mxf4") else 8
 
     @property
     def elements_per_reg(self) -> int:
@@ -46,7 +61,7 @@ class BlockScaledAtom(MmaAtom):
 
     @property
     def block(self) -> int:
-        """Elements that one scale factor stands for."""
+        """How many of what k counts one scale factor stands for."""
         return self.k // self.vectors
 
     @cached_property
@@ -76,11 +91,20 @@ def _table() -> tuple[BlockScaledAtom, ...]:
 
 BLOCK_SCALED: tuple[BlockScaledAtom, ...] = _table()
 
-BY_NAME = {atom.intrinsic: atom for atom in BLOCK_SCALED}
+PACKED = tuple(replace(atom, intrinsic=atom.intrinsic + _PACKED, k=atom.k // PAIR, packed=True)
+               for atom in BLOCK_SCALED if atom.bits == 4)
+"""Those that multiply 4-bit elements, of operands that have two in a byte."""
+
+BY_NAME = {atom.intrinsic: atom for atom in (*BLOCK_SCALED, *PACKED)}
 
 ELEMENTS = {"f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f4E2M1FN": "e2m1"}
 """From the IR's names of the types that block-scaled products take."""
 SCALES = {"f8E8M0FNU": "ue8m0", "f8E4M3FN": "ue4m3"}
+
+
+def packed_atom(atom: BlockScaledAtom) -> BlockScaledAtom:
+    """The atom of the same instruction for packed operands."""
+    return BY_NAME[atom.intrinsic + _PACKED]
 
 
 @lru_cache(maxsize=256)

@@ -50,6 +50,16 @@ class MmaAtom:
     feature: str
     widen: str = ""
 
+    @property
+    def elements(self) -> int:
+        """How many elements are what k counts."""
+        return 1
+
+    @property
+    def instruction(self) -> str:
+        """The row of the nvvm dialect that emits it."""
+        return self.intrinsic
+
     @cached_property
     def a_bases(self) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
         """((row, column) of each register bit, of each lane bit) of A."""

@@ -227,7 +227,7 @@ def dot(low: Lowering, op: Operation) -> None:
                     args = [*a_all[i * a_words:][:a_words], *b_all[j * b_words:][:b_words], *acc[at:at + c_words]]
                     if scales:
                         args += scales[0].operand(z << m_bits | i, step) + scales[1].operand(z << n_bits | j, step)
-                    acc[at:at + c_words] = b.nvvm(atom.intrinsic, args)
+                    acc[at:at + c_words] = b.nvvm(atom.instruction, args)
             steps -= 1
             if low.late:
                 low.catch_up(max(1, steps))
