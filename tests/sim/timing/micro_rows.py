@@ -41,8 +41,6 @@ SECTOR = 32
 
 
 MISSED = {
-    "fma.f16x2, A100": "ptxas sends them to the two pipes in turn; why the replay's warps don't keep both busy isn't known",
-    "fma.f16x2, H100": "as on A100",
     "loads from DRAM, RTX 5090": "the table has 0.89 of the pins' rate, which its sisters reach",
     "one of 8192 bytes in flight, B200": "4 and 16 KiB fit the latency and rate of one copy, 8 KiB of the same series doesn't",
     "2 of 16 KiB in flight, B200": "as two of 16 KiB are published to be no faster than one of 32",

@@ -17,8 +17,10 @@ from tileiras.sim.timing.join import REPRESENTATIVE, Anchor, Join
 from tileiras.sim.timing.sass import SassBlock
 
 MAX_STATES = 60_000
-CALLED, WITHOUT, OPEN, INSTRUCTION = 0.5, 0.02, 0.004, 1e-6
+CALLED, WITHOUT, INSTRUCTION = 0.5, 0.02, 1e-6
+OPEN = 0.004                    # what an anchor costs that was passed over and may be met later
 STEPS = (0.5, 2.0, 8.0)         # costs within a step count as equal: progress decides; wider where a search doesn't end
+DEARER = (0.02, 0.1)            # OPEN where none of that finds a way: a wrong guess that passes over a loop's rounds looks far on
 EXPLAINED = 1.2                 # anchors: what stays unexplained in a way that is taken as it is
 NEAR = 64                       # anchors ahead in which an optional one is looked for
 FORGET = 400                    # anchors behind the trace's place after which an open one is given up
@@ -100,22 +102,40 @@ class Sequence:
 def find(join: Join, blocks: tuple[int, ...], max_states: int = MAX_STATES) -> Path | None:
     """The machine code's way for a trace; None where none was found within the states allowed."""
     found = _find(join, blocks, max_states)
-    if found is None or found.residual > EXPLAINED:
-        doubted = unrolled(join)
+    if not _explains(found):
+        doubted = unrolled(join) | repeated(join)
         if doubted:
             other = _find(replace(join, senses={b: s for b, s in join.senses.items() if b not in doubted}), blocks, max_states)
-            if found is None or (other is not None and other.residual < found.residual):
-                return other
+            found = _better(found, other)
+    if not _explains(found) and REPRESENTATIVE in join.lines.values():
+        found = _better(found, _find(without_representatives(join), blocks, max_states))
     return found
+
+
+def without_representatives(join: Join) -> Join:
+    """A join by real anchors alone: ptxas may have moved a line that stands for its block, as a loop's count to the loop's head."""
+    kept = {line: weight for line, weight in join.lines.items() if weight != REPRESENTATIVE}
+    return replace(join, lines=kept, anchors=[tuple(a for a in mine if a.line in kept) for mine in join.anchors])
 
 
 def _find(join: Join, blocks: tuple[int, ...], max_states: int) -> Path | None:
     search = _Search(join, Sequence(join, blocks))
-    for step in STEPS:
-        found = search.run(max_states // len(STEPS), step)
-        if found is not None:
-            return found
-    return None
+    each = max_states // len(STEPS)
+    found = next(filter(None, (search.run(each, step) for step in STEPS)), None)
+    for dearer in DEARER:
+        if _explains(found):
+            break
+        found = _better(found, search.run(each, STEPS[0], dearer))
+    return found
+
+
+def _explains(found: Path | None) -> bool:
+    return found is not None and found.residual <= EXPLAINED
+
+
+def _better(one: Path | None, other: Path | None) -> Path | None:
+    """The way that leaves less unexplained; the first where they are equal."""
+    return other if one is None or (other is not None and other.residual < one.residual) else one
 
 
 def unrolled(join: Join) -> set[int]:
@@ -130,6 +150,13 @@ def unrolled(join: Join) -> set[int]:
     return out
 
 
+def repeated(join: Join) -> set[int]:
+    """Blocks that end in a branch of the line by which the block before them branched already: where two loops end together, the
+    second machine branch asks whether the outer one goes on, under the inner one's line."""
+    return {b for b, sense in join.senses.items() for p in join.code.blocks[b].predecessors
+            if p != b and p in join.senses and join.senses[p].line == sense.line and not join.anchors[b]}
+
+
 class _Search:
     def __init__(self, join: Join, sequence: Sequence) -> None:
         self.join, self.sequence = join, sequence
@@ -139,8 +166,8 @@ class _Search:
         self.converted = [any(not a.extra and a.line not in join.ptx.guarded and join.lines.get(a.line) != REPRESENTATIVE
                               for a in mine) for mine in join.anchors]
 
-    def run(self, max_states: int, step: float) -> Path | None:
-        """Search with costs counted in steps."""
+    def run(self, max_states: int, step: float, passed: float = OPEN) -> Path | None:
+        """Search with costs counted in steps, and `passed` for each anchor passed over."""
         count = states = 0
         weights = self.sequence.weights
         start = Node(0, 0, frozenset(), 0.0, (), None, [], False)
@@ -160,7 +187,7 @@ class _Search:
             for follower in self.extend(node):
                 count += 1
                 open_ = sum(1 for k in follower.open if weights[k])
-                total = follower.cost + OPEN * open_
+                total = follower.cost + passed * open_
                 heapq.heappush(heap, (total // step, -follower.at + 0.01 * open_ + total, count, follower))
         return None
 

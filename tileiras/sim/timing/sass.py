@@ -30,6 +30,7 @@ _STORES = frozenset("""ST STG STS STL STSM RED REDG REDAS BAR BRA BRX JMP JMX CA
 _MATRIX_RESULT = {"F32": 4, "F16": 2, "S32": 4}
 _REGISTER = re.compile(r"\b(UR|R|UP|P|B)(\d+)(\.64|\.128)?\b")
 _BYTES = re.compile(r"\.(32|64|128|256)\b")
+_DIVERGED = "BRA.DIV"               # to the slow way of a shuffle; taken only by warps whose lanes have gone different ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +218,7 @@ def _branch(opcode: str, operands: tuple[str, ...], guard: str | None, address: 
         return Branch(kind, conditions=conditions)
     if base in ("BPT", "KILL") and "TRAP" in opcode:
         return Branch("trap", conditions=conditions)
-    if base not in ("BRA", "JMP", "CALL"):
+    if base not in ("BRA", "JMP", "CALL") or opcode.startswith(_DIVERGED):
         return None
     conditions += tuple(o for o in operands[:-1] if re.fullmatch(r"!?U?P\d", o))
     name = operands[-1] if operands else ""
@@ -225,6 +226,8 @@ def _branch(opcode: str, operands: tuple[str, ...], guard: str | None, address: 
         target = starts[name]
     elif re.fullmatch(r"-?0x[0-9a-f]+", name):
         target = int(name, 16)
+    elif base == "CALL":
+        return None                                     # of what the cubin doesn't hold (vprintf): it comes back
     else:
         return Branch("indirect", conditions=conditions)
     if base == "CALL" and target in starts.values():
