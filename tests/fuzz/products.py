@@ -45,7 +45,8 @@ class Draw:
         self.kinds = self.rng.sample(list(kinds), min(len(kinds), self.rng.choice((1, 1, 2))))
         self.extents = self.rng.sample(list(extents), min(len(extents), self.rng.choice((1, 2, 2))))
         self.steps = self.trips = self.rng.choice((1, 2, 3, 5))      # tiles of each array, and iterations
-        self.count = 0
+        self.count, self.blocks = 0, 1
+        self.hints = ""                 # of the entry, as text
         self.parameters: list[tuple[str, str]] = []     # name, element
         self.arrays: list[np.ndarray] = []
         self.head: list[str] = []
@@ -252,7 +253,7 @@ class Draw:
             self.store((r, v[1], v[2]), 1)
         given = ", ".join(f"{p}: tile<ptr<{e}>>" for p, e in self.parameters)
         return "\n".join([
-            "cuda_tile.module @m {", f"entry @kernel({given}, %steps: tile<i32>) {{",
+            "cuda_tile.module @m {", f"entry @kernel({given}, %steps: tile<i32>){self.hints} {{",
             "%zero = constant <i32: 0> : tile<i32>", "%one = constant <i32: 1> : tile<i32>", "%none = make_token : token",
             *self.head, *self.outside,
             f"{', '.join(results)} = for %i in (%zero to %steps, step %one) : tile<i32> iter_values("
@@ -265,13 +266,14 @@ def tile(shape: Shape, element: str) -> str:
 
 
 def check(seed: int, configs: Sequence[tuple[str, int]], kinds: Sequence[str] = tuple(OPERANDS),
-          extents: Sequence[int] = EXTENTS, drawn: type[Draw] = Draw) -> list[tuple[tuple[str, int], str]]:
+          extents: Sequence[int] = EXTENTS, drawn: type[Draw] = Draw, hints: str = "") -> list[tuple[tuple[str, int], str]]:
     """What is wrong with a seed's program, by SM and level."""
     draw = drawn(seed, kinds, extents)
+    draw.hints = f" optimization_hints=<{hints}>" if hints else ""
     bytecode = write(parse_module(draw.text()), CURRENT_VERSION)
-    arguments = [*draw.arrays, np.int32(draw.trips)]
-    want = reference(bytecode, (1,), arguments)
-    found = [(config, failure(bytecode, (1,), arguments, want, config, seconds=240)) for config in configs]
+    arguments, grid = [*draw.arrays, np.int32(draw.trips)], (draw.blocks,)
+    want = reference(bytecode, grid, arguments)
+    found = [(config, failure(bytecode, grid, arguments, want, config, seconds=240)) for config in configs]
     return [(config, wrong) for config, wrong in found if wrong and TOO_LARGE not in wrong]
 
 
@@ -283,15 +285,17 @@ def main(argv: Sequence[str] | None = None, drawn: type[Draw] = Draw, prog: str 
     parser.add_argument("--level", action="append", type=int, help="an optimization level (repeatable; default: 3)")
     parser.add_argument("--kinds", default=",".join(OPERANDS), help="types of operands, with commas between")
     parser.add_argument("--extents", default=",".join(map(str, EXTENTS)), help="of tiles, with commas between")
+    parser.add_argument("--hints", default="", help="of each entry, such as 'default = {num_cta_in_cga = 2}'")
     parser.add_argument("--show", action="store_true", help="print each program")
     options = parser.parse_args(argv)
-    configs = [(gpu, level) for gpu in options.gpu or ("sm_80", "sm_90") for level in options.level or (3,)]
+    configs = [(gpu, level) for gpu in options.gpu or ("sm_80", "sm_90")
+               for level in (options.level if options.level is not None else (3,))]
     failures = 0
     for seed in range(options.seed, options.seed + options.count):
         kinds, extents = options.kinds.split(","), [int(n) for n in options.extents.split(",")]
         if options.show:
             print(drawn(seed, kinds, extents).text())
-        found = check(seed, configs, kinds, extents, drawn)
+        found = check(seed, configs, kinds, extents, drawn, options.hints)
         failures += bool(found)
         for config, wrong in found:
             print(f"seed {seed} {config[0]} -O{config[1]}: {wrong}", flush=True)

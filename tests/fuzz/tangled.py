@@ -48,7 +48,7 @@ class Tangled(Draw):
             self.store((result, v[1], v[2]), 1)
         given = ", ".join(f"{p}: tile<ptr<{e}>>" for p, e in self.parameters)
         return "\n".join([
-            "cuda_tile.module @m {", f"entry @kernel({given}, %steps: tile<i32>) {{",
+            "cuda_tile.module @m {", f"entry @kernel({given}, %steps: tile<i32>){self.hints} {{",
             "%zero = constant <i32: 0> : tile<i32>", "%one = constant <i32: 1> : tile<i32>",
             "%two = constant <i32: 2> : tile<i32>", "%none = make_token : token",
             *self.head, *self.tail, "return", "}", "}"])

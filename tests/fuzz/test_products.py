@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.fuzz.nests import Nest
 from tests.fuzz.products import OPERANDS, check
 from tests.fuzz.programs import failure
 from tests.fuzz.tangled import Tangled
@@ -22,6 +23,21 @@ def test_products_that_hang_together(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_loops_whose_carried_tiles_change_places(seed: int) -> None:
     assert check(seed, [(SMS[seed % len(SMS)], 3)], extents=(16, 32, 64), drawn=Tangled) == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nests_of_loops_and_branches(seed: int) -> None:
+    assert check(seed, [(SMS[seed % len(SMS)], 3)], extents=(16, 32, 64), drawn=Nest) == []
+
+
+def test_products_of_two_shapes_into_one_accumulator() -> None:
+    """The hardware orders the second behind the first where their shapes are the same, not else (once without a wait)."""
+    assert check(200072, [("sm_90", 3)], drawn=Nest) == []
+
+
+def test_tensor_memory_is_there_before_the_first_product() -> None:
+    """It was asked for behind the first pipe, in front of which an agent had a product already."""
+    assert check(201047, [("sm_100", 3)], drawn=Nest) == []
 
 
 def test_a_stage_that_is_filled_though_nobody_reads_it() -> None:

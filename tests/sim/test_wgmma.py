@@ -268,6 +268,19 @@ def test_what_happens_to_shared_memory_after_the_issue_is_what_a_product_sees():
     assert report.findings[0].line and "st.shared" in (report.findings[0].text or "")
 
 
+def test_a_product_of_another_shape_into_an_accumulator_in_flight_is_found():
+    """PTX ISA: without a wait only products of one shape go into it in order. The values are those of the order given."""
+    first, second = (f"add.s64 %d10, %d2, {kit.descriptor(0, 'k', 0, 16, 64, width)};"
+                     f"add.s64 %d11, %d2, {kit.descriptor(kit.TILE, 'k', 0, 16, 8, width)};"
+                     f"wgmma.mma_async.sync.aligned.m64n8{kind} {kit.vector('c', 4)}, %d10, %d11, {tail};"
+                     for kind, width, tail in (("k16.f32.f16.f16", 16, "0, 1, 1, 0, 0"), ("k32.f32.e4m3.e4m3", 32, "1, 1, 1")))
+    body = f"wgmma.fence.sync.aligned; {first} {second} wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
+    images = [np.zeros(2 * kit.TILE, np.uint8)]
+    got, report = kit.run(kit.kernel(body, 4), images, np.zeros((128, 4), np.uint32))
+    assert [type(f) for f in report.findings] == [InFlight] and "another shape" in str(report.findings[0])
+    assert (got == 0).all()
+
+
 def test_arithmetic_behind_the_fence_is_found_in_a_strict_launch():
     body = kit.product(GOOD, 4, str(kit.descriptor(0, "k", 0, 16, 64, 16)), kit.descriptor(kit.TILE, "k", 0, 16, 8, 16),
                        ", 1, 1, 1, 0, 0").replace("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned; mov.b32 %c0, 0;")

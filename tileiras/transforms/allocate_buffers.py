@@ -94,8 +94,9 @@ def _columns(func: Operation, users: Any, plan: TensorPlan | None, asks: Block, 
     given: dict[str, Any] = {"columns": IntAttr(plan.allocation), "pair": UnitAttr() if any(map(is_paired, func.walk())) else None}
     for end in [op for op in users.walk() if op.name == RETURN]:
         _insert(nv_tileas.TmemFree.make([], [], given), end)
-    pipe = next((op for op in asks.ops if op.name == "nv_tileas.create_pipeline"), None)
-    before = asks.first_op if pipe is None else pipe
+    # behind the first pipes, if they stand in front of all accumulators
+    first = next((op for op in asks.ops if op.name == "nv_tileas.create_pipeline" or any(o in plan.offsets for o in op.walk())), None)
+    before = first if first is not None and first.name == "nv_tileas.create_pipeline" else asks.first_op
     while before is not None and before.name in ("nv_tileas.create_pipeline", ALLOC):
         before = before.next_op
     assert before is not None

@@ -458,7 +458,8 @@ def _ordered(func: Operation) -> Operation | None:
 
 
 class Written:
-    """Which tokens stand for a write of the kernel; with `reads`, for any access."""
+    """Which tokens stand for a write of the kernel, or for one of another thread that a load has waited for; with `reads`, for any
+    access."""
 
     def __init__(self, func: Operation, reads: bool = False) -> None:
         self._tokens: set[SSAValue] = set()
@@ -466,7 +467,7 @@ class Written:
         self.sources: dict[SSAValue, bool] = {}
         for op in func.walk():
             effects = BY_TOKENS.get(op.name)
-            writes = effects is None or effects.token_write or reads
+            writes = effects is None or effects.token_write or reads or (op.name in LOADS and not is_weak(op))
             if writes and op.name not in CONTROL and not _produces(op) and not getattr(op, "PURE", False):
                 work += [r for r in op.results if isinstance(r.type, MemTokenType)]
         while work:

@@ -9,7 +9,8 @@
                                                    } ; %r = dot_wait {pending = 0} %d ; consumer_release %pipe
 
 A product is waited for in front of the first op that uses it or writes what it reads: as many younger ones may stay on their
-way as began behind it. What only goes on in its own accumulator from iteration to iteration is waited for behind the loop;
+way as began behind it. A product into the accumulator of one that is on its way needs no wait where both have the same shape: the
+hardware does them in order. What only goes on in its own accumulator from iteration to iteration is waited for behind the loop;
 buffers of its own are written again in the next iteration, behind a wait there, and stages of a ring are given back one
 iteration later. Copies that fill a stage by the threads' own instructions go behind the product that doesn't need them.
 """
@@ -164,7 +165,8 @@ class _Overlap:
             if inner.name in EXITS:
                 return True
             for v in inner.operands:
-                if v is p.wanted and not (inner is op and _is_product(op) and v is op.operands[2] and v.has_one_use()):
+                if v is p.wanted and not (inner is op and _is_product(op) and v is op.operands[2] and v.has_one_use() and
+                                          _shape(op) == _shape(p.op)):
                     return True
                 if isinstance(v.type, BufferType) and v in p.buffers and inner.name not in READERS:
                     return True
@@ -207,10 +209,18 @@ def _is_group(pipe: SSAValue) -> bool:
     return t.kind.data == "group"
 
 
+def _shape(op: Operation) -> tuple[int, int]:
+    """Of a product's instruction. The hardware orders products into one accumulator, without a wait between them, where their
+    shapes are the same (PTX ISA, wgmma.fence)."""
+    atom = wgmma_of(op)
+    assert atom is not None
+    return atom.n, atom.k
+
+
 def carried_products(loop: Any) -> dict[Operation, int]:
     """The products of a loop's body that only go on in an accumulator which it carries, with the number of the carried value:
-    chains of products from the carried argument to the yield, nothing else using what is between. None of them may have A in
-    registers, which the next iteration needs."""
+    chains of products of one shape from the carried argument to the yield, nothing else using what is between. None of them may
+    have A in registers, which the next iteration needs."""
     body = loop.regions[0].block
     out: dict[Operation, int] = {}
     for number, arg in enumerate(body.args[1:]):
@@ -224,7 +234,8 @@ def carried_products(loop: Any) -> dict[Operation, int]:
                 if use.index == number and chain:
                     out.update(dict.fromkeys(chain, number))
                 break
-            if op.parent is not body or not _is_product(op) or use.index != 2 or isinstance(op.operands[0].type, TensorType):
+            if op.parent is not body or not _is_product(op) or use.index != 2 or isinstance(op.operands[0].type, TensorType) or \
+                    (chain and _shape(op) != _shape(chain[0])):
                 break
             chain.append(op)
             v = op.results[0]

@@ -108,7 +108,11 @@ class Warpgroups:
         what = "the accumulator" if slot in op.chain.slots else "matrix A"
         st.found(InFlight(f"register {st.program.names[slot]} is used while it holds {what} of the wgmma.mma_async of "
                           f"line {op.line}, which {how}", thread=thread))
-        group = self.all[g]                             # go on with what a wait would have given
+        self.finish(st, g)                              # go on with what a wait would have given
+
+    def finish(self, st, g: int) -> None:
+        """All that a warpgroup has in flight happens now."""
+        group = self.all[g]
         ops = [o for ops in [*group.groups, group.open] for o in ops]
         st.agents.finish(ops)
         group.groups, group.open = [], []
@@ -489,6 +493,12 @@ def _mma(decoder, ins):
         if metadata is not None:
             word, = warps_of(st, [get_meta])
             meta = metadata.columns(word, st).reshape(len(lanes), 64, stored)
+        for i, g in enumerate(groups):
+            chain = state.all[g].chains.get(slots_d)
+            if chain is not None and chain.form != form:
+                st.found(InFlight(f"{registers}: its accumulator holds a product of another shape in flight",
+                                  thread=int(lanes[i, 0])))
+                state.finish(st, int(g))
         fresh = [i for i, g in enumerate(groups) if slots_d not in state.all[g].chains]
         before = None
         if any(add[i] for i in fresh):
@@ -501,15 +511,12 @@ def _mma(decoder, ins):
         for i, g in enumerate(groups):
             group = state.all[g]
             chain = group.chains.get(slots_d)
-            if chain is not None and chain.form != form:
-                st.found(InFlight(f"{registers}: its accumulator holds a product of another shape in flight",
-                                  thread=int(lanes[i, 0])))
             others = [c for c in group.chains.values() if c.slots != slots_d and not set(c.slots).isdisjoint(slots)]
             if others:
                 st.found(InFlight(f"register {st.program.names[min(set(others[0].slots) & set(slots))]} belongs to the "
                                   f"accumulator of the product of line {others[0].latest.line}, which is in flight",
                                   thread=int(lanes[i, 0])))
-            if chain is None or chain.form != form:
+            if chain is None:
                 chain = group.chains[slots_d] = Chain(slots_d, form, before[i] if before is not None else None)
             reads = []
             at_b = tile_b.places(st, int(bits_b[i]), int(lanes[i, 0]))
