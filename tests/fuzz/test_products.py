@@ -35,9 +35,10 @@ def test_products_of_two_shapes_into_one_accumulator() -> None:
     assert check(200072, [("sm_90", 3)], drawn=Nest) == []
 
 
-def test_tensor_memory_is_there_before_the_first_product() -> None:
-    """It was asked for behind the first pipe, in front of which an agent had a product already."""
-    assert check(201047, [("sm_100", 3)], drawn=Nest) == []
+@pytest.mark.parametrize("seed", [201047, 311023])
+def test_tensor_memory_and_pipe_are_there_before_the_first_product(seed: int) -> None:
+    """They were made where the first pipe stood, in front of which a function or an agent had a product already."""
+    assert check(seed, [("sm_100", 3)], drawn=Nest) == []
 
 
 def test_a_stage_that_is_filled_though_nobody_reads_it() -> None:

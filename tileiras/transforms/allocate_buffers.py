@@ -26,6 +26,7 @@ from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileas import TmemType
 from tileiras.errors import CompileError
+from tileiras.transforms.structure import first_pipe
 
 ALLOC, ALLOC_TENSOR = "nv_tileas.tmem_alloc", "nv_tileas.alloc_tensor"
 RETURN = "nv_tileas.return"
@@ -94,9 +95,7 @@ def _columns(func: Operation, users: Any, plan: TensorPlan | None, asks: Block, 
     given: dict[str, Any] = {"columns": IntAttr(plan.allocation), "pair": UnitAttr() if any(map(is_paired, func.walk())) else None}
     for end in [op for op in users.walk() if op.name == RETURN]:
         _insert(nv_tileas.TmemFree.make([], [], given), end)
-    # behind the first pipes, if they stand in front of all accumulators
-    first = next((op for op in asks.ops if op.name == "nv_tileas.create_pipeline" or any(o in plan.offsets for o in op.walk())), None)
-    before = first if first is not None and first.name == "nv_tileas.create_pipeline" else asks.first_op
+    before: Operation | None = first_pipe(asks, lambda op: op in plan.offsets)
     while before is not None and before.name in ("nv_tileas.create_pipeline", ALLOC):
         before = before.next_op
     assert before is not None

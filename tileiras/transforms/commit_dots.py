@@ -28,7 +28,7 @@ from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, TmemType
 from tileiras.transforms.places import keep_places
-from tileiras.transforms.structure import put_in_place
+from tileiras.transforms.structure import first_pipe, put_in_place
 
 WAIT, RELEASE, SLICE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release", "nv_tileas.extract_slice"
 COUNTED = ("tma", "cp_async", "mbarrier")
@@ -64,11 +64,9 @@ class _Commits:
         self.func, self.target, self.overlap = func, context.target, context.uses("pipelines") and not one_by_one
         self.one_by_one = one_by_one
         body = func.regions[0].block
-        first = next((op for op in body.ops if op.name == "nv_tileas.create_pipeline"), body.first_op)
-        assert first is not None
         self.paired = any(map(is_paired, func.walk()))
         self.given = {"pair": UnitAttr() if self.paired else None}
-        self.first = first
+        self.first = first_pipe(body, lambda op: op.name == TENSOR_DOT)
         self.pipe = self.told()
 
     def told(self) -> SSAValue:

@@ -1,8 +1,8 @@
-"""Blocks, loops and functions, for passes that change them: which op of a block holds another, a loop that carries fewer values,
-a function in another's place."""
+"""Blocks, loops and functions, for passes that change them: which op of a block holds another, where its pipes begin, a loop that
+carries fewer values, a function in another's place."""
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from xdsl.ir import Block, Operation
@@ -15,6 +15,14 @@ def holder_in(block: Block, op: Operation) -> Operation:
         assert outer is not None
         op = outer
     return op
+
+
+def first_pipe(block: Block, uses: Callable[[Operation], bool]) -> Operation:
+    """Where a block's pipes begin; its first op where it has none, or where an op that `uses` one stands in front of all."""
+    found = next((op for op in block.ops if op.name == "nv_tileas.create_pipeline" or any(map(uses, op.walk()))), None)
+    first = found if found is not None and found.name == "nv_tileas.create_pipeline" else block.first_op
+    assert first is not None
+    return first
 
 
 def put_in_place(trial: Operation, func: Operation) -> Operation:
