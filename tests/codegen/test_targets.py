@@ -15,6 +15,7 @@ F4, R4 = "{f0,f1,f2,f3}", "{r0,r1,r2,r3}"
 # What the instruction that a feature stands for looks like (PTX ISA).
 PROBES = {
     "has_ldmatrix": f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {R4},[s];",
+    "has_ldmatrix_bytes": f"ldmatrix.sync.aligned.m16n16.x2.trans.shared.b8 {R4},[s];",
     "has_stmatrix": f"stmatrix.sync.aligned.m8n8.x4.shared.b16 [s],{R4};",
     "has_movmatrix": "movmatrix.sync.aligned.m8n8.trans.b16 r0,r1;",
     "has_f16_mma_k16": f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {F4},{R4},{{r4,r5}},{F4};",

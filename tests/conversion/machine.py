@@ -278,6 +278,16 @@ class Machine:
     def ldmatrix(self, name: str, p: np.ndarray) -> Any:
         count = int(re.search(r"\.x(\d)", name).group(1))  # type: ignore[union-attr]
         out = []
+        if ".m16n16." in name:
+            for m in range(count):
+                table = np.zeros((self.n // 32, 16, 16), np.uint8)
+                for warp in range(self.n // 32):
+                    givers = warp * 32 + m * 16 + np.arange(16)
+                    table[warp] = self.load_bytes(p[givers], 16, givers).view(np.uint8)
+                # lane (g, t) receives rows 4t to 4t + 3 of column g, then of column g + 8
+                columns = np.ascontiguousarray(table.transpose(0, 2, 1)).view(np.uint32)
+                out += [np.ascontiguousarray(columns[:, half:half + 8]).reshape(self.n) for half in (0, 8)]
+            return out
         for m in range(count):
             rows = np.zeros((self.n // 32, 8, 8), np.uint16)
             for warp in range(self.n // 32):

@@ -55,7 +55,7 @@ def signedness(atom: MmaAtom) -> dict:
 
 
 def product(atom: MmaAtom, shape: tuple[int, int, int], num_warps: int, source: str, batch: int = 0,
-            k_major: bool = False, stats: dict[str, int] | None = None) -> None:
+            k_major: bool = False, stats: dict[str, int] | None = None, gpu: str = "sm_90") -> None:
     """Compute with operands from `source`: "registers" or "buffers", and compare with NumPy."""
     m, n, k = shape
     rng = np.random.default_rng(m * n + k)
@@ -63,6 +63,7 @@ def product(atom: MmaAtom, shape: tuple[int, int, int], num_warps: int, source: 
     a, b, c = (small(rng, (*lead, *s), t) for s, t in (((m, k), atom.a), ((k, n), atom.b), ((m, n), atom.acc)))
     la, lb, lc = dot_layouts(atom, m, n, k, num_warps, batch)
     attrs = {"atom": StringAttr(atom.intrinsic), **signedness(atom)}
+    turns = find_target(gpu).has_ldmatrix_bytes
     if source == "registers":
         tiles = [Tile(a, la, element_of(atom.a)), Tile(b, lb, element_of(atom.b)), Tile(c, lc)]
 
@@ -78,11 +79,11 @@ def product(atom: MmaAtom, shape: tuple[int, int, int], num_warps: int, source: 
         tiles = [Tile(a, wa, element_of(atom.a)), Tile(b, wb, element_of(atom.b)), Tile(c, lc)]
 
         def from_buffers(v):
-            lhs = to_buffer(v[0], operand_buffer(la.shape, a.itemsize, rank - 1, wa, la, atom.k))
-            rhs = to_buffer(v[1], operand_buffer(lb.shape, b.itemsize, rank - 2, wb, lb, atom.k))
+            lhs = to_buffer(v[0], operand_buffer(la.shape, a.itemsize, rank - 1, wa, la, atom.k, turns))
+            rhs = to_buffer(v[1], operand_buffer(lb.shape, b.itemsize, rank - 2, wb, lb, atom.k, turns))
             return [*lhs, *rhs, nv_tileas.Dot.make([lhs[0].results[0], rhs[0].results[0], v[2]], [v[2].type], attrs)]
         build = from_buffers
-    [d] = run(tiles, build, num_warps, [NUMPY[atom.acc]], gpu="sm_90", stats=stats)
+    [d] = run(tiles, build, num_warps, [NUMPY[atom.acc]], gpu=gpu, stats=stats)
     np.testing.assert_array_equal(exact(a) @ exact(b) + exact(c), exact(d))
 
 
@@ -90,6 +91,20 @@ def product(atom: MmaAtom, shape: tuple[int, int, int], num_warps: int, source: 
 def test_every_atom_multiplies(atom: MmaAtom) -> None:
     product(atom, (atom.m, atom.n, atom.k), 1, "registers")
     product(atom, (2 * atom.m, 2 * atom.n, 2 * atom.k), 2, "buffers")
+
+
+BYTES = [next(a for a in ATOMS if a.a == t) for t in ("s8", "u8", "e4m3", "e5m2")]
+
+
+@pytest.mark.parametrize("atom", BYTES, ids=[a.a for a in BYTES])
+@pytest.mark.parametrize("shape,num_warps", [((32, 64, 64), 4), ((16, 16, 32), 1), ((64, 32, 128), 8)])
+def test_bytes_whose_rows_run_along_n_are_turned_by_ldmatrix(atom: MmaAtom, shape: tuple[int, int, int], num_warps: int) -> None:
+    for source in ("buffers", "transposed"):
+        stats: dict[str, int] = {}
+        product(atom, shape, num_warps, source, stats=stats, gpu="sm_120")
+        turned = sum(n for name, n in stats.items() if name.startswith("ldmatrix.sync.aligned.m16n16"))
+        plain = sum(n for name, n in stats.items() if name.startswith("ldmatrix.sync.aligned.m8n8"))
+        assert turned and (plain == 0) == (source == "transposed")
 
 
 ONE_OF_EACH = [next(a for a in ATOMS if a.a == t) for t in ("f16", "bf16", "tf32", "f64", "s8", "e4m3")]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conversion.test_moves import any_layout
 from tileiras.layout.atoms import choose_atom, dot_layouts
+from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LinearLayout, blocked
 from tileiras.layout.operands import ldmatrix_plan, operand_buffer
 from tileiras.layout.shared import SharedLayout, access, bank_conflicts, between, vector_width
@@ -122,6 +123,33 @@ def test_operand_buffers_suit_writer_and_fragment(names: str, transposed: bool) 
             assert elem_bytes != 2
         if elem_bytes == 2 or (k_dim == order[0] and elem_bytes < 8):
             assert plan is not None and vector_width(writer, shared, elem_bytes) == 16 // elem_bytes
+
+
+@pytest.mark.parametrize("shape,warps", [((64, 32, 64), 4), ((128, 128, 128), 8), ((16, 16, 32), 1), ((32, 256, 32), 4)])
+def test_bytes_turned_by_ldmatrix_come_to_the_threads_that_multiply_them(shape: tuple[int, int, int], warps: int) -> None:
+    """PTX ISA: lane i gives the address of row i % 16 of matrix i / 16; of each, lane i receives rows 4 * (i % 4) to
+    4 * (i % 4) + 3 of column i / 4, and in a second register of column i / 4 + 8."""
+    m, n, k = shape
+    atom = choose_atom(find_target("sm_120"), "f8E4M3FN", "f8E4M3FN", "f32", m, n, k)
+    assert atom is not None
+    a, b, _ = dot_layouts(atom, m, n, k, warps)
+    for fragment, k_dim, writer in ((a, 1, blocked((m, k), warps, 16, (0, 1))), (b, 0, blocked((k, n), warps, 16))):
+        shared = operand_buffer(fragment.shape, 1, k_dim, writer, fragment, atom.k, turns_bytes=True)
+        assert ldmatrix_plan(fragment, shared, 1) is None
+        plan = ldmatrix_plan(fragment, shared, 1, turns_bytes=True)
+        assert plan is not None and vector_width(writer, shared, 1) == 16
+        element_at = {shared.offset(i): i for i in range(fragment.shape[0] * fragment.shape[1])}
+        for register in range(0, fragment.num_regs, 4):
+            second, first = register & plan.beside, register & ~plan.beside
+            for warp in range(warps):
+                start = apply(plan.reg, first) ^ apply(plan.warp, warp)
+                rows = [start ^ apply(plan.rows, row) for row in range(16)]
+                assert all(row % 16 == 0 for row in rows)
+                assert all(len({row // 16 % 8 for row in half}) == 8 for half in (rows[:8], rows[8:])), "banks"
+                for lane in range(32):
+                    column = lane // 4 + (8 if second else 0)
+                    received = [element_at[rows[4 * (lane % 4) + i] + column] for i in range(4)]
+                    assert received == [fragment.index(register + i, lane, warp) for i in range(4)]
 
 
 def test_offsets_are_numbers_below_the_extent() -> None:

@@ -75,16 +75,17 @@ class Choice:
     """Of each access that may be the engine's: issue slots by threads, and by the engine."""
 
 
-def choose(found: Relations, num_warps: int, search: bool, movable: dict[Operation, MapFacts] | None = None) -> Choice:
+def choose(found: Relations, num_warps: int, search: bool, movable: dict[Operation, MapFacts] | None = None,
+           turns_bytes: bool = False) -> Choice:
     """Layouts for all tensors. `search`: look for a cheaper choice than what priorities give. `movable`: what the copy engine may
-    load and store."""
+    load and store. `turns_bytes`: as of `ldmatrix_plan`."""
     plain = Classes(found)
     if not plain.of:
         return Choice(plain)
-    priorities(found, plain, num_warps)
+    priorities(found, plain, num_warps, turns_bytes)
     if not search:
         return Choice(plain)
-    searching = _Search(found, plain, num_warps, movable or {})
+    searching = _Search(found, plain, num_warps, movable or {}, turns_bytes)
     choice = searching.run() or Choice(plain)
     searching.give_to_engine(choice)
     return choice
@@ -92,7 +93,7 @@ def choose(found: Relations, num_warps: int, search: bool, movable: dict[Operati
 
 # --- priorities --------------------------------------------------------------------------------------------------------
 
-def priorities(found: Relations, classes: Classes, num_warps: int) -> None:
+def priorities(found: Relations, classes: Classes, num_warps: int, turns_bytes: bool = False) -> None:
     """Decide in this order: accumulators of dots; tiles that are loaded or stored; what shape ops and reductions imply from
     a decided neighbour; the default for the rest."""
     accesses: dict[LayoutClass, list[tuple[Operation, SSAValue]]] = {}
@@ -107,7 +108,7 @@ def priorities(found: Relations, classes: Classes, num_warps: int) -> None:
                 accesses.setdefault(classes.get(tile), []).append((op, tile))
     for c, group in accesses.items():
         if c.layout is None:
-            c.layout = coalesced(c.shape, group, num_warps)
+            c.layout = coalesced(c.shape, group, num_warps, turns_bytes)
     classes.spread(lambda shape: default_layout(shape, num_warps))
 
 
@@ -121,7 +122,8 @@ def tile_of(op: Operation) -> SSAValue:
     return op.operands[0] if op.name in POINTER_ACCESSES else accessed(op)
 
 
-def coalesced(shape: tuple[int, ...], group: list[tuple[Operation, SSAValue]], num_warps: int) -> LinearLayout:
+def coalesced(shape: tuple[int, ...], group: list[tuple[Operation, SSAValue]], num_warps: int,
+              turns_bytes: bool = False) -> LinearLayout:
     """The blocked layout for a class with these accesses: the first access that has a contiguous dimension leads."""
     dim = next((d for op, _ in group if (d := contiguous_of(op)) is not None), None)
     if dim is None:
@@ -130,7 +132,7 @@ def coalesced(shape: tuple[int, ...], group: list[tuple[Operation, SSAValue]], n
     per_thread = max(runs_of(op)[dim] for op, _ in group if contiguous_of(op) == dim)
     per_thread = min(per_thread, max(1, MAX_PER_THREAD_BYTES // widest))
     order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
-    return default_layout(shape, num_warps, per_thread, order, _rows_beside(group, dim))
+    return default_layout(shape, num_warps, per_thread, order, _rows_beside(group, dim, turns_bytes))
 
 
 def moved_bytes(tile: SSAValue) -> int:
@@ -139,14 +141,15 @@ def moved_bytes(tile: SSAValue) -> int:
     return element_bytes(getattr(element, "pointee", element))
 
 
-def _rows_beside(group: list[tuple[Operation, SSAValue]], dim: int) -> int:
+def _rows_beside(group: list[tuple[Operation, SSAValue]], dim: int, turns_bytes: bool) -> int:
     """Rows that a thread should load side by side: 4 of a dot's operand of bytes whose rows don't run along k, so that
-    the thread holds whole words of four neighbours in k, as fragments have them; else 1."""
+    the thread holds whole words of four neighbours in k, as fragments have them; else 1, also where `ldmatrix` turns bytes."""
     for _, tile in group:
         for use in tile.uses:
             if moved_bytes(tile) == 1 and use.operation.name in DOTS and use.index < 2:
                 rank = len(shape_of(tile) or ())
-                if dim != (rank - 1 if use.index == 0 else rank - 2):
+                turned = turns_bytes and described_of(use.operation) is None
+                if not turned and dim != (rank - 1 if use.index == 0 else rank - 2):
                     return 4
     return 1
 
@@ -156,8 +159,10 @@ def _rows_beside(group: list[tuple[Operation, SSAValue]], dim: int) -> int:
 class _Search:
     """Variables are numbered: classes that matter, then tiled stores."""
 
-    def __init__(self, found: Relations, plain: Classes, num_warps: int, movable: dict[Operation, MapFacts]) -> None:
+    def __init__(self, found: Relations, plain: Classes, num_warps: int, movable: dict[Operation, MapFacts],
+                 turns_bytes: bool) -> None:
         self.found, self.plain, self.num_warps, self.movable = found, plain, num_warps, movable
+        self.turns_bytes = turns_bytes
         self.classes = Classes(found, cut=True)
         self.weights: dict[Block, float] = {}
         self.numbers: dict[LayoutClass | Operation, int] = {}
@@ -249,7 +254,7 @@ class _Search:
         for op in self.found.ops:
             if is_by_registers(op) and is_tensor(tile := tile_of(op)):
                 n = self.numbers[op] if op in self.numbers else self.number(tile)
-                self.offer(n, coalesced(shape_of(tile) or (), [(op, tile)], self.num_warps))
+                self.offer(n, coalesced(shape_of(tile) or (), [(op, tile)], self.num_warps, self.turns_bytes))
                 if op in self.movable:
                     self.offer(n, self.in_chunks(op, tile))
         for op in self.found.ops:
@@ -398,7 +403,7 @@ class _Search:
                     return 0
                 if described is not None:
                     return layout_cost.described_staging(layout, k_dim, size, described.contiguous(of_a))
-                return layout_cost.staging(layout, fragment, k_dim, size, atom_k)
+                return layout_cost.staging(layout, fragment, k_dim, size, atom_k, self.turns_bytes)
             problem.alone(n, [weight * staging(layout) for layout in self.candidates[n]])
 
         for v, k_dim, run in self.copied_scales(op):

@@ -104,13 +104,14 @@ def scan(layout: LinearLayout, dim: int, elem_bits: int, operands: int = 1, body
 
 
 @lru_cache(maxsize=1024)
-def staging(writer: LinearLayout, fragment: LinearLayout | None, k_dim: int, elem_bytes: int, atom_k: int) -> float:
+def staging(writer: LinearLayout, fragment: LinearLayout | None, k_dim: int, elem_bytes: int, atom_k: int,
+            turns_bytes: bool = False) -> float:
     """Slots of a dot's operand on its way through shared memory: the tile's stores, the fragment's loads."""
-    shared = operand_buffer(writer.shape, elem_bytes, k_dim, writer, fragment, atom_k)
+    shared = operand_buffer(writer.shape, elem_bytes, k_dim, writer, fragment, atom_k, turns_bytes)
     cost = shared_access(access(writer, shared, elem_bytes), elem_bytes)
     if fragment is None:
         return cost
-    plan = ldmatrix_plan(fragment, shared, elem_bytes)
+    plan = ldmatrix_plan(fragment, shared, elem_bytes, turns_bytes)
     if plan is None:
         return cost + shared_access(access(fragment, shared, elem_bytes), elem_bytes)
     words = (1 << len(fragment.reg)) * elem_bytes // 4

@@ -264,6 +264,9 @@ def _table() -> None:
             name = f"sync.aligned.m8n8.x{count}{trans}.b16"
             _intrinsic(f"ldmatrix.{name}", "p3", "i32 " * count, suffix=".p3", convergent=True, effects=READ)
             _intrinsic(f"stmatrix.{name}", "p3 " + "i32 " * count, suffix=".p3", convergent=True, effects=WRITE)
+    for count in (1, 2):        # of 16 x 16 bytes, turned: two registers each
+        _intrinsic(f"ldmatrix.sync.aligned.m16n16.x{count}.trans.b8", "p3", "i32 " * (2 * count), suffix=".p3", convergent=True,
+                   effects=READ)
 
     # products of a warpgroup
     _intrinsic("wgmma.commit_group.sync.aligned", convergent=True, effects=ALL)

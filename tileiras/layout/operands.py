@@ -23,18 +23,23 @@ from tileiras.layout.shared import (
 
 ROW_BYTES = 16
 """What one lane gives `ldmatrix`: a row of an 8 x 8 matrix of 16-bit elements (PTX ISA, ldmatrix)."""
+COLUMNS_OF_LANES = (1, 2, 4)
+"""Where a transposed matrix's columns lie, in elements: lane bits 2 to 4 count them."""
+HALF_OF_BYTES = 8
+"""Columns from a lane's first register to its second one, of a matrix of 16 x 16 bytes."""
 WIDE_BYTES = 4
 """Of elements that matrix descriptors name only in the form WIDE_ATOMS where K isn't contiguous."""
 
 
 def operand_buffer(shape: Sequence[int], elem_bytes: int, k_dim: int, writer: LinearLayout,
-                   fragment: LinearLayout | None, atom_k: int = 0) -> SharedLayout:
+                   fragment: LinearLayout | None, atom_k: int = 0, turns_bytes: bool = False) -> SharedLayout:
     """Where the elements of an operand of `shape` ((batch,) m, k or (batch,) k, n) lie in its buffer.
 
     k_dim: which dimension k is. writer: who stores it (the layout of a tile of `shape`, or of one that it is a slice
     of). fragment: who reads it (None: a multiply-add dot, which reads rows). Swizzled rows that `ldmatrix` reads where
     that serves the writer too (16-bit elements in either order, others if k is contiguous); else whatever offsets suit
-    both sides. atom_k: one instruction's k (0: any); what one access reads then serves one step along k."""
+    both sides. atom_k: one instruction's k (0: any); what one access reads then serves one step along k. turns_bytes: as of
+    `ldmatrix_plan`; elements of a byte then may lie in either order, too."""
     shape = tuple(shape)
     if fragment is None:
         return SharedLayout.row_major(shape)
@@ -47,7 +52,8 @@ def operand_buffer(shape: Sequence[int], elem_bytes: int, k_dim: int, writer: Li
     if first >> low & (1 << bits) - 1:
         order = (rank - 2, rank - 1, *order[2:])
     swizzled = SharedLayout.swizzled(shape, elem_bytes, order)
-    if (elem_bytes == 2 or order[0] == k_dim) and ldmatrix_plan(fragment, swizzled, elem_bytes) is not None:
+    either = elem_bytes == 2 or (elem_bytes == 1 and turns_bytes)
+    if (either or order[0] == k_dim) and ldmatrix_plan(fragment, swizzled, elem_bytes, turns_bytes) is not None:
         return swizzled
     if atom_k:
         low, bits = fields[k_dim]
@@ -128,21 +134,24 @@ class LdMatrix:
 
     trans: each 8 x 8 matrix is transposed on the way. rows: offset bases of the matrix row that lane bits 0, 1, 2 give
     the address of. word_bits: how many low register bits are inside one 32-bit register. reg, warp: offset bases of the
-    fragment's register and warp bits."""
+    fragment's register and warp bits. beside: the register number whose bit the second register of each matrix stands for,
+    where matrices are 16 x 16 bytes (four bases of rows then); else 0."""
 
     trans: bool
-    rows: tuple[int, int, int]
+    rows: tuple[int, ...]
     word_bits: int
     reg: tuple[int, ...]
     warp: tuple[int, ...]
+    beside: int = 0
 
 
 @lru_cache(maxsize=512)
-def ldmatrix_plan(fragment: LinearLayout, shared: SharedLayout, elem_bytes: int) -> LdMatrix | None:
+def ldmatrix_plan(fragment: LinearLayout, shared: SharedLayout, elem_bytes: int, turns_bytes: bool = False) -> LdMatrix | None:
     """How `ldmatrix` reads `fragment` from a buffer, or None if the buffer's rows don't suit it.
 
     With g = lane / 4, t = lane % 4: plain, lane (g, t) receives bytes 4t .. 4t+3 of row g; transposed, 16-bit elements
-    2t and 2t+1 of column g. Rows are 16 contiguous, aligned bytes."""
+    2t and 2t+1 of column g. Rows are 16 contiguous, aligned bytes. turns_bytes: whether the target transposes matrices of
+    16 x 16 bytes; lane (g, t) then receives bytes 4t .. 4t+3 of column g, and in a second register those of column g + 8."""
     if elem_bytes > 4:
         return None
     word_bits = 2 - log2(elem_bytes)
@@ -152,14 +161,27 @@ def ldmatrix_plan(fragment: LinearLayout, shared: SharedLayout, elem_bytes: int)
     unit = 1 << word_bits
     aligned = ROW_BYTES // elem_bytes - 1
     rest = [*reg[word_bits:], *warp]
+    if turns_bytes and elem_bytes == 1 and lane[2:] == COLUMNS_OF_LANES and HALF_OF_BYTES in reg[word_bits:] and \
+            _counts_up(fragment):
+        at = reg.index(HALF_OF_BYTES)
+        rows = (*reg[:word_bits], *lane[:2])
+        if not any(b & aligned for b in (*rows, *reg[word_bits:at], *reg[at + 1:], *warp)):
+            return LdMatrix(True, rows, word_bits, reg, warp, 1 << at)
     if any(b & aligned for b in rest):
         return None
     inside = tuple(1 << i for i in range(word_bits))
     if reg[:word_bits] == inside and lane[:2] == (unit, 2 * unit) and not any(b & aligned for b in lane[2:]):
         return LdMatrix(False, (lane[2], lane[3], lane[4]), word_bits, reg, warp)
-    if elem_bytes == 2 and lane[2:] == (1, 2, 4) and not any(b & aligned for b in (reg[0], *lane[:2])):
+    if elem_bytes == 2 and lane[2:] == COLUMNS_OF_LANES and not any(b & aligned for b in (reg[0], *lane[:2])):
         return LdMatrix(True, (reg[0], lane[0], lane[1]), word_bits, reg, warp)
     return None
+
+
+def _counts_up(fragment: LinearLayout) -> bool:
+    """Whether a fragment's registers of four bytes, and the four lanes of a column, follow one another along one dimension (4-bit
+    floats, one a byte, are eight a register)."""
+    first = fragment.reg[0]
+    return first > 0 and (*fragment.reg[:2], *fragment.lane[:2]) == (first, 2 * first, 4 * first, 8 * first)
 
 
 STMATRIX_BYTES = 2

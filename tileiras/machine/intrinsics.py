@@ -24,7 +24,7 @@ FEATURES: tuple[Feature, ...] = (
     _F("tcgen05.", "has_tcgen05"),
     _F("stmatrix.", "has_stmatrix"),
     _F("stmatrix.", "has_cvt_fp4_fp6", ".m16n8."),
-    _F("ldmatrix.", "has_cvt_fp4_fp6", ".m16n16."),
+    _F("ldmatrix.", "has_ldmatrix_bytes", ".m16n16."),
     _F("ldmatrix.", "has_cvt_fp4_fp6", ".m8n16."),
     _F("mma.block.scale", "has_block_scaled_mma"),
     _F("mma.sp.ordered.metadata.block.scale", "has_block_scaled_mma"),

@@ -65,6 +65,7 @@ class Target:
 
     # --- matrix instructions
     has_ldmatrix: bool = True              # m8n8 .b16 x1/x2/x4 [.trans]
+    has_ldmatrix_bytes: bool = False       # m16n16 .trans.b8 x1/x2
     has_stmatrix: bool = False             # m8n8 .b16
     has_movmatrix: bool = True
     has_f16_mma_k16: bool = False          # m16n8k16; m16n8k8 is everywhere
@@ -164,7 +165,7 @@ _HOPPER: dict[str, Any] = {
 _BLACKWELL: dict[str, Any] = {
     **_HOPPER, "parameter_base": 0x380,
     "has_launch_control": True, "has_wide_global_access": True, "has_f32x2_arith": True, "has_minmax3": True,
-    "has_cvt_fp4_fp6": True,
+    "has_cvt_fp4_fp6": True, "has_ldmatrix_bytes": True,
 }
 _TENSOR_MEMORY: dict[str, Any] = {**_BLACKWELL, "has_tcgen05": True, "fast_multicast": True}
 _GEFORCE: dict[str, Any] = {**_BLACKWELL, "has_block_scaled_mma": True}

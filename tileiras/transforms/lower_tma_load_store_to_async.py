@@ -179,7 +179,8 @@ class _Function:
             found = next((f for f in in_forms(facts) if f.tile.layout == t.layout.data), None)
         else:
             found = next((f for f in for_products(facts)
-                          if all(_takes(r, alloc, buffer_layout(f, moves, alloc)) for r in readers)), None)
+                          if all(_takes(r, alloc, buffer_layout(f, moves, alloc), self.target.has_ldmatrix_bytes)
+                                 for r in readers)), None)
         if any(changes_operands(r) and r.parent is not load.parent for r in readers):
             return load, [Refusal("a product in a loop may give its elements the signs of their scales, each time anew")]
         if not readers or found is None:
@@ -207,8 +208,8 @@ def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[B
     return found
 
 
-def _takes(reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
-    """Whether an op reads a buffer in this layout as well as in the one it has."""
+def _takes(reader: Operation, alloc: Operation, layout: SharedLayout, turns_bytes: bool) -> bool:
+    """Whether an op reads a buffer in this layout as well as in the one it has. `turns_bytes`: as of `ldmatrix_plan`."""
     t: Any = alloc.results[0].type
     old, size = t.layout.data, element_bytes(t.element_type)
     if layout == old:
@@ -234,15 +235,14 @@ def _takes(reader: Operation, alloc: Operation, layout: SharedLayout) -> bool:
                 return False
             if not is_described(layout, size, k_dim, described.contiguous(number == 0)):
                 return False
-        elif fragment is None or not _reads_as_well(fragment, old, layout, size):
+        elif fragment is None or not _reads_as_well(fragment, old, layout, size, turns_bytes):
             return False
     return alloc.results[0] in reader.operands[:2]
 
 
-def _reads_as_well(fragment: Any, old: SharedLayout, new: SharedLayout, size: int) -> bool:
-    if (ldmatrix_plan(fragment, new, size) is None) != (ldmatrix_plan(fragment, old, size) is None):
-        return ldmatrix_plan(fragment, old, size) is None
-    return ldmatrix_plan(fragment, new, size) is not None or (
+def _reads_as_well(fragment: Any, old: SharedLayout, new: SharedLayout, size: int, turns_bytes: bool) -> bool:
+    before, after = (ldmatrix_plan(fragment, layout, size, turns_bytes) is not None for layout in (old, new))
+    return after if before != after else after or (
         vector_width(fragment, new, size) >= vector_width(fragment, old, size)
         and bank_conflicts(fragment, new, size) <= bank_conflicts(fragment, old, size))
 

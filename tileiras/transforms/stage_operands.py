@@ -39,10 +39,11 @@ def run(module: Operation, context: Any) -> None:
                 report_accesses(func, context.remarks)
                 report_tma(func, asked_of_tma(func), {}, "-O0 leaves the copy engine alone", context.remarks)
             for op in [op for op in func.walk() if op.name in DOTS and "k_slices" in op.properties]:
-                _dot(op)
+                _dot(op, context.target.has_ldmatrix_bytes)
 
 
-def _dot(op: Operation) -> None:
+def _dot(op: Operation, turns_bytes: bool) -> None:
+    """`turns_bytes`: as of `ldmatrix_plan`."""
     slices: int = op.properties.pop("k_slices").data  # type: ignore[attr-defined]
     fragments = operand_fragments(op, layout_of(op.results[0]).num_warps)
     described = described_of(op)
@@ -55,7 +56,7 @@ def _dot(op: Operation) -> None:
             if slices == 1 and fragment is not None and in_registers(layout_of(x), fragment):
                 given.append(_as_fragment(x, fragment, op))
             else:
-                given.append(_buffer(op, x, k_dim, part, slices, fragment))
+                given.append(_buffer(op, x, k_dim, part, slices, fragment, turns_bytes))
         if described is not None:
             op.properties["atom"] = StringAttr(described.with_a_in(not isinstance(given[0].type, TensorType)).intrinsic)
         if part + 1 == slices:
@@ -131,7 +132,8 @@ def _as_fragment(x: SSAValue, fragment: LinearLayout, op: Operation) -> SSAValue
     return convert.results[0]
 
 
-def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, fragment: LinearLayout | None) -> SSAValue:
+def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, fragment: LinearLayout | None,
+            turns_bytes: bool) -> SSAValue:
     """A new buffer that part number `part` of `x` along k is written to before the dot."""
     t = x.type
     assert isinstance(t, TensorType)
@@ -145,7 +147,7 @@ def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, frag
         run = described.run if of_a else 0
         layout = described_buffer(shape, size, k_dim, layout_of(x), described.contiguous(of_a), run).layout
     else:
-        layout = operand_buffer(shape, size, k_dim, layout_of(x), fragment, atom_k)
+        layout = operand_buffer(shape, size, k_dim, layout_of(x), fragment, atom_k, turns_bytes)
     alloc = nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(layout))])
     _insert(alloc, op)
     numbers = ArrayAttr([IntAttr(k_dim), IntAttr(part), IntAttr(slices)]) if slices > 1 else None

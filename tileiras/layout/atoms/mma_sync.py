@@ -27,6 +27,8 @@ TYPE_NAMES = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "f32": "f32", "f64":
               "f8E5M2": "e5m2"}
 """From the IR's name of a float type to PTX's."""
 
+PER_WORD_OF_BYTES = 4
+"""Elements of a register that takes each in a byte."""
 LEAST_USE = 16
 """An atom is used for a smaller tile if that is at least this part (one n-th) of its rows and columns: one row of 16."""
 
@@ -205,7 +207,8 @@ def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
     chained: C is (or comes from) the A of another product; all warps then go over m as far as it reaches, so that a
     warp's rows of C are the rows of A that it needs, and the value never leaves its threads.
 
-    Warps go over the batch first, then over m and n. Registers run through an atom, then along n (C), k (A, B), then
+    Warps go over the batch first, then over m and n; of atoms with elements of a byte each warp has two side by side along n
+    first, whose columns one transposing `ldmatrix` loads. Registers run through an atom, then along n (C), k (A, B), then
     the other dimension, then the batch, so that atom number i of C is the i-th run of 4 (or 2) registers."""
     warp_bits = log2(num_warps)
     batch_bits = log2(batch) if batch else 0
@@ -216,6 +219,7 @@ def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
     else:
         wm, wn = split_warps(m, n, atom.m, atom.n, warp_bits - warp_batch)
     idle = warp_bits - warp_batch - wm - wn
+    beside = 1 if atom.elements_per_reg == PER_WORD_OF_BYTES and n >> wn > atom.n else 0
     lead = () if not batch else (batch,)
 
     def layout(rows: int, cols: int, atom_bases, atom_rows: int, atom_cols: int, warp_rows: int | None,
@@ -231,11 +235,12 @@ def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
         for i in range(wm):
             warp.append(0 if warp_rows is None else (row_step << i) * cols)
         for i in range(wn):
-            warp.append(0 if warp_cols is None else col_step << i)
+            warp.append(0 if warp_cols is None else col_step << beside + i)
         warp += [0] * idle
         row_step <<= warp_rows or 0
-        col_step <<= warp_cols or 0
         along_cols = [1 << i for i in range(log2(col_step), log2(cols))]
+        if warp_cols:
+            del along_cols[beside:beside + warp_cols]
         along_rows = [cols << i for i in range(log2(row_step), log2(rows))]
         reg += along_cols + along_rows if columns_first else along_rows + along_cols
         reg += [rows * cols << i for i in range(batch_bits - warp_batch)]

@@ -39,6 +39,8 @@ ELEMENTS_OF_BYTES = 4
 """Elements of a register that takes each in a byte; 4-bit floats lie one a byte in buffers and other registers."""
 MAX_MATRICES_BITS = 2
 """log2 of how many 8 x 8 matrices one ldmatrix loads."""
+MAX_BYTE_MATRICES_BITS = 1
+"""log2 of how many matrices of 16 x 16 bytes one ldmatrix loads."""
 
 
 class Operand(Protocol):
@@ -77,6 +79,8 @@ class FromMatrices:
 
     def words(self, registers: int, count_bits: list[int]) -> list[SSAValue]:
         b = self.low.b
+        if self.plan.beside:
+            return self._turned(registers, count_bits)
         matrices = tuple(count_bits[:MAX_MATRICES_BITS])
         where = self.addresses.get(matrices)
         if where is None:
@@ -93,6 +97,28 @@ class FromMatrices:
             p = where.at(apply(self.plan.reg, registers ^ apply(rest, i)))
             out += [b.cast("bitcast", x, self.word) for x in b.nvvm(name, [p])]
         return out
+
+    def _turned(self, registers: int, count_bits: list[int]) -> list[SSAValue]:
+        """The same of bytes that are transposed: each matrix fills the registers of two neighbouring atoms."""
+        b = self.low.b
+        two = count_bits.index(self.plan.beside)
+        others = [i for i in range(len(count_bits)) if i != two]
+        matrices, rest = others[:MAX_BYTE_MATRICES_BITS], others[MAX_BYTE_MATRICES_BITS:]
+        key = tuple(count_bits[i] for i in matrices)
+        where = self.addresses.get(key)
+        if where is None:
+            # lane bits 0-3 choose the row, bit 4 the matrix whose row address the lane gives
+            lane = [*self.plan.rows, *(apply(self.plan.reg, m) for m in key)]
+            lane += [0] * (LANE_BITS - len(lane))
+            where = self.addresses[key] = Addresses(self.low, Access(1, (), tuple(lane), self.plan.warp, ()), self.base, self.size)
+        name = f"ldmatrix.sync.aligned.m16n16.x{1 << len(matrices)}.trans.b8"
+        out: dict[int, SSAValue] = {}
+        for i in range(1 << len(rest)):
+            first = apply([1 << at for at in rest], i)
+            p = where.at(apply(self.plan.reg, registers ^ apply(count_bits, first)))
+            for j, x in enumerate(b.nvvm(name, [p])):
+                out[first | apply([1 << two, *(1 << at for at in matrices)], j)] = b.cast("bitcast", x, self.word)
+        return [out[i] for i in range(1 << len(count_bits))]
 
 
 class FromBuffer:
@@ -161,7 +187,8 @@ def _operand(low: Lowering, op: Operation, index: int, fragment: LinearLayout, p
         return FromRegisters(low, v, per_word, word)
     assert isinstance(v.type, BufferType)
     size = max(1, bits_of(v.type.element_type) // 8)
-    plan = ldmatrix_plan(fragment, v.type.layout.data, size) if low.target.has_ldmatrix else None
+    target = low.target
+    plan = ldmatrix_plan(fragment, v.type.layout.data, size, target.has_ldmatrix_bytes) if target.has_ldmatrix else None
     if plan is not None and 1 << plan.word_bits == per_word:
         return FromMatrices(low, low.scalar(v), plan, size, word)
     return FromBuffer(low, low.scalar(v), fragment, v.type, per_word, word, size)
