@@ -71,11 +71,12 @@ def read_module(bytecode: bytes, options: CompileOptions) -> Any:
 
 
 def _read_module(bytecode: bytes, options: CompileOptions) -> Any:
-    from tileiras.bytecode import read
+    from tileiras.bytecode import check_arguments, read
 
     start = time.perf_counter()
     options.running = "read-bytecode"
     module = read(bytecode)
+    check_arguments(module)
     if options.hints:
         from tileiras.dialects.cuda_tile.given_hints import give
         give(module, options.hints, options.target.name)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.fuzz.bytecode import HOSTILE, RETURN, assemble, function, mutations
-from tileiras.bytecode import read, write
+from tileiras.bytecode import check_arguments, read, write
 from tileiras.errors import BytecodeError
 
 KERNELS = ("vector_add_float32", "softmax_1x1024_f32_ragged", "control_while", "matmul_float16_float32",
@@ -112,3 +112,15 @@ def test_a_string_that_is_no_utf_8_is_shown_with_escapes() -> None:
 def test_a_function_that_is_no_kernel_is_refused() -> None:
     with pytest.raises(BytecodeError, match="un-expected non-entry function 'k'"):
         read(assemble(b"\x01\x00\x00\x00\x00\x03" + RETURN))
+
+
+@pytest.mark.parametrize(("argument", "shown"), [
+    (b"\x11", "!cuda_tile.token"),
+    (b"\x0e\x02" + b"\x01" + (-2**63).to_bytes(8, "little", signed=True) + b"\x01" + (1).to_bytes(8, "little"),
+     "!cuda_tile.tensor_view<?xf32, strides=[1]>"),
+])
+def test_a_kernel_takes_tiles_only(argument: bytes, shown: str) -> None:
+    with pytest.raises(BytecodeError) as caught:
+        check_arguments(read(assemble(function(RETURN), types=[b"\x10\x01\x01\x00", argument, b"\x07"])))
+    assert str(caught.value) == (f"unsupported type in bytecode for entry argument #0: '{shown}'; "
+                                 "expected a rank-0 !cuda_tile.tile type")

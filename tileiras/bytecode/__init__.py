@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tileiras.bytecode.reader import read
+    from tileiras.bytecode.reader import check_arguments, read
     from tileiras.bytecode.version import SUPPORTED_VERSIONS
     from tileiras.bytecode.writer import write
 
-__all__ = ["SUPPORTED_VERSIONS", "read", "write"]
+__all__ = ["SUPPORTED_VERSIONS", "check_arguments", "read", "write"]
 
-_HOME = {"read": "reader", "write": "writer", "SUPPORTED_VERSIONS": "version"}
+_HOME = {"read": "reader", "check_arguments": "reader", "write": "writer", "SUPPORTED_VERSIONS": "version"}
 
 
 def __getattr__(name: str) -> Any:

@@ -24,6 +24,7 @@ from tileiras.dialects.base import OPERAND_SEGMENTS
 from tileiras.dialects.cuda_tile.attrs import OptimizationHintsAttr
 from tileiras.dialects.cuda_tile.debug import render_location
 from tileiras.dialects.cuda_tile.ops import Entry, Global, Module
+from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.errors import BytecodeError
 from tileiras.nesting import NestedTooDeeply, levels
 
@@ -49,6 +50,16 @@ class BytecodeInfo:
 def read(data: bytes) -> Module:
     """The module that `data` holds, unverified. Raises BytecodeError (exit code 3)."""
     return ModuleReader(bytes(data)).module
+
+
+def check_arguments(module: Module) -> None:
+    """A kernel is launched with tiles: tokens and views aren't arguments. (Of which rank the tiles are says the verifier.)"""
+    for entry in module.entries:
+        for number, argument in enumerate(entry.body.block.args):
+            if not isinstance(argument.type, TileType):
+                from tileiras.dialects.cuda_tile.verify_error import shown
+                raise BytecodeError(f"unsupported type in bytecode for entry argument #{number}: {shown(argument.type)}; "
+                                    "expected a rank-0 !cuda_tile.tile type")
 
 
 class ModuleReader:
