@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+import time
 from itertools import product
 
 import pytest
@@ -46,3 +47,19 @@ def test_costs_given_twice_add_up() -> None:
         problem.together(1, 0, [[0, 5], [0, 0]])        # variable 1's candidate 0 beside variable 0's candidate 1
     assert problem.cost([0, 0]) == 2 and problem.cost([1, 0]) == 10 and problem.cost([1, 1]) == 0
     assert problem.solve([0, 0]) == [1, 1]
+
+
+SECONDS = 6.0
+"""Of processor time: a search through all variables for each took minutes."""
+
+
+def test_long_chains_and_wide_stars_take_time_by_their_size() -> None:
+    many = 20_000
+    problem = Problem([2] * many)
+    for v in range(1, many):
+        problem.alone(v, [1, 0])
+        problem.together(v - 1, v, [[0, 3], [3, 0]])      # neighbours like to be the same
+        problem.together(0, v, [[0, 1], [0, 0]])          # and all cost less beside a 1 in the middle
+    start = time.process_time()
+    assert problem.solve([0] * many) == [1] * many
+    assert time.process_time() - start < SECONDS

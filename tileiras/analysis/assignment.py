@@ -12,6 +12,7 @@ the variable's best. That is exact on trees and wherever tables stay small; a va
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 from itertools import product
 
 MAX_TABLE = 4096
@@ -54,21 +55,29 @@ class Problem:
         return found if self.cost(found) <= self.cost(start) else list(start)
 
 
+_Factor = tuple[tuple[int, ...], dict[tuple[int, ...], float]]
+"""Variables, and what their candidates cost together."""
+
+
 class _Elimination:
-    """Factors are (variables, {their candidates: cost})."""
+    """`factors`: of each variable, in the order in which they came, by their identity. `waiting`: variables by how many
+    neighbours they had at some time, as a heap; what it says of one is true if that is still its number."""
 
     def __init__(self, problem: Problem, start: Sequence[int]) -> None:
         self.problem, self.start = problem, start
-        self.factors: dict[int, list[tuple[tuple[int, ...], dict[tuple[int, ...], float]]]] = {}
+        self.factors: dict[int, dict[int, _Factor]] = {v: {} for v in range(len(problem.sizes))}
         self.neighbours: list[set[int]] = [set() for _ in problem.sizes]
+        self.waiting: list[tuple[int, int]] = []
         for v, costs in enumerate(problem.unary):
-            self.factors[v] = [((v,), {(i,): cost for i, cost in enumerate(costs)})]
+            self._add(((v,), {(i,): cost for i, cost in enumerate(costs)}))
         for (a, b), table in problem.pairs.items():
-            factor = (a, b), {(i, j): table[i][j] for i in range(problem.sizes[a]) for j in range(problem.sizes[b])}
-            for v in (a, b):
-                self.factors[v].append(factor)
+            self._add(((a, b), {(i, j): table[i][j] for i in range(problem.sizes[a]) for j in range(problem.sizes[b])}))
             self.neighbours[a].add(b)
             self.neighbours[b].add(a)
+
+    def _add(self, factor: _Factor) -> None:
+        for v in factor[0]:
+            self.factors[v][id(factor)] = factor
 
     def run(self) -> list[int]:
         """Eliminate all, then read the choices backwards."""
@@ -79,8 +88,12 @@ class _Elimination:
                 order.append((v, (), {(): 0}))
                 self._fix(v, 0)
         left = {v for v, n in enumerate(sizes) if n > 1}
+        self.waiting = [(len(self.neighbours[v]), v) for v in left]
+        heapify(self.waiting)
         while left:
-            v = min(left, key=lambda u: (len(self.neighbours[u]), u))
+            count, v = heappop(self.waiting)
+            if v not in left or count != len(self.neighbours[v]):
+                continue
             around = tuple(sorted(self.neighbours[v]))
             entries = sizes[v]
             for u in around:
@@ -96,15 +109,21 @@ class _Elimination:
             choice[v] = best[tuple(choice[u] for u in around)]
         return choice
 
-    def _drop(self, v: int) -> list[tuple[tuple[int, ...], dict[tuple[int, ...], float]]]:
+    def _drop(self, v: int) -> list[_Factor]:
+        """Take a variable's factors away."""
         factors = self.factors.pop(v)
-        for factor in factors:
+        for name, factor in factors.items():
             for u in factor[0]:
                 if u != v:
-                    self.factors[u] = [f for f in self.factors[u] if f is not factor]
+                    del self.factors[u][name]
         for u in self.neighbours[v]:
             self.neighbours[u].discard(v)
-        return factors
+            self._wait(u)
+        return list(factors.values())
+
+    def _wait(self, v: int) -> None:
+        """A variable's neighbours have changed."""
+        heappush(self.waiting, (len(self.neighbours[v]), v))
 
     def _eliminate(self, v: int, around: tuple[int, ...]) -> dict[tuple[int, ...], int]:
         factors = self._drop(v)
@@ -122,10 +141,10 @@ class _Elimination:
             assert lowest is not None
             costs[beside] = lowest
         if around:
-            factor = around, costs
+            self._add((around, costs))
             for u in around:
-                self.factors[u].append(factor)
                 self.neighbours[u] |= set(around) - {u}
+                self._wait(u)
         return best
 
     def _fix(self, v: int, at: int) -> None:
@@ -134,6 +153,4 @@ class _Elimination:
             k = scope.index(v)
             rest = scope[:k] + scope[k + 1:]
             if rest:
-                factor = rest, {key[:k] + key[k + 1:]: cost for key, cost in table.items() if key[k] == at}
-                for u in rest:
-                    self.factors[u].append(factor)
+                self._add((rest, {key[:k] + key[k + 1:]: cost for key, cost in table.items() if key[k] == at}))
