@@ -2,7 +2,7 @@
 #
 #   make demo       three real kernels: compiled for four SMs, run in the simulator, compared with NumPy
 #   make test       all that guards a commit (under 20 minutes on two cores)
-#   make test-all   the same and the slow tests
+#   make test-all   the same and the slow tests (hours; the join of the whole suite goes on where it stopped)
 #   make public PUBLIC=/path/to/cuda-tile  the public definition's own tests, from a checkout; writes docs/public-tests.md
 #   make coverage   the whole kernel suite at -O0 and -O3 on every SM; writes docs/coverage.md (an hour or more)
 #   make tables     every op x type x rounding x flag, compiled, run and compared; writes docs/numerics.md (five minutes)

@@ -73,13 +73,20 @@ def original_cubin(name: str, sm: str) -> bytes:
         return b""
 
 
+def case_cubin(name: str, sm: str, original: bool) -> bytes:
+    """A suite case's code with line information, ours or the original's; empty where it doesn't compile it."""
+    return original_cubin(name, sm) if original else runner.compile_case(name, sm, 3, lineinfo=True).cubin
+
+
 def suite_streams(name: str, sm: str, original: bool, most: int = 6) -> KernelStreams | None:
     """The streams of a suite case's first CTAs; None where the original has no code for it."""
+    cubin = case_cubin(name, sm, original)
+    return cubin_streams(name, sm, original, cubin, most) if cubin else None
+
+
+def cubin_streams(name: str, sm: str, original: bool, cubin: bytes, most: int = 6) -> KernelStreams:
+    """The same of a cubin."""
     case, launch = runner.case_of(name), runner.launch_of(name)
-    cubin = original_cubin(name, sm) if original else runner.compile_case(name, sm, 3, lineinfo=True).cubin
-    if not cubin:
-        return None
-    ptx = Cubin(cubin).ptx
     args = reference.arguments(name, sm, launch.flat) if original else launch.flat
     ctas = range(min(case.grid[0] * case.grid[1] * case.grid[2], most))
-    return streams_of(ptx, cubin, name, case.grid, args, ctas=list(ctas))
+    return streams_of(Cubin(cubin).ptx, cubin, name, case.grid, args, ctas=list(ctas))
