@@ -89,6 +89,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("overlap-iterations", "nv_tileas", 3, of="scf.for"),
     _transform("overlap-dots", "nv_tileas", 1, of="dot"),
     _transform("place-accumulators", "nv_tileas", 1, of="dot dot_scaled"),
+    _transform("advance-dots", "nv_tileas", 3, of="tensor_dot"),
     _transform("commit-dots", "nv_tileas", 1, of="tensor_dot"),
     _transform("overlap-epilogues", "nv_tileas", 1, of="tensor_dot"),
     _transform("allocate-buffers", "nv_tileas", 0),

@@ -11,6 +11,8 @@ from tests.conversion.attentions import Attention
 SPLIT = [(128, 64, 64, 1), (128, 64, 64, 3), (256, 128, 64, 2), (128, 128, 128, 2)]
 """Queries, keys, features; tiles of the first of two loops. The second may have none."""
 SHAPES = [(128, 128, 64), (128, 64, 128), (128, 128, 128), (64, 64, 64), (64, 32, 64), (256, 64, 64), (256, 128, 64)]
+ALONE = [(128, 64, 256), (64, 64, 256), (128, 32, 256)]
+"""Queries, keys, features of blocks that have an SM each."""
 SCORES = r"tcgen05\.mma\.\S+ \[%r\d+\], %rd\d+, %rd\d+"
 """A product whose first operand a matrix descriptor names."""
 VALUES = r"tcgen05\.mma\.\S+ \[%r\d+\], \[%r\d+\], %rd\d+"
@@ -102,3 +104,43 @@ def test_two_warpgroups_take_the_load_agents_registers() -> None:
     ptx = Attention("f16", 256, 128, 64).compiled().ptx
     assert ".maxnreg 168" in ptx
     assert re.search(r"setmaxnreg\.inc\S* \t?232", ptx)
+
+
+@pytest.mark.parametrize("shape", ALONE, ids=str)
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_run_ahead_in_any_order(shape: tuple[int, int, int], seed: int) -> None:
+    a = Attention("f16", *shape, steps=4, rise=seed % 2 == 0)
+    ptx = compiled_ahead(a)
+    steps = a.features // 16
+    assert len(re.findall(SCORES, ptx)) == 2 * steps      # in front of the loop and in it
+    agrees(a, ptx, seed)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_scores_of_few_tiles_run_ahead(steps: int) -> None:
+    a = Attention("bf16", 128, 64, 256, steps=steps)
+    agrees(a, compiled_ahead(a), steps)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_scores_of_two_loops_run_ahead(steps: int) -> None:
+    """The first loop has one tile, so that nothing comes behind its product, the second none or two."""
+    a = Attention("f16", 128, 64, 256, steps=steps, first=1)
+    ptx = compiled_ahead(a)
+    assert len(re.findall(SCORES, ptx)) == 3 * (a.features // 16)
+    agrees(a, ptx, steps)
+
+
+def test_no_tiles_at_all() -> None:
+    """Nothing is waited for that nothing has begun: zeros over zeros."""
+    a = Attention("f16", 128, 64, 256, steps=0)
+    assert np.isnan(a.simulated(compiled_ahead(a))).all()
+
+
+def test_several_blocks_do_without() -> None:
+    a = Attention("f16", 128, 64, 128)
+    assert len(re.findall(SCORES, a.compiled().ptx)) == a.features // 16
+
+
+def compiled_ahead(a: Attention) -> str:
+    return str(a.compiled(verify_each=True).ptx)

@@ -168,3 +168,37 @@ def attention_latent(dtype, tm, tn, dn, dr):
     want = softmax((wide(qn) @ wide(kv).T + wide(qr) @ wide(kr).T) * scale) @ wide(kv)
     return Launch(latent, (2, blocks(m, tm)), (qn, qr, kv, kr, np.zeros((2, m, dn), dtype), scale, tm, tn, dn, dr), {4: want},
                   2e-2 if dtype is bf16 else 4e-3)
+
+
+@ct.kernel
+def expanded(qn, qr, k, kr, v, out, scale, tm: Const, tn: Const, d: Const, dr: Const):
+    """Causal, keys of two parts, values apart: tiles that nearly fill an SM's shared memory."""
+    h, i = ct.bid(0), ct.bid(1)
+    x = ct.load(qn, (h, i, 0), (1, tm, d), padding_mode=ZERO).reshape((tm, d))
+    turned = ct.load(qr, (h, i, 0), (1, tm, dr), padding_mode=ZERO).reshape((tm, dr))
+    m, s = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32)
+    acc = ct.zeros((tm, d), ct.float32)
+    row = i * tm + ct.arange(tm, dtype=ct.int32)[:, None]
+    for j in range(ct.cdiv((i + 1) * tm, tn)):
+        y = ct.load(k, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32))
+        w = ct.mma(turned, ct.transpose(ct.load(kr, (j, 0), (tn, dr), padding_mode=ZERO)), w) * scale
+        if (j + 1) * tn > i * tm:
+            w = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[None, :] <= row, w, -1e30)
+        top = ct.maximum(m, ct.max(w, axis=1, keepdims=True))
+        p, r = ct.exp(w - top), ct.exp(m - top)
+        s, m = s * r + ct.sum(p, axis=1, keepdims=True), top
+        z = ct.load(v, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        acc = ct.mma(p.astype(v.dtype), z, acc * r)
+    ct.store(out, (h, i, 0), (acc / s).astype(out.dtype).reshape((1, tm, d)))
+
+
+@program((bf16, 128, 128, 128, 64), (np.float16, 128, 64, 256, 64), (np.float16, 64, 64, 256, 32))
+def attention_expanded(dtype, tm, tn, d, dr):
+    n, scale = 320, (d + dr) ** -.5
+    qn, qr, kr = draw(1, n, d, dtype=dtype), draw(1, n, dr, dtype=dtype, seed=3), draw(n, dr, dtype=dtype, seed=4)
+    k, v = draw(1, n, d, dtype=dtype, seed=1), draw(1, n, d, dtype=dtype, seed=2)
+    s = (np.einsum("hmd,hnd->hmn", wide(qn), wide(k)) + wide(qr) @ wide(kr).T) * scale
+    want = softmax(np.where(np.tril(np.ones((n, n), bool)), s, -np.inf)) @ wide(v)
+    return Launch(expanded, (1, blocks(n, tm)), (qn, qr, k, kr, v, np.zeros_like(qn), scale, tm, tn, d, dr), {5: want},
+                  2e-2 if dtype is bf16 else 4e-3)

@@ -38,7 +38,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("wgmma", "sm_90"): "overlap-dots", ("tcgen05-copies", "sm_100"): "place-accumulators commit-dots",
     ("fence-atomics", "sm_90"): "fence-atomics", ("early-loads", "sm_90"): "early-loads",
     ("unroll-streams", "sm_80"): "unroll-streams",
-    ("overlap-epilogues", "sm_100"): "overlap-epilogues",
+    ("overlap-epilogues", "sm_100"): "overlap-epilogues", ("advance-dots", "sm_100"): "advance-dots commit-dots",
 }
 """By a file of filecheck/passes and an SM: passes that change its kernel."""
 

@@ -11,7 +11,8 @@
 
 A product is waited for in front of the first op that uses its accumulator or writes what it reads, by all threads at once. Where a
 loop's products meet no such op in its body, and none when it begins again, they go on over the iterations and are waited for
-behind it. A ring's stage that only products read is given back by the tensor core itself, and only the thread that begins the
+behind it. Where a product runs ahead (`advance-dots`), which has a pipe of its own, a loop's others are waited for in the next
+iteration. A ring's stage that only products read is given back by the tensor core itself, and only the thread that begins the
 products waits for it to be full: no other thread has any part in the loop.
 """
 from __future__ import annotations
@@ -66,6 +67,8 @@ class _Commits:
         body = func.regions[0].block
         self.paired = any(map(is_paired, func.walk()))
         self.given = {"pair": UnitAttr() if self.paired else None}
+        self.ahead = {v for op in func.walk() if op.name == WAIT and _kind(op.operands[0]) == UMMA for v in op.operands[1:]
+                      if isinstance(v.type, TmemType)}
         self.first = first_pipe(body, lambda op: op.name == TENSOR_DOT)
         self.pipe = self.told()
 
@@ -91,7 +94,7 @@ class _Commits:
             last = op is block.last_op
             if flying and (self.one_by_one or (last and not carries) or self.needs(op, flying)):
                 flying = self.wait(flying, op)
-            if op.name == TENSOR_DOT:
+            if self.counts(op):
                 flying.append(op)
             elif op.name == SWITCH:
                 multiply = [region for region in op.regions if any(inner.name == TENSOR_DOT for inner in region.walk())]
@@ -99,7 +102,7 @@ class _Commits:
                     if region in multiply[1:]:
                         self.pipe = self.told()     # each agent waits for its own
                     self.block(region.block)
-            elif op.regions and any(inner.name == TENSOR_DOT for inner in op.walk()):
+            elif op.regions and any(map(self.counts, op.walk())):
                 if flying:
                     flying = self.wait(flying, op)
                 flying = self.inside(op)
@@ -115,7 +118,7 @@ class _Commits:
                     # all have done what they do between two runs of the loop, in the other CTA of a pair, too
                     self.insert((nv_tileas.ClusterBarrier if self.paired else nv_tileas.Barrier).make(), op)
                 return left
-            if left:
+            if left and not self.waits_late(op, left):
                 assert body.last_op is not None
                 self.wait(left, body.last_op)
             return []
@@ -132,6 +135,26 @@ class _Commits:
             if any(self.is_wait(inner) for inner in op.walk()):
                 return True
         return True
+
+    def waits_late(self, loop: Operation, left: list[Operation]) -> bool:
+        """Where another product runs ahead: let the next iteration wait for a loop's last products, in front of what needs them.
+        The first iteration waits for nothing, which is told of in front of the loop."""
+        body = loop.regions[0].block
+        early = [op for op in body.ops if op.name == WAIT and self.ahead.intersection(op.operands[1:])]
+        first = next((op for op in body.ops if self.needs(op, left)), None)
+        if not early or first is None or body.get_operation_index(first) < body.get_operation_index(early[0]) or \
+                not self.outlives(loop, left):
+            return False
+        assert body.last_op is not None and loop.next_op is not None
+        self.insert(nv_tileas.ProducerCommit.make([self.pipe]), loop)
+        self.insert(nv_tileas.ProducerCommit.make([self.pipe]), body.last_op)
+        for before in (first, loop.next_op):
+            self.insert(nv_tileas.ConsumerWait.make([self.pipe, self.storage(left, before)], [i32]), before)
+        return True
+
+    def counts(self, op: Operation) -> bool:
+        """Whether an op is a product that is to be waited for: of one that runs ahead (`advance-dots`) that is done."""
+        return op.name == TENSOR_DOT and op.operands[2] not in self.ahead
 
     def outlives(self, loop: Operation, left: list[Operation]) -> bool:
         """Let what a loop's last products use live as long as the loop; whether shared memory has room for that."""
@@ -175,12 +198,16 @@ class _Commits:
         return False
 
     def wait(self, flying: list[Operation], before: Operation) -> list[Operation]:
-        known = {before.parent, *(outer.parent for outer in _around(before))}
-        storage = list(dict.fromkeys(place for dot in flying for v in dot.operands if isinstance(v.type, (BufferType, TmemType))
-                                     for place in _places(v) if not _is_rows(v) or place.owner.parent in known))  # type: ignore
+        storage = self.storage(flying, before)
         self.insert(nv_tileas.ProducerCommit.make([self.pipe]), before)
         self.insert(nv_tileas.ConsumerWait.make([self.pipe, storage], [i32]), before)
         return []
+
+    def storage(self, flying: list[Operation], before: Operation) -> list[SSAValue]:
+        """What products read and write, as far as it is there in front of an op."""
+        known = {before.parent, *(outer.parent for outer in _around(before))}
+        return list(dict.fromkeys(place for dot in flying for v in dot.operands if isinstance(v.type, (BufferType, TmemType))
+                                  for place in _places(v) if not _is_rows(v) or place.owner.parent in known))  # type: ignore
 
     def insert(self, new: Any, before: Operation) -> None:
         new.location = before.location
