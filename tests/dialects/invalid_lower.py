@@ -440,6 +440,7 @@ PLACED: list[Row] = [
         ('"scf.if"(%b) ({\n', f"warps = {ints(4, 1)}", _LEAVE, '\n"scf.yield"() : () -> ()\n}, {}) : (i1) -> ()',
          "must be the one switch of a function"))),
     ("nv_tileas.barrier", "%n", "", "", "op expected 0 operands, but found 1"),
+    ("nv_tileas.warp_barrier", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.cluster_barrier", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.fence", "", 'mem_scope = "cta"', "", "attribute 'mem_scope' must be"),
     ("nv_tileas.tiled_load", "%v, %n, %n", f"{segments(1, 2, 0)}, {WEAK}, contiguous = {ints(7)[1:-1]}",

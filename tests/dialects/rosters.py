@@ -345,7 +345,7 @@ OURS: dict[str, str] = {
         "ops of the language that the specification's edition lacks",
     "nv_tileaa.gdc_wait nv_tileaa.gdc_launch_dependents nv_tileaa.fence_alias": "the same, from 13.3 and 13.4",
     "nv_tileas.buffer nv_tileas.ring": "shared memory's objects: tiles of the specification have a tag for where they lie",
-    "nv_tileas.store_shared nv_tileas.load_shared nv_tileas.barrier nv_tileas.fence nv_tileas.fence_async nv_tileas.dealloc":
+    "nv_tileas.store_shared nv_tileas.load_shared nv_tileas.*barrier nv_tileas.fence nv_tileas.fence_async nv_tileas.dealloc":
         "shared memory and its order are in the IR, not in the lowering",
     "nv_tileas.*tmem*":
         "tensor memory, which is another tag of the specification's tiles",

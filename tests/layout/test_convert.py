@@ -18,9 +18,11 @@ from tileiras.layout.convert import (
     plan_conversion,
     shared_slots,
     shuffle_slots,
+    stays_in_warps,
 )
 from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LinearLayout, blocked
+from tileiras.layout.placement import within_warps
 from tileiras.layout.shared import access
 from tileiras.layout.shuffle import WarpShuffle, apply_shuffle, plan_shuffle
 from tileiras.machine.targets import find_target
@@ -130,3 +132,19 @@ def test_rounds_keep_the_scratch_within_its_budget(seed: int) -> None:
     for (r, lane, warp), flat in got.items():
         assert flat == dst.index(r, lane, warp)
     assert len({r for r, _, _ in got}) == len(set(dst.reg_indices))
+
+
+@pytest.mark.parametrize(("shape", "warps", "elem"), [((64, 64), 4, 2), ((128, 64), 8, 4), ((32, 128), 4, 2)])
+def test_a_warp_keeps_its_part(shape: tuple[int, int], warps: int, elem: int) -> None:
+    """Each warp holds what it held, in pieces of 16 bytes of rows; other warps needn't be there."""
+    atom = choose_atom(find_target("sm_80"), "f16", "f16", "f32", *shape, 16)
+    assert atom is not None
+    *_, c = dot_layouts(atom, *shape, 16, warps)
+    own = within_warps(c, 1, 16 // elem)
+    assert own is not None and own.is_exclusive and own.is_complete and stays_in_warps(c, own)
+    for warp in range(warps):
+        held, dealt = ({layout.index(r, lane, warp) for r in range(layout.num_regs) for lane in range(32)} for layout in (c, own))
+        assert held == dealt
+    assert own.reg[:4 - elem // 2] == tuple(1 << i for i in range(4 - elem // 2))
+    turned = LinearLayout(c.shape, own.reg, own.lane, own.warp[::-1])
+    assert not stays_in_warps(c, turned)

@@ -545,6 +545,32 @@ def test_threads_of_one_warp_do_not_race():
     assert not findings(body, 32)
 
 
+def test_threads_of_one_warp_race_until_they_meet():
+    body = EXCHANGE.replace("508", "124")
+    first, second, third = body.split("bar.sync 0;")
+    met = "bar.warp.sync -1;"
+    found = findings(first + second + met + third, 32)
+    assert len(found) == 1 and "thread 0 of warp 0 reads byte 124 of shared memory, which thread 31 of its warp wrote" in found[0]
+    found = findings(first + met + second + third, 32)
+    assert len(found) == 1 and "writes byte" in found[0] and "of its warp read with no bar.warp.sync between" in found[0]
+    for order in ("bar.sync 0;", met):
+        assert not findings(first + order + second + order + third, 32)
+
+
+def test_a_thread_does_not_race_with_itself():
+    own = TID + """.shared .align 4 .b8 own[128]; mov.u32 %r2, own; shl.b32 %r3, %r1, 2; add.u32 %r2, %r2, %r3;
+        st.shared.u32 [%r2], 1; ld.shared.u32 %r4, [%r2]; st.shared.u32 [%r2], %r3; ld.shared.u32 %r4, [%r2];"""
+    assert not findings(own, 32)
+
+
+def test_threads_of_a_warp_may_write_one_value():
+    same = TID + ".shared .align 4 .u32 one; mov.u32 %r2, 7; st.shared.u32 [one], %r2; st.shared.u32 [one], %r2; bar.warp.sync -1;"
+    for threads in (32, 128):
+        assert not findings(same + "ld.shared.u32 %r3, [one];", threads)
+    found = findings(same + "st.shared.u32 [one], 8; @%p1 st.shared.u32 [one], 9;".replace("@%p1 ", ""), 32)
+    assert len(found) == 1 and "wrote with no bar.warp.sync between" in found[0]
+
+
 def test_two_warps_that_write_different_values_race():
     same = TID + ".shared .align 4 .u32 one; mov.u32 %r2, 7; st.shared.u32 [one], %r2; bar.sync 0;"
     assert not findings(same)

@@ -42,7 +42,7 @@ from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import turning_layouts
-from tileiras.layout.placement import default_layout
+from tileiras.layout.placement import default_layout, within_warps
 
 if TYPE_CHECKING:
     from tileiras.analysis.tma import MapFacts
@@ -299,6 +299,7 @@ class _Search:
             for edge in self.classes.edges:
                 self.swap(self.number(edge.value), self.number(edge.target))
             for op in self.stores:
+                self.keep_warps(op)
                 self.swap(self.number(op.operands[0]), self.numbers[op])
             for c, n in list(self.numbers.items()):
                 if isinstance(c, LayoutClass):
@@ -307,6 +308,14 @@ class _Search:
                         if m is not None and m not in self.fixed:
                             for layout in tuple(self.candidates[n]):
                                 self.offer(m, suggested(link, layout, forward))
+
+    def keep_warps(self, op: Operation) -> None:
+        """A tile that is stored so that its warps needn't meet on the way: each turns its own part, as memory likes it."""
+        n, dim, tile = self.number(op.operands[0]), contiguous_of(op), tile_of(op)
+        if n is not None and dim is not None and op not in self.movable:
+            per_thread = min(runs_of(op)[dim], max(1, MAX_PER_THREAD_BYTES // moved_bytes(tile)))
+            for layout in tuple(self.candidates[n][:2]):
+                self.offer(self.numbers[op], within_warps(layout, dim, per_thread))
 
     def swap(self, a: int | None, b: int | None) -> None:
         if a is None or b is None or a == b:
@@ -466,7 +475,7 @@ class _Search:
         first, second = ([way(layout) for layout in self.candidates[n]] for n, way in ((a, left), (b, right)))
         if len(first) == len(second) == 1:
             return
-        problem.together(a, b, [[0.0 if x is None or y is None else weight * layout_cost.conversion(x, y, bits)
+        problem.together(a, b, [[0.0 if x is None or y is None else weight * layout_cost.conversion(x, y, bits, weight > 1)
                                  for y in second] for x in first])
 
 

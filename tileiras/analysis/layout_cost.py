@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS, SHUFFLE_SLOTS, estimate
+from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS, SHUFFLE_SLOTS, WARP_SLOTS, estimate, register_permutation
 from tileiras.layout.f2 import Span
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.layout.operands import described_buffer, ldmatrix_plan, operand_buffer
@@ -33,9 +33,13 @@ LOOP_WEIGHT = 8
 
 
 @lru_cache(maxsize=4096)
-def conversion(src: LinearLayout, dst: LinearLayout, elem_bits: int) -> float:
-    """Slots of a change of layout."""
-    return 0 if src == dst else estimate(src, dst, elem_bits)
+def conversion(src: LinearLayout, dst: LinearLayout, elem_bits: int, repeated: bool = False) -> float:
+    """Slots of a change of layout. `repeated`: in a loop, where what one iteration hands to the next waits for shuffles, too
+    (attention: the maxima of rows)."""
+    if src == dst:
+        return 0
+    waits = repeated and register_permutation(src, dst) is None
+    return estimate(src, dst, elem_bits) + (WARP_SLOTS if waits else 0)
 
 
 @lru_cache(maxsize=4096)

@@ -579,6 +579,12 @@ class Barrier(TileOp):
     name = "nv_tileas.barrier"
 
 
+class WarpBarrier(TileOp):
+    """The threads of each warp meet; shared-memory writes before it are seen by their warp after it."""
+
+    name = "nv_tileas.warp_barrier"
+
+
 class ClusterBarrier(TileOp):
     """All threads of the cluster meet; shared- and global-memory writes before it are seen after it."""
 

@@ -17,6 +17,8 @@ SELECT_SLOTS = 2
 """Issue slots of a select or a byte permutation: half the rate of additions (notes of the CUDA guide's throughput table)."""
 BARRIER_SLOTS = 48
 """What a warp loses at a barrier and waiting for what it then reads, where other blocks of the SM fill part of the wait."""
+WARP_SLOTS = 16
+"""The same where each warp exchanges with itself alone."""
 WORD_BYTES = 4
 ROUND_BYTES = 16 << 10
 """What an estimate takes for the scratch of one round: a third of the 48 KiB that every SM has."""
@@ -88,6 +90,13 @@ def plan_conversion(src: LinearLayout, dst: LinearLayout, elem_bits: int, budget
     return shuffle if slots <= shared_slots(shared, src, dst) else shared
 
 
+def stays_in_warps(src: LinearLayout, dst: LinearLayout) -> bool:
+    """Whether each warp has the same elements in both, and no other one has them."""
+    inside = Span([*src.reg, *src.lane])
+    same = len(inside) == len(Span([*dst.reg, *dst.lane])) and all(b in inside for b in (*dst.reg, *dst.lane))
+    return same and all(have ^ want in inside for have, want in zip(src.warp, dst.warp)) and all(map(inside.add, src.warp))
+
+
 def shuffle_slots(plan: WarpShuffle, elem_bits: int) -> float:
     """Issue slots of one warp's shuffles, of the selects around them and of packing narrow elements."""
     words = max(1, elem_bits // 32)
@@ -132,7 +141,8 @@ def _shared_estimate(src: LinearLayout, dst: LinearLayout, elem_bytes: int) -> f
         width = min(width, amount)
         return amount / width * (PASS_SLOTS * max(1, width // WORD_BYTES) + 1)
     rounds = -(-src.size * elem_bytes // ROUND_BYTES)
-    return 2 * BARRIER_SLOTS * rounds + side(narrow, common) + side(wide, VECTOR_BYTES)
+    meeting = WARP_SLOTS if stays_in_warps(src, dst) else BARRIER_SLOTS
+    return 2 * meeting * rounds + side(narrow, common) + side(wide, VECTOR_BYTES)
 
 
 def through_shared(src: LinearLayout, dst: LinearLayout, elem_bits: int, budget: int = 0) -> ThroughShared:

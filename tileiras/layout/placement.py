@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tileiras.layout.linear import LinearLayout, blocked, dim_bits, log2
+from tileiras.layout.f2 import Span
+from tileiras.layout.linear import LANE_BITS, LinearLayout, blocked, dim_bits, log2
 
 
 def default_layout(shape: tuple[int, ...], num_warps: int, per_thread: int = 4,
@@ -15,6 +16,22 @@ def default_layout(shape: tuple[int, ...], num_warps: int, per_thread: int = 4,
         size *= n
     share = max(1, size // (32 * num_warps))
     return blocked(shape, num_warps, min(per_thread, share), order, rows if per_thread * rows <= share else 1)
+
+
+def within_warps(layout: LinearLayout, dim: int, per_thread: int) -> LinearLayout | None:
+    """Each warp's part of a tile dealt out anew to its threads: `per_thread` neighbours along `dim` to each, neighbouring lanes
+    along `dim`, then along the other dimensions, the last first. None where a warp's part is no block, or holds less than its
+    threads could."""
+    part = Span([*layout.reg, *layout.lane])
+    fields = dim_bits(layout.shape)
+    order = (dim, *[d for d in range(len(fields) - 1, -1, -1) if d != dim])
+    bits = [1 << fields[d][0] + i for d in order for i in range(fields[d][1])]
+    own = [b for b in bits if b in part]
+    vector = log2(min(per_thread, 1 << max(0, len(own) - LANE_BITS)))
+    if len(own) != len(part) or len(own) < LANE_BITS or own[:vector] != bits[:vector] or vector > fields[dim][1]:
+        return None
+    lanes = own[vector:vector + LANE_BITS]
+    return LinearLayout(layout.shape, tuple(own[:vector] + own[vector + LANE_BITS:]), tuple(lanes), layout.warp)
 
 
 @lru_cache(maxsize=256)

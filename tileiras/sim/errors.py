@@ -98,7 +98,7 @@ class Misaligned(SimulationError):
 
 
 class DataRace(SimulationError):
-    """Two warps touch one place in shared memory, one of them writing, with no barrier between."""
+    """Two warps, or two threads of one, touch one place in shared memory, one of them writing, with no barrier between."""
 
     kind = "data race"
 

@@ -26,7 +26,7 @@ BRANCHES = frozenset({"scf.if", "scf.for", "nv_tileas.loop", "nv_tileas.agent_sw
 """Ops behind which another piece of code begins."""
 SMALL = 4
 """Beside a load of so many times its elements a load is small."""
-MEETINGS = frozenset({"nv_tileas.barrier", "nv_tileas.cluster_barrier", "nv_tileas.fence"})
+MEETINGS = frozenset({"nv_tileas.barrier", "nv_tileas.warp_barrier", "nv_tileas.cluster_barrier", "nv_tileas.fence"})
 
 
 def run(module: Operation, context: Any = None) -> None:

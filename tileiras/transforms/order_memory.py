@@ -1,4 +1,4 @@
-"""`order-memory`: a block barrier where accesses by different threads must not overtake each other.
+"""`order-memory`: a barrier where accesses by different threads must not overtake each other.
 
     store_shared %x, %b                         store_shared %x, %b
     %y = load_shared %b                  ->     barrier
@@ -8,9 +8,10 @@ Two things ask for order. *Buffers*: an access must wait for those that touch th
 writing (`allocate-buffers` has said which bytes; what a buffer's place held before counts too). *Tokens*: two accesses joined by a
 path of tokens happen in order, at least one of them writing; accesses that no token joins stay unordered. Threads of a block hold
 different elements in the two, so program order isn't enough; a barrier is (it makes writes visible to the block, and a release
-after it carries them to the device). One barrier serves every pair that it separates. Where the CTAs of a cluster share a tile
-block, tokens ask for a barrier of the cluster, buffers for one of their CTA's (but for products that two CTAs compute together).
-What ops do is said in `analysis/effects.py`.
+after it carries them to the device). One barrier serves every pair that it separates. Where each warp touches bytes of its own in
+both accesses (`analysis/warp_bytes.py`), its threads meet and nobody else's (`warp_barrier`). Where the CTAs of a cluster share a
+tile block, tokens ask for a barrier of the cluster, buffers for one of their CTA's (but for products that two CTAs compute
+together). What ops do is said in `analysis/effects.py`.
 
 The stages of a ring are ordered by their pipe: accesses to the same ring don't wait for each other here, only for what else has
 its place. Products into tensor memory are done in order, and every thread waits for them itself: behind the wait nobody else's
@@ -23,7 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -34,6 +36,7 @@ from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.analysis.tensor_dots import is_paired
+from tileiras.analysis.warp_bytes import WarpBytes, warp_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileaa import MemTokenType
@@ -61,10 +64,19 @@ class Pending:
         return Pending(max(self.read, other.read), max(self.write, other.write))
 
 
+class Meeting(IntEnum):
+    """Who must meet between two accesses."""
+
+    NOBODY = 0
+    WARP = 1
+    BLOCK = 2
+
+
 @dataclass(frozen=True)
 class Touch:
     """An access to bytes [start, end) of shared memory by `op` since the last barrier, of `ring` if they are a ring's; `engine`:
-    not by the threads themselves; `own`: of tensor memory, each warp in lanes that no other one reaches."""
+    not by the threads themselves; `own`: of tensor memory, each warp in lanes that no other one reaches; `warps`: which of the
+    bytes each warp touches, where that is known; `met`: the threads of each warp have met since."""
 
     start: int
     end: int
@@ -73,32 +85,42 @@ class Touch:
     ring: SSAValue | None = None
     engine: bool = False
     own: bool = False
+    warps: WarpBytes | None = None
+    met: bool = False
 
     @property
     def places(self) -> tuple[int, int]:
         return self.start, self.end
 
-    def clashes(self, other: Touch) -> bool:
-        """Whether the two must not overtake each other. Writes of one op are in order: the same thread writes the same place."""
+    def clashes(self, other: Touch) -> Meeting:
+        """Who must meet, so that the two don't overtake each other; `other` came first. Writes of one op are in order: the same
+        thread writes the same place."""
         if not (self.start < other.end and other.start < self.end and (self.writes or other.writes)):
-            return False
+            return Meeting.NOBODY
         if self.ring is not None and self.ring is other.ring:
-            return False
+            return Meeting.NOBODY
         if self.op.name == other.op.name == DOT:
-            return False        # products are done in order
+            return Meeting.NOBODY       # products are done in order
         if self.op.name == STORE_WAIT:
-            return False        # it touches nothing; who writes to the buffer behind it waits for it
+            return Meeting.NOBODY       # it touches nothing; who writes to the buffer behind it waits for it
         if other.op.name == COMMIT:
-            return False        # of products: who waits for it waits
+            return Meeting.NOBODY       # of products: who waits for it waits
         if self.start >= TENSOR_MEMORY and DOT not in (self.op.name, other.op.name) and (
                 self.places == other.places or (self.own and other.own)):
-            return False        # a thread loads what it has stored
-        return not (self.op is other.op and self.writes and other.writes)
+            return Meeting.NOBODY       # a thread loads what it has stored
+        if self.op is other.op and self.writes and other.writes:
+            return Meeting.NOBODY
+        if self.warps is None or other.warps is None or self.start != other.start or self.warps.crosses(other.warps):
+            return Meeting.BLOCK
+        return Meeting.NOBODY if other.met else Meeting.WARP
 
 
 State = frozenset[Touch]
 """The accesses to shared memory that may have happened since the last barrier."""
 NOTHING: State = frozenset()
+Placed = tuple[int, int]
+"""How many barriers: of the block (or cluster), and of warps."""
+NONE_PLACED: Placed = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -176,7 +198,8 @@ def touches(op: Operation, effects: Effects) -> list[Touch]:
             offset: Any = owner.properties.get("offset") if isinstance(owner, Operation) else None
             if offset is None:
                 raise CompileError("a buffer has no place yet: order-memory runs behind allocate-buffers")
-            out.append(Touch(offset.data, offset.data + buffer_bytes(v.type), writes, op, ring, effects.engine))
+            warps = warp_bytes(op) if ring is None else None
+            out.append(Touch(offset.data, offset.data + buffer_bytes(v.type), writes, op, ring, effects.engine, warps=warps))
     return out
 
 
@@ -204,7 +227,7 @@ class _Ordering:
         self.state: State | None = NOTHING
         self.exits: list[Exits] = []
         self.rehearsing = False
-        self.placed = 0             # barriers
+        self.placed = NONE_PLACED
         self.engine = [t for op, found in effects.items() if found.engine for t in touches(op, found)
                        if t.start < TENSOR_MEMORY]
         self.fence_due = False
@@ -236,6 +259,8 @@ class _Ordering:
         if op.name == "nv_tileas.barrier":
             self.fence(op)
             self.met()
+        elif op.name == "nv_tileas.warp_barrier":
+            self.warps_met()
         elif op.name == "nv_tileas.cluster_barrier":
             self.fence(op)
             self.met(True)
@@ -302,8 +327,12 @@ class _Ordering:
             if ((found.token_read or found.token_write) and before.write > self.last_meeting) or (
                     found.token_write and before.read > self.last_meeting):
                 self.barrier(op, self.cluster)
-            elif found.before or (found.engine and self.fence_due) or any(t.clashes(old) for t in mine for old in state):
-                self.barrier(op, self.joins(op))
+            else:
+                meeting = max((t.clashes(old) for t in mine for old in state), default=Meeting.NOBODY)
+                if found.before or (found.engine and self.fence_due) or meeting == Meeting.BLOCK:
+                    self.barrier(op, self.joins(op))
+                elif meeting == Meeting.WARP:
+                    self.warp_barrier(op)
             if found.inside:
                 self.met()
                 mine = [t for t in mine if not t.writes]
@@ -330,19 +359,31 @@ class _Ordering:
 
     def barrier(self, op: Operation, cluster: bool = False) -> None:
         self.fence(op)
-        self.placed += 1
+        self.placed = self.placed[0] + 1, self.placed[1]
         if not self.rehearsing:
             assert op.parent is not None
             kind = nv_tileas.ClusterBarrier if cluster else nv_tileas.Barrier
             op.parent.insert_op_before(kind.create(location=op.location), op)
         self.met(cluster)
 
+    def warp_barrier(self, op: Operation) -> None:
+        """Each warp's threads meet: what they did is still to be ordered with other warps' accesses."""
+        self.placed = self.placed[0], self.placed[1] + 1
+        if not self.rehearsing:
+            assert op.parent is not None
+            op.parent.insert_op_before(nv_tileas.WarpBarrier.create(location=op.location), op)
+        self.warps_met()
+
+    def warps_met(self) -> None:
+        if self.state is not None:
+            self.state = frozenset(replace(t, met=True) for t in self.state)
+
     def barrier_behind(self, op: Operation) -> None:
         """One behind a run of such ops; of the cluster, where one of them is."""
         self.joined |= _is_joined(op)
         following = op.next_op
         if following is None or not self.effects.get(following, Effects()).behind:
-            self.placed += 1
+            self.placed = self.placed[0] + 1, self.placed[1]
             if not self.rehearsing:
                 assert op.parent is not None
                 kind = nv_tileas.ClusterBarrier if self.joined else nv_tileas.Barrier
@@ -388,17 +429,17 @@ class _Ordering:
         """What of a body's own accesses is pending when it begins again. What a rehearsal that begins with all of them ends with is
         less; it is right if a rehearsal that begins with that ends with no more."""
         all_placed, state, tokens = self.rehearse(op, touched, carried)
-        if not all_placed or (touched <= state and carried <= tokens):
+        if all_placed == NONE_PLACED or (touched <= state and carried <= tokens):
             return touched, carried
         placed, state_again, tokens_again = self.rehearse(op, state, tokens)
         lasts = state_again <= state | (self.state or NOTHING) and tokens_again <= tokens
         return (state, tokens) if lasts and placed < all_placed else (touched, carried)
 
-    def rehearse(self, op: Any, state: State, carried: frozenset[Carried]) -> tuple[int, State, frozenset[Carried]]:
+    def rehearse(self, op: Any, state: State, carried: frozenset[Carried]) -> tuple[Placed, State, frozenset[Carried]]:
         """(barriers placed, accesses, tokens) with which the body ends when it begins with these of an iteration before."""
         kept = (self.now, self.last_barrier, self.last_meeting, self.tokens, self.state, self.fence_due, self.joined, self.placed,
                 self.rehearsing)
-        self.tokens, self.rehearsing, self.placed = dict(self.tokens), True, 0
+        self.tokens, self.rehearsing, self.placed = dict(self.tokens), True, NONE_PLACED
         exits = self.body(op, state, carried)
         found = self.placed, NOTHING.union(*exits.again), frozenset(exits.carried)
         (self.now, self.last_barrier, self.last_meeting, self.tokens, self.state, self.fence_due, self.joined, self.placed,

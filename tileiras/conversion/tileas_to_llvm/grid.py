@@ -50,6 +50,11 @@ def barrier(low: Lowering, op: Operation) -> None:
     low.barrier()
 
 
+@lowers("nv_tileas.warp_barrier")
+def warp_barrier(low: Lowering, op: Operation) -> None:
+    low.b.nvvm("bar.warp.sync", [low.b.i32(-1)])
+
+
 @lowers("nv_tileas.cluster_barrier")
 def cluster_barrier(low: Lowering, op: Operation) -> None:
     low.b.nvvm("bar.warp.sync", [low.b.i32(-1)])        # one thread may have done something alone, and come late

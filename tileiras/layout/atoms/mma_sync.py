@@ -27,8 +27,6 @@ TYPE_NAMES = {"f16": "f16", "bf16": "bf16", "tf32": "tf32", "f32": "f32", "f64":
               "f8E5M2": "e5m2"}
 """From the IR's name of a float type to PTX's."""
 
-PER_WORD_OF_BYTES = 4
-"""Elements of a register that takes each in a byte."""
 LEAST_USE = 16
 """An atom is used for a smaller tile if that is at least this part (one n-th) of its rows and columns: one row of 16."""
 
@@ -207,9 +205,10 @@ def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
     chained: C is (or comes from) the A of another product; all warps then go over m as far as it reaches, so that a
     warp's rows of C are the rows of A that it needs, and the value never leaves its threads.
 
-    Warps go over the batch first, then over m and n; of atoms with elements of a byte each warp has two side by side along n
-    first, whose columns one transposing `ldmatrix` loads. Registers run through an atom, then along n (C), k (A, B), then
-    the other dimension, then the batch, so that atom number i of C is the i-th run of 4 (or 2) registers."""
+    Warps go over the batch first, then over m and n, each with a block of its own: it then has long pieces of rows for memory,
+    which it can turn without the others, and columns side by side, of which one transposing `ldmatrix` loads two atoms' (elements
+    of a byte). Registers run through an atom, then along n (C), k (A, B), then the other dimension, then the batch, so that atom
+    number i of C is the i-th run of 4 (or 2) registers."""
     warp_bits = log2(num_warps)
     batch_bits = log2(batch) if batch else 0
     warp_batch = min(warp_bits, batch_bits)
@@ -219,7 +218,6 @@ def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
     else:
         wm, wn = split_warps(m, n, atom.m, atom.n, warp_bits - warp_batch)
     idle = warp_bits - warp_batch - wm - wn
-    beside = 1 if atom.elements_per_reg == PER_WORD_OF_BYTES and n >> wn > atom.n else 0
     lead = () if not batch else (batch,)
 
     def layout(rows: int, cols: int, atom_bases, atom_rows: int, atom_cols: int, warp_rows: int | None,
@@ -229,19 +227,16 @@ def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
             return pair[0] % rows * cols + pair[1] % cols
         reg = [flat(p) for p in atom_bases[0]]
         lane = tuple(flat(p) for p in atom_bases[1])
-        row_step, col_step = atom_rows, atom_cols
+        own_rows, own_cols = rows >> (warp_rows or 0), cols >> (warp_cols or 0)
         warp = [rows * cols << batch_bits - warp_batch + i for i in range(warp_batch)]
         # m's warp bits before n's; the operand without a dimension holds copies (base 0) over its warps
         for i in range(wm):
-            warp.append(0 if warp_rows is None else (row_step << i) * cols)
+            warp.append(0 if warp_rows is None else (own_rows << i) * cols)
         for i in range(wn):
-            warp.append(0 if warp_cols is None else col_step << beside + i)
+            warp.append(0 if warp_cols is None else own_cols << i)
         warp += [0] * idle
-        row_step <<= warp_rows or 0
-        along_cols = [1 << i for i in range(log2(col_step), log2(cols))]
-        if warp_cols:
-            del along_cols[beside:beside + warp_cols]
-        along_rows = [cols << i for i in range(log2(row_step), log2(rows))]
+        along_cols = [1 << i for i in range(log2(atom_cols), log2(own_cols))]
+        along_rows = [cols << i for i in range(log2(atom_rows), log2(own_rows))]
         reg += along_cols + along_rows if columns_first else along_rows + along_cols
         reg += [rows * cols << i for i in range(batch_bits - warp_batch)]
         return LinearLayout((*lead, rows, cols), tuple(reg), lane, tuple(warp))

@@ -18,7 +18,8 @@ message, or the next, again and again.
     order.proxy_fence(lanes) / order.fence(lanes)
     order.through(lanes, space, offsets, ...)                releases and acquires through memory, also between clusters
 
-Within a warp everything counts as ordered.
+Within a warp everything counts as ordered here; `lanes` watches the threads of a warp. What makes warps know of each other makes
+their own threads meet, too.
 """
 from __future__ import annotations
 
@@ -136,6 +137,12 @@ class Order:
             known[HAPPENED, np.arange(len(rows)), self.agent[rows]] = now
         return known
 
+    def meet(self, rows: np.ndarray) -> None:
+        """The threads of these warps have met."""
+        shadow = self.st.shadow
+        if shadow is not None and shadow.lanes is not None:
+            shadow.lanes.meet(rows)
+
     # ---- keys
     def release(self, lanes: np.ndarray, key, fenced: bool = False) -> None:
         """The threads' warps make what they know available at a key (`fenced`: only what they had at their last fence)."""
@@ -170,6 +177,7 @@ class Order:
             return
         self._floor = None
         self.news[rows] = True
+        self.meet(rows)
         if len(rows) == 1:
             known = self.know[:, rows[0]]
             np.maximum(known, found, out=known)
@@ -195,6 +203,7 @@ class Order:
         """The warps of a mask leave the barrier of their group."""
         self._floor = None
         self.news[warps] = True
+        self.meet(warps)
         groups = len(gathered)
         known = self.know.reshape(LEVELS, groups, -1, self.agents)
         chosen = warps.reshape(groups, -1)[None, :, :, None]

@@ -5,7 +5,8 @@ cluster (a warp, or the slot of an asynchronous operation: see `order`), when it
 warp, and when by asynchronous operations. An access that isn't ordered behind an earlier one by another agent, one of
 them writing, is a finding:
 
-- between warps `DataRace`; two writers of one value aren't one, since kernels store one value many times;
+- between warps `DataRace`; two writers of one value aren't one, since kernels store one value many times (between threads of one
+  warp: see `lanes`);
 - with an operation of an engine `InFlight`: it is under way from its issue until somebody who waited for it says so;
 - written by a warp and then used by an engine, in order but without the fence between their proxies: `MissingProxyFence`.
 
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tileiras.sim.check.global_shadow import GlobalWatch
+from tileiras.sim.check.lanes import LaneWatch
 from tileiras.sim.check.order import HAPPENED, PROXY
 from tileiras.sim.errors import DataRace, InFlight, MissingProxyFence
 
@@ -43,6 +45,7 @@ class Shadow:
         self.inits: dict[int, tuple[int, int, set]] = {}        # mbarrier -> (warp, time, warps known to know)
         self.fenced: dict[int, list[set]] = {}      # warp -> those of its inits that the next cluster barrier tells of
         self.world = GlobalWatch.of(st)
+        self.lanes = LaneWatch(st, g) if program.granule > 0 else None
         if self.track:
             n = self.count = len(st.shared) // g
             self.wtime, self.writer = np.zeros(n, np.int32), np.zeros(n, np.int16)
@@ -61,17 +64,24 @@ class Shadow:
     def _runs(array: np.ndarray, count: int) -> np.ndarray:
         return array if count == 1 else array.reshape(-1, count)
 
-    def read(self, space: str, off: np.ndarray, size: int, lanes: np.ndarray, strong: bool = False) -> None:
-        """Threads `lanes` read `size` bytes at byte offsets `off` of a space; `strong`: not by an ordinary load."""
+    def read(self, space: str, off: np.ndarray, size: int, lanes: np.ndarray, strong: bool = False, whole: bool = False) -> None:
+        """Threads `lanes` read `size` bytes at byte offsets `off` of a space; `strong`: not by an ordinary load; `whole`: each
+        for its warp."""
         if space == "global":
             if self.world is not None:
                 self.order.news[lanes >> 5] = True
                 self.world.read(self.st, off, size, lanes, strong)
             return
-        if not self.track or space != "shared":
+        if space != "shared" or self.lanes is None:
             return
-        order = self.order
         at, count = self._shape(off, size)
+        if self.track:
+            self._read(at, count, lanes, strong)
+        if not strong:
+            self.lanes.read(at, count, lanes, whole)
+
+    def _read(self, at: np.ndarray, count: int, lanes: np.ndarray, strong: bool) -> None:
+        order = self.order
         times = self._runs(self.wtime, count)[at]
         if times.size and int(times.max()) > order.floor:
             self._check(times, self._runs(self.writer, count)[at], at, count, lanes, "reads", "wrote", strong)
@@ -83,7 +93,7 @@ class Shadow:
         self._runs(self.rtime, count)[agents * (self.count // count) + at] = now
 
     def write(self, space: str, off: np.ndarray, size: int, lanes: np.ndarray, changed: Any = None, lost: Any = None,
-              strong: bool = False, store: Callable | None = None) -> None:
+              strong: bool = False, store: Callable | None = None, whole: bool = False) -> None:
         """As `read`, for stores. `changed`: which accesses replace another value (None: take it that all do); `lost`: which
         were overwritten by another thread of the same instruction. Both are arrays, or functions that make them when
         they are needed: `changed` before `store` is called, which carries out the store, `lost` after it."""
@@ -91,12 +101,18 @@ class Shadow:
             self.order.news[lanes >> 5] = True
             self.world.write(self.st, off, size, lanes, changed, lost, strong, store)
             return
+        at, count = self._shape(off, size)
+        within = self.lanes if space == "shared" and not strong else None
+
+        def replaced(changed=changed) -> Any:
+            return changed() if callable(changed) else changed
         if not self.track or space != "shared":
+            if within is not None:
+                within.write(at, count, lanes, whole, replaced)
             if store is not None:
                 store()
             return
         order = self.order
-        at, count = self._shape(off, size)
         floor = order.floor
         writers, wtimes = self._runs(self.writer, count), self._runs(self.wtime, count)
         before = wtimes[at]
@@ -109,6 +125,8 @@ class Shadow:
             foreign = self._check(before, writers[at], at, count, lanes, "overwrites", "wrote", strong, changed)
         if read:
             self._check_readers(at, count, lanes, changed)
+        if within is not None:
+            within.write(at, count, lanes, whole, replaced)
         if store is not None:
             store()
         me = (order.agent[lanes >> 5] | (STRONG if strong else 0)).astype(np.int16)

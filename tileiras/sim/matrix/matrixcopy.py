@@ -45,7 +45,7 @@ def _rows(st, address: np.ndarray, rows: int) -> np.ndarray:
     st.launch.statistics.move("shared", False, 16 * len(off))
     st.launch.statistics.banks(st.where(), off, 16, lanes)
     if st.shadow is not None:
-        st.shadow.read("shared", off, 16, lanes)
+        st.shadow.read("shared", off, 16, lanes, whole=True)
     return (off // 16).reshape(-1, rows)
 
 
@@ -157,7 +157,7 @@ def _stmatrix(decoder, ins):
         if st.shadow is None:
             put()
         else:
-            st.shadow.write("shared", off, 16, lanes, differs, differs, store=put)
+            st.shadow.write("shared", off, 16, lanes, differs, differs, store=put, whole=True)
         state = np.uint64(mem._FULL[8])
         if not all(slot is None or st.is_written(slot) for slot in slots):
             state = arranged([_written(st, slot) for slot in slots])

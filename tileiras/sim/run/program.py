@@ -138,7 +138,7 @@ def _blocks(decoder: Decoder, items: list[Item]) -> list[Block]:
                 if barrier is None:                        # bar.warp.sync
                     _synchronous(decoder, ins, guard, fresh() if current.run or current.sync else current)
                     current = blocks[-1]
-                    current.run.append(lambda st: None)
+                    current.run.append(_warps_meet)
                     current.lines.append(ins.line)
                     current.kinds.append("bar.warp")
                     continue
@@ -200,6 +200,12 @@ def _decode(decode: Callable, decoder: Decoder, ins: ptx.Instruction) -> Run:
 
 def _synchronous(decoder: Decoder, ins: ptx.Instruction, guard: tuple, block: Block) -> None:
     block.sync = (member_mask(decoder, ins), *guard)
+
+
+def _warps_meet(st) -> None:
+    """bar.warp.sync, when its threads are there."""
+    if st.order is not None:
+        st.order.meet(st.order.rows_of(st.lanes))
 
 
 def _blocking(decoder: Decoder, ins: ptx.Instruction, guard: tuple, decode: Callable, block: Block, labels: dict,
