@@ -39,6 +39,17 @@ def test_bytes_are_never_parted(kind: str, without: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("p", KINDS.values(), ids=str)
+@pytest.mark.parametrize("steps", [0, 1, 2, 7])
+def test_the_load_agent_copies_scales_too(p: ScaledProduct, steps: int) -> None:
+    """So that no barrier of all warps stands between two steps' products."""
+    p = replace(p, tile=(128, 128, 256), steps=steps)
+    ptx = multiplies(p, seeds=5)
+    assert ".reqntid 288" in ptx and "cp.async.mbarrier.arrive.noinc" in ptx
+    behind = ptx[ptx.index(MMA):].splitlines()
+    assert not any(line.lstrip().startswith(("bar.sync", "barrier.sync", "cp.async.wait_group")) for line in behind)
+
+
+@pytest.mark.parametrize("p", KINDS.values(), ids=str)
 def test_unoptimized_code_parts_them(p: ScaledProduct) -> None:
     ptx = multiplies(p, opt_level=0)
     assert "ldmatrix" not in ptx

@@ -17,7 +17,8 @@ itself, may be written again. The loop is still serial: `unspecialized-pipeline`
 stages as `generate-schedule` says; a loop stays as it was where that is one, and where it can be left early.
 
 What only products into tensor memory read is copied by other warps (`materialize-schedule`), so that no barrier of theirs stands
-between the products: the pipe counts the copies' arrivals (`cp_async`), and the ring has one stage until then.
+between the products: the pipe counts the copies' arrivals (`cp_async`), and the ring has one stage until then. So are the scales of
+products by warps whose elements the copy engine brings.
 """
 from __future__ import annotations
 
@@ -105,7 +106,8 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, ow
     moves = [move for move in found if isinstance(move, Move)]
     refused = [move for move in found if isinstance(move, Refusal)]
     stages = 0
-    if moves and context.uses("agents") and all(umma_of(op) is not None for move in moves for op in _readers(move)):
+    if moves and context.uses("agents") and (_is_beside_engine(loop) or
+                                             all(umma_of(op) is not None for move in moves for op in _readers(move))):
         moves, large = _that_fit(moves, lives, context.target)
         refused += [Refusal(move.load, f"shared memory has no room for its {stage_bytes(_ring(move, 1))} bytes; use smaller tiles")
                     for move in large]
@@ -141,6 +143,12 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, ow
             _report(func, refusal, context.remarks)
     if stages >= LEAST_STAGES:
         lives.update(_materialize(loop, moves, stages))
+
+
+def _is_beside_engine(loop: Operation) -> bool:
+    """Whether the copy engine brings what block-scaled products of a loop multiply, and an agent tells it to."""
+    ops = list(loop.regions[0].block.ops)
+    return any(op.name == "nv_tileas.dot_scaled" for op in ops) and any(op.name == "nv_tileas.tma_load" for op in ops)
 
 
 def _that_fit(moves: list[Move], lives: SharedLives, target: Any) -> tuple[list[Move], list[Move]]:
