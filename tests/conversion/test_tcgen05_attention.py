@@ -89,7 +89,8 @@ def test_two_loops_have_tensor_memory_and_rings_in_turn(case: tuple[int, int, in
     assert len(re.findall(VALUES, ptx)) == 2 * a.keys // 16 * (a.queries // 128)
     assert "mma.sync" not in ptx
     whole = Attention("bf16", queries, keys, features).compiled().ptx
-    assert ptx.count("mbarrier.init") < whole.count("mbarrier.init") + 4        # what two rings more of one stage would have
+    told = 2 if len(re.findall(SCORES, ptx)) > 2 * a.features // 16 * (a.queries // 128) else 0      # of scores that run ahead
+    assert ptx.count("mbarrier.init") < whole.count("mbarrier.init") + told + 4     # what two rings more of one stage would have
     agrees(a, ptx)
 
 

@@ -57,10 +57,10 @@ def run(module: Operation, context: Any) -> None:
         if func.name != "nv_tileas.func" or "cluster" in func.properties or not any(map(_first_product, _loops(func))):
             continue
         trial = func.clone()
-        loops = []
+        loops, pipe = [], _told(trial)
         for loop in _loops(trial):
             if (first := _first_product(loop)) is not None:
-                _advance(loop, first)
+                _advance(loop, first, pipe)
                 loops.append(loop)
         if not _has_room(func, trial, context.target):
             continue
@@ -163,10 +163,9 @@ def _blocks_around(op: Operation) -> list[Block]:
     return out
 
 
-def _advance(loop: Any, first: _First) -> None:
+def _advance(loop: Any, first: _First, pipe: SSAValue) -> None:
     """Begin the first product in front of the loop, and each following one behind the loads of the one before."""
     body, outside = loop.regions[0].block, loop.parent
-    pipe = _told(loop)
     first.home.detach()
     outside.insert_op_before(first.home, loop)
     ahead = Iterations(loop)
@@ -205,11 +204,8 @@ def _only_if(ahead: Iterations, condition: SSAValue, first: _First, pipe: SSAVal
     ahead.insert(branch)
 
 
-def _told(loop: Any) -> SSAValue:
-    """A pipe that says when such a product is done."""
-    func = loop
-    while func.name != "nv_tileas.func":
-        func = func.parent_op()
+def _told(func: Operation) -> SSAValue:
+    """A pipe that says when such a product is done, of one loop after another."""
     top = func.regions[0].block
     made = nv_tileas.CreatePipeline.make([], [PipeType(StringAttr(UMMA), IntAttr(1))])
     made.location = func.location
