@@ -100,6 +100,11 @@ def test_failure_leaves_the_old_output(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert pathlib.Path("o").read_bytes() == b"old"
 
 
+def test_an_input_without_an_end_is_refused_by_its_beginning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert driver.main(["/dev/zero", "--gpu-name", "sm_90"]) == 3
+    assert capsys.readouterr().err == "error: input does not correspond to Tile IR bytecode\n"
+
+
 def test_a_bug_is_one_line_not_a_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     import tileiras.compiler
 

@@ -12,6 +12,7 @@ import stat
 import sys
 
 from tileiras.errors import InputError
+from tileiras.magic import MAGIC
 
 STDOUT = "-"
 _NEW_FILE_MODE = 0o666
@@ -20,10 +21,11 @@ _DESCRIPTOR_NAMES = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 
 
 def read_input(path: str) -> bytes:
-    """The bytes of the input file. Raises InputError."""
+    """The bytes of the input file, of one that isn't bytecode only the first few: a device has no end. Raises InputError."""
     try:
         with open(path, "rb") as file:
-            return file.read()
+            start = file.read(len(MAGIC))
+            return start + file.read() if start == MAGIC else start
     except (OSError, ValueError) as error:
         raise InputError(f"unable to read input file '{path}': {_reason(error)}") from None
 
