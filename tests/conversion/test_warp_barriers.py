@@ -19,7 +19,7 @@ def run(case: str, ptx: str) -> tuple[bool, list[str]]:
     return runner.judge(c, launch).ok, [str(f) for f in report.findings]
 
 
-@pytest.mark.parametrize("case", ["misc_hint_occupancy", "gemm_gated_pair_f16"])
+@pytest.mark.parametrize("case", ["gemm_batched_bf16_ragged", "gemm_f16_f32_ragged_k"])
 def test_a_warp_that_turns_its_own_part_meets_alone(case: str) -> None:
     ptx = runner.compile_case(case, "sm_80").ptx
     assert MEETING.search(ptx)
@@ -30,7 +30,7 @@ def test_a_warp_that_turns_its_own_part_meets_alone(case: str) -> None:
 
 def test_the_products_before_ask_for_the_block() -> None:
     """Without its barriers other warps' operands are overwritten."""
-    case = "misc_hint_occupancy"
+    case = "gemm_batched_bf16_ragged"
     ptx = runner.compile_case(case, "sm_80").ptx
     _, found = run(case, BLOCK.sub("", ptx))
     assert any("with no barrier between" in text for text in found)
@@ -39,5 +39,5 @@ def test_the_products_before_ask_for_the_block() -> None:
 @pytest.mark.parametrize("level", [0, 3])
 @pytest.mark.parametrize("sm", [75, 80, 90, 120])
 def test_values(sm: int, level: int) -> None:
-    case = "gemm_gated_pair_f16"
+    case = "gemm_f16_f32_ragged_k"
     assert run(case, runner.compile_case(case, f"sm_{sm}", opt_level=level).ptx) == (True, [])

@@ -24,7 +24,7 @@ from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LinearLayout, blocked
 from tileiras.layout.placement import within_warps
 from tileiras.layout.shared import access
-from tileiras.layout.shuffle import WarpShuffle, apply_shuffle, plan_shuffle
+from tileiras.layout.shuffle import WarpShuffle, apply_shuffle, are_neighbours, in_words, plan_shuffle
 from tileiras.machine.targets import find_target
 
 
@@ -47,6 +47,25 @@ def test_shuffles_bring_every_element(seed: int) -> None:
         held = [[src.index(r, lane, warp) for r in range(src.num_regs)] for lane in range(32)]
         want = [[dst.index(r, lane, warp) for r in range(dst.num_regs)] for lane in range(32)]
         assert apply_shuffle(plan, held, warp) == want
+        words = in_words(plan, src.num_regs)
+        if words is None:
+            continue
+        packed = [[tuple(held[lane][r] for r in words.gathered[i:i + words.size])
+                   for i in range(0, src.num_regs, words.size)] for lane in range(32)]
+        out = [[x for word in given for x in word] for given in apply_shuffle(words.plan, packed, warp)]   # type: ignore[arg-type]
+        assert [[given[i] for i in words.spread] for given in out] == want
+
+
+def test_narrow_elements_are_selected_in_words() -> None:
+    """Four lanes exchange pieces of 16 bytes of f16, which lie in words already: half the selects of single elements."""
+    a = blocked((32, 64), 4, 2)
+    b = LinearLayout(a.shape, (a.reg[0], *a.lane[:2], *a.reg[3:]), (*a.reg[1:3], *a.lane[2:]), a.warp)
+    plan = plan_shuffle(a, b, 16)
+    assert plan is not None and are_neighbours(plan)
+    words = in_words(plan, a.num_regs)
+    assert words is not None and words.size == 2 and words.gathered == words.spread == tuple(range(a.num_regs))
+    count = a.num_regs // 2
+    assert shuffle_slots(plan, 16) == count * 3 // 4 * SHUFFLE_SLOTS + 4 * count * SELECT_SLOTS
 
 
 def test_elements_that_change_warps_are_not_shuffled() -> None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from tileiras.layout.f2 import Span, annihilator, independent, intersection, solve
 from tileiras.layout.linear import LinearLayout, log2
 from tileiras.layout.shared import VECTOR_BYTES, SharedLayout, access, between
-from tileiras.layout.shuffle import WarpShuffle, plan_shuffle
+from tileiras.layout.shuffle import WarpShuffle, are_neighbours, plan_shuffle
 
 SHUFFLE_SLOTS = 4
 """Issue slots of a shuffle: an SM makes one warp's a cycle for its four schedulers."""
@@ -100,9 +100,9 @@ def stays_in_warps(src: LinearLayout, dst: LinearLayout) -> bool:
 def shuffle_slots(plan: WarpShuffle, elem_bits: int) -> float:
     """Issue slots of one warp's shuffles, of the selects around them and of packing narrow elements."""
     words = max(1, elem_bits // 32)
-    registers = max((len(step.given) for step in plan.steps), default=1) * len(plan.steps)
-    selects = (len(plan.before) * registers + len(plan.after) * plan.num_taken) * words
-    packs = 2 * len(plan.steps) if elem_bits < 32 else 0
+    together = len(plan.steps[0].given)
+    selects = (len(plan.before) * len(plan.steps) + len(plan.after) * plan.num_taken // together) * words
+    packs = 2 * len(plan.steps) if elem_bits < 32 and not are_neighbours(plan) else 0
     return plan.num_shuffles * words * SHUFFLE_SLOTS + (selects + packs) * SELECT_SLOTS
 
 

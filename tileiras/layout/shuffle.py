@@ -188,6 +188,50 @@ def plan_shuffle(src: LinearLayout, dst: LinearLayout, elem_bits: int) -> WarpSh
                        1 << len(kept), result, tuple(asks), tuple(c >> regs for c in warp_columns))
 
 
+@dataclass(frozen=True)
+class InWords:
+    """A plan whose steps hand over several narrow elements at a time, on words of `size` elements: source registers `gathered` make
+    up the words, one behind the other; `plan` moves words; result register r is element `spread[r]` of what comes out."""
+
+    size: int
+    gathered: tuple[int, ...]
+    plan: WarpShuffle
+    spread: tuple[int, ...]
+
+
+def are_neighbours(plan: WarpShuffle) -> bool:
+    """Whether what travels together lies side by side in the registers before and behind, so that no word needs packing."""
+    first = plan.steps[0]
+    together = tuple(range(len(first.given)))
+    return all(tuple(r ^ side[0] for r in side) == together for side in (first.given, first.taken)) and \
+        plan.result == tuple(range(len(plan.result)))
+
+
+def in_words(plan: WarpShuffle, num_regs: int) -> InWords | None:
+    """A plan for `num_regs` source registers on words, so that selects move them whole; None where elements travel alone. What
+    travels together does so in every step: no flip parts it (see `packed` above)."""
+    first = plan.steps[0]
+    size = len(first.given)
+    if size == 1:
+        return None
+    given, taken = ([r ^ side[0] for r in side] for side in (first.given, first.taken))
+    inside = [0, 0]
+    for i, offsets in enumerate((given, taken)):
+        for offset in offsets:
+            inside[i] |= offset
+    sources = [r for r in range(num_regs) if not r & inside[0]]
+    targets = [r for r in range(plan.num_taken) if not r & inside[1]]
+    source, target = ({r: i for i, r in enumerate(words)} for words in (sources, targets))
+
+    def among(stages: tuple[Stage, ...], numbers: dict[int, int]) -> tuple[Stage, ...]:
+        return tuple(Stage(s.lane_mask, s.warp_mask, numbers[s.flip]) for s in stages)
+    steps = tuple(Step((source[s.given[0]],), (target[s.taken[0]],), s.lane) for s in plan.steps)
+    words = WarpShuffle(among(plan.before, source), steps, among(plan.after, target), len(targets), tuple(range(len(targets))),
+                        plan.lane, plan.warp)
+    spread = tuple(target[r & ~inside[1]] * size + taken.index(r & inside[1]) for r in plan.result)
+    return InWords(size, tuple(r ^ offset for r in sources for offset in given), words, spread)
+
+
 def apply_shuffle(plan: WarpShuffle, registers: list[list[int]], warp: int) -> list[list[int]]:
     """What the plan does to one warp's registers[lane][register]: the meaning that code generated from it must have."""
     def run(stages: tuple[Stage, ...], lane: int, values: list[int]) -> list[int]:

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.conversion.tileas_to_llvm.builder import width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, location_text, lowers
-from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, rename, shuffle_lanes, to_plain
+from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, length, rename, shuffle_lanes, to_plain
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.llvm import integer, vec
 from tileiras.errors import CompileError
 from tileiras.layout.convert import Noop, Plan, RegisterPermute, ThroughShared, plan_conversion
 from tileiras.layout.linear import log2
-from tileiras.layout.shuffle import Stage, WarpShuffle
+from tileiras.layout.shuffle import Stage, WarpShuffle, in_words
 
 
 def emit_plan(low: Lowering, v: SSAValue, plan: Plan) -> SSAValue:
@@ -40,6 +42,13 @@ def _flip(low: Lowering, v: SSAValue, stages: tuple[Stage, ...]) -> SSAValue:
 
 def _shuffle(low: Lowering, v: SSAValue, plan: WarpShuffle) -> SSAValue:
     b = low.b
+    count, t = length(v), v.type.element_type  # type: ignore[attr-defined]
+    packed = in_words(plan, count)
+    if packed is not None:
+        word = integer(width_of(t) * packed.size)
+        words = b.cast("bitcast", gather(b, v, packed.gathered), vec(count // packed.size, word))
+        out = _shuffle(low, words, packed.plan)
+        return gather(b, b.cast("bitcast", out, vec(length(out) * packed.size, t)), packed.spread)
     v = _flip(low, v, plan.before)
     parts = []
     order: list[int] = []
