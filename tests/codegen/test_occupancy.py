@@ -19,7 +19,8 @@ H100, ADA = find_target("sm_90"), find_target("sm_89")
     (128, 168, 0, [128]),           # 3 blocks; 4 are both
     (128, 128, 0, []),              # 4 blocks of 4 warps: enough
     (256, 200, 0, [128]),           # 1 block of 8 warps
-    (512, 128, 0, []),              # 16 warps in one block
+    (512, 128, 0, [64]),            # 16 warps in one block, which would be alone
+    (512, 64, 0, []),               # 2 blocks of 16
     (128, 216, 100 << 10, []),      # shared memory holds 2 blocks anyway
     (128, 255, 64 << 10, [168]),    # 3 blocks of shared memory
     (32, 255, 0, [128, 168]),       # 8 blocks of one warp, two a scheduler; 16, and 9, with which one scheduler has three

@@ -19,6 +19,8 @@ FROM_LEVEL = 3
 """The optimization level that pays for a second run of ptxas."""
 ENOUGH_WARPS = 16
 """Warps an SM from which more gain nothing: four a scheduler."""
+ENOUGH_BLOCKS = 2
+"""However many warps a block has: one of them alone loads first, then computes, then stores."""
 REGISTER_STEP = 8
 SCHEDULERS = 4
 WARP_THREADS = 32
@@ -62,7 +64,7 @@ def limits_of(entry: Entry, target: Target) -> list[int]:
     warps = max(1, entry.threads // WARP_THREADS)
     blocks = _blocks(entry.registers, entry.threads, target)
     most = max(1, target.smem_per_sm // (entry.shared_bytes + RESERVED_SHARED))
-    enough = min(max(1, ENOUGH_WARPS // warps), most)
+    enough = min(max(ENOUGH_BLOCKS, ENOUGH_WARPS // warps), most)
     if entry.registers == 0 or entry.spill_stores + entry.spill_loads > 0 or blocks >= enough:
         return []
     return sorted({_limit(n * warps, target) for n in (enough, blocks + 1)})

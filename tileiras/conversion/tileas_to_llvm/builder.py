@@ -86,6 +86,8 @@ class Builder:
         self._known: dict[SSAValue, int] = {}
         self._poison: dict[Attribute, SSAValue] = {}
         self._local: Any = None
+        self._splats: dict[SSAValue, SSAValue] = {}     # what all elements of a vector are
+        self._repeats: dict[SSAValue, tuple[SSAValue, tuple[int, ...]]] = {}    # whose elements a vector repeats, and which
 
     # --- blocks ---------------------------------------------------------------------------------------------------
 
@@ -302,6 +304,8 @@ class Builder:
         known = self._known.get(v)
         if known is not None:
             return self.bits(known, v.type.element_type)
+        if v in self._splats:
+            return self._splats[v]
         i = self.i32(index) if isinstance(index, int) else index
         return self._one(llvm.Extractelement, [v, i], v.type.element_type)
 
@@ -317,8 +321,11 @@ class Builder:
         t = vec(len(mask), x.type.element_type)
         if self._known.get(x) is not None and y is None:
             return self.bits(self._known[x], t)
-        return self._one(llvm.Shufflevector, [x, self.poison(x.type) if y is None else y], t,
+        made = self._one(llvm.Shufflevector, [x, self.poison(x.type) if y is None else y], t,
                          {"mask": ArrayAttr([IntAttr(m) for m in mask])})
+        if y is None and -1 not in mask and len(set(mask)) < len(mask):
+            self._repeats[made] = x, tuple(mask)
+        return made
 
     def pack(self, xs: Sequence[SSAValue]) -> SSAValue:
         """A vector of these scalars (all of one type)."""
@@ -334,8 +341,12 @@ class Builder:
         return v
 
     def unpack(self, v: SSAValue) -> list[SSAValue]:
-        """The elements of a vector."""
+        """The elements of a vector; what is known to be one is one value."""
         assert isinstance(v.type, VectorType)
+        if v in self._repeats and v not in self._splats:
+            source, mask = self._repeats[v]
+            once = {i: self.extract(source, i) for i in dict.fromkeys(mask)}
+            return [once[i] for i in mask]
         return [self.extract(v, i) for i in range(v.type.get_shape()[0])]
 
     def splat(self, x: SSAValue, n: int) -> SSAValue:
@@ -345,7 +356,9 @@ class Builder:
         if known is not None:
             return self.bits(known, t)
         one = self.insert(self.poison(t), x, 0)
-        return one if n == 1 else self.shuffle(one, None, [0] * n)
+        made = one if n == 1 else self.shuffle(one, None, [0] * n)
+        self._splats[made] = x
+        return made
 
     def slice(self, v: SSAValue, start: int, n: int) -> SSAValue:
         """Elements start .. start+n-1 of a vector, as a vector."""

@@ -27,11 +27,11 @@ def run(module: ModuleOp, context: Any) -> ModuleOp:
         elif op.name == "nv_tileas.func":
             if context.remarks is not None:
                 _report_occupancy(op, context.target, context.remarks)
-            out += lower_function(op, context.target)
+            out += lower_function(op, context.target, context.opt_level > 0)
     return ModuleOp(out)
 
 
-def lower_function(func: Operation, target: Any) -> list[Operation]:
+def lower_function(func: Operation, target: Any, is_optimized: bool = True) -> list[Operation]:
     """The llvm.func of an nv_tileas.func, after the globals it needs."""
     handlers.load(dict.fromkeys(op.name for op in func.walk()))
     name = func.properties["sym_name"].data  # type: ignore[attr-defined]
@@ -45,7 +45,7 @@ def lower_function(func: Operation, target: Any) -> list[Operation]:
     builder = Builder(entry)
     builder.location = func.location
     builder.target = target
-    low = Lowering(builder, target, num_warps, name)
+    low = Lowering(builder, target, num_warps, name, is_optimized)
     globals_: list[Operation] = []
     if "shared_bytes" in func.properties:
         size: Any = func.properties["shared_bytes"]

@@ -93,12 +93,13 @@ class Lowering:
     and ifs' targets, `views` what the memref and view values stand for, `read_registers` the words of a tensor that products
     in flight read; `late` makes the instructions that wait for a place between others."""
 
-    def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str) -> None:
+    def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str, is_optimized: bool = True) -> None:
         self.b = builder
         self.target = target
         self.team = Team(num_warps)
         self.num_warps = num_warps
         self.kernel = kernel
+        self.is_optimized = is_optimized
         self.loops: list[Any] = []
         self.joins: list[Any] = []
         self.views: dict[SSAValue, Any] = {}

@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, element_type
 from tileiras.conversion.tileas_to_llvm.elementwise.common import is_type, map_registers, overloaded, text, whole
+from tileiras.conversion.tileas_to_llvm.elementwise.division import pays, quotients
 from tileiras.conversion.tileas_to_llvm.elementwise.floats import (
     PTX_ROUNDING,
     from_bits,
@@ -58,6 +59,9 @@ def divide(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
         return narrow(low, nvvm(b, f"div.full{ftz}", x, y), t)
     mode = PTX_ROUNDING.get(rounding, "rn")
     if mode == "rn" and not ftz:
+        if low.is_optimized and t == F32 and low.is_tensor(op.operands[0]) and \
+                pays(op.operands[0], ys := low.regs(op.operands[1])):
+            return quotients(b, low.regs(op.operands[0]), ys)
         return narrow(low, b.binary("fdiv", x, y), t)
     return narrow(low, nvvm(b, f"div.{mode}{ftz}.{letter(x)}", x, y), t, mode)
 

@@ -17,6 +17,7 @@ from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory import access
 from tileiras.conversion.tileas_to_llvm.memory.heap import allocate
+from tileiras.conversion.tileas_to_llvm.memory.offsets import registers_of
 from tileiras.conversion.tileas_to_llvm.memory.views import TiledView, as_type, index_type
 from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
@@ -328,18 +329,11 @@ def addptr(low: Lowering, op: Operation) -> None:
     p, offset = op.operands
     pointee = low.element(p).pointee  # type: ignore[attr-defined]
     size = element_bytes(pointee)
+    step = integer(8 * size)
     if not low.is_tensor(op.results[0]):
-        x = b.cast("sext", low.scalar(offset), I64) if width_of(low.scalar(offset).type) < 64 else low.scalar(offset)
-        low.set(op.results[0], b.gep(low.scalar(p), b.mul(x, b.i64(size))))
+        low.set(op.results[0], b.gep(low.scalar(p), b.cast("sext", low.scalar(offset), I64), step))
         return
     n = low.layout(op.results[0]).num_regs
     pointers = _regs_or_repeat(low, p, n) or []
-    offsets = _regs_or_repeat(low, offset, n) or []
-    out = []
-    for base, x in zip(pointers, offsets):
-        if width_of(x.type) < 64:
-            x = b.cast("sext", x, I64)
-        out.append(b.gep(base, b.mul(x, b.i64(size))))
-    low.set(op.results[0], out)
-
-
+    offsets = registers_of(b, low.vec(offset)) if low.is_tensor(offset) else [low.scalar(offset)] * n
+    low.set(op.results[0], [b.gep(base, b.cast("sext", x, I64), step) for base, x in zip(pointers, offsets)])

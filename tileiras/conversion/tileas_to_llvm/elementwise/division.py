@@ -1,0 +1,117 @@
+"""Division of f32 to nearest of many numbers by few, as softmax ends: the quick part behind one test for several of them.
+
+A division is a reciprocal, its correction, a quotient and the quotient's correction, all fused multiply-adds, wherever nothing on
+the way leaves the normal numbers. ptxas tests that for every division and branches, so that it orders nothing across, and computes
+the reciprocal of a row's sum again for every number of the row.
+
+    %q = arith.divf %x, %y   ->   r_i = corrected reciprocal of y_i            for each y_i that is another value
+                                  for some x_i at a time:
+                                      if all |x_i|, |y_i| are within bounds, or all but +0:
+                                          q_i = quick x_i * r_i, corrected
+                                      else:
+                                          q_i = x_i / y_i by f64
+
+What ptxas makes of `div.rn.f32` takes the quick way's steps in the same order. It isn't called for the others: what a thread has
+to keep meanwhile was spilled where 64 registers let two blocks of long rows share an SM.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.conversion.tileas_to_llvm.builder import F32, F64, I32, Builder, float_bits
+from tileiras.conversion.tileas_to_llvm.elementwise.common import overloaded
+from tileiras.dialects.llvm import vec
+
+TOGETHER = 4
+"""Divisions behind one test."""
+EXPONENTIALS = ("math.exp", "math.exp2")
+FEWEST_EACH = 4
+"""So many numbers at least share a denominator."""
+NUMERATORS, DENOMINATORS = (2.0**-77, 2.0**77), (2.0**-48, 2.0**48)
+"""Magnitudes whose quotients are normal, as are the reciprocal and the last place of the remainder."""
+_STEPS = 2
+"""Newton's, from the machine's reciprocal of f64 on, which is right to some 20 bits."""
+
+
+def pays(numerators: SSAValue, ys: list[SSAValue]) -> bool:
+    """Whether denominators are few enough, and numerators hardly ever zero: tests that let zeros pass take as long as what is saved
+    (rows of zeros that were quantized took 1.6 times as long on an H100, by the timing model). What is left are exponentials."""
+    owner = numerators.owner
+    return isinstance(owner, Operation) and owner.name in EXPONENTIALS and len(set(ys)) * FEWEST_EACH <= len(ys)
+
+
+def quotients(b: Builder, xs: list[SSAValue], ys: list[SSAValue]) -> SSAValue:
+    """The vector of x / y of f32, each rounded to nearest."""
+    reciprocals, usual = {}, {}
+    for y in dict.fromkeys(ys):
+        first = b.call("llvm.nvvm.rcp.approx.ftz.f", F32, [y])
+        error = overloaded(b, "llvm.fma", [b.fneg(y), first, b.const(1.0, F32)])
+        reciprocals[y] = overloaded(b, "llvm.fma", [first, error, first])
+        usual[y] = _is_within(b, [y], DENOMINATORS)
+    order = sorted(range(len(xs)), key=lambda i: list(reciprocals).index(ys[i]))
+    parts = []
+    for start in range(0, len(xs), TOGETHER):
+        chosen = order[start:start + TOGETHER]
+        within = b.true()
+        for y in dict.fromkeys(ys[i] for i in chosen):
+            within = b.and_(within, usual[y])
+        parts += zip(chosen, b.unpack(_some(b, [xs[i] for i in chosen], [ys[i] for i in chosen],
+                                            [reciprocals[ys[i]] for i in chosen], within)))
+    found = dict(parts)
+    return b.pack([found[i] for i in range(len(xs))])
+
+
+def _some(b: Builder, xs: list[SSAValue], ys: list[SSAValue], reciprocals: list[SSAValue], within: SSAValue) -> SSAValue:
+    """within: whether the denominators are within their bounds."""
+    quick, look, slow, join = b.new_block(), b.new_block(), b.new_block(), b.new_block([vec(len(xs), F32)])
+    b.cond_br(b.and_(within, _is_within(b, xs, NUMERATORS)), quick, look)
+    b.at(look)
+    strange = b.xor(within, b.true())
+    for x in dict.fromkeys(xs):
+        word = b.cast("bitcast", x, I32)        # not the magnitudes again, which would have to be kept for this
+        least, most = (2 * float_bits(bound, F32) for bound in NUMERATORS)
+        outside = b.icmp("ugt", b.sub(b.shl(word, 1), b.bits(least, I32)), b.bits(most - least, I32))
+        strange = b.or_(strange, b.and_(outside, b.icmp("ne", word, b.i32(0))))
+    b.cond_br(strange, slow, quick)
+    b.at(quick)
+    x, y, r = b.pack(xs), b.pack(ys), b.pack(reciprocals)
+    first = b.binary("fmul", x, r)
+    b.br(join, [overloaded(b, "llvm.fma", [r, overloaded(b, "llvm.fma", [b.fneg(y), first, x]), first])])
+    b.at(slow)
+    b.br(join, [b.pack([_exact(b, x, y) for x, y in zip(xs, ys)])])
+    b.at(join)
+    return join.args[0]
+
+
+def _exact(b: Builder, x: SSAValue, y: SSAValue) -> SSAValue:
+    """By f64, in whose range all of f32 is normal, and whose quotient lies on the right side of every middle between two numbers of
+    f32: those of f32 that aren't one keep off it by 2^-49. Zeros, infinities and what is no number come of the plain product, which
+    is one of these just where x or y is."""
+    wide, by = b.cast("fpext", x, F64), b.cast("fpext", y, F64)
+    reciprocal = b.call("llvm.nvvm.rcp.approx.ftz.d", F64, [by])
+    special = b.binary("fmul", wide, reciprocal)
+    for _ in range(_STEPS):
+        error = overloaded(b, "llvm.fma", [b.fneg(by), reciprocal, b.const(1.0, F64)])
+        reciprocal = overloaded(b, "llvm.fma", [reciprocal, error, reciprocal])
+    quotient = b.binary("fmul", wide, reciprocal)
+    rest = overloaded(b, "llvm.fma", [b.fneg(by), quotient, wide])
+    quotient = overloaded(b, "llvm.fma", [rest, reciprocal, quotient])
+    size = b.call("llvm.fabs.f64", F64, [special])
+    usual = b.and_(b.fcmp("ogt", size, b.const(0.0, F64)), b.fcmp("olt", size, b.const(float("inf"), F64)))
+    return b.cast("fptrunc", b.select(usual, quotient, special), F32)
+
+
+def _is_within(b: Builder, xs: Iterable[SSAValue], bounds: tuple[float, float]) -> SSAValue:
+    """Whether all magnitudes are; NaN counts where there is nothing else."""
+    magnitudes = [b.call("llvm.fabs.f32", F32, [x]) for x in dict.fromkeys(xs)]
+    smallest, largest = (_tree(b, f"llvm.{name}imumnum", magnitudes) for name in ("min", "max"))
+    return b.and_(b.fcmp("oge", smallest, b.const(bounds[0], F32)), b.fcmp("ole", largest, b.const(bounds[1], F32)))
+
+
+def _tree(b: Builder, name: str, values: list[SSAValue]) -> SSAValue:
+    while len(values) > 1:
+        pairs = [overloaded(b, name, values[i:i + 2]) for i in range(0, len(values) - 1, 2)]
+        values = pairs + values[2 * len(pairs):]
+    return values[0]
