@@ -136,13 +136,18 @@ def joined(rows: list[dict]) -> list[list[Any]]:
     return out
 
 
+def _older(rows: list[dict]) -> str:
+    old = sum(r["model"] != side.model_key() for r in rows)
+    return f" {old} of them are by an earlier state of the model, and of the code as it was then." if old else ""
+
+
 def page(rows: list[dict]) -> str:
     rows = sorted(rows, key=lambda r: (MACHINES.index(r["machine"]), r["family"], r["kernel"]))
     counted = [r for r in rows if r["ratio"] > 0 and not r["estimate"]]
     machines = list(dict.fromkeys(r["machine"] for r in counted))
     looked_at = ", ".join(f"{sum(r['machine'] == m for r in rows)} on {m}" for m in dict.fromkeys(r["machine"] for r in rows))
     out = [INTRODUCTION, f"{len(rows)} pairs were looked at, {len(counted)} compared; of the suite's {len(runner.cases())} cases "
-           f"{looked_at}.", ""]
+           f"{looked_at}.{_older(rows)}", ""]
     out += ["| machine | compared | geometric mean | ours at least as fast | 0.95 to 1 | below 0.95 |", "|---|---|---|---|---|---|"]
     for m in machines:
         ratios = [r["ratio"] for r in counted if r["machine"] == m]
