@@ -148,7 +148,7 @@ def producer_and_consumer(x, w, ring, full, empty, out, n: int, t: Const, depth:
         ct.store(out, (0, 0), acc)
 
 
-@program((np.float16, 64, 5, 2), (bf16, 128, 3, 1), (np.float32, 16, 4, 3), (np.float16, 32, 0, 2), quick=True)
+@program((np.float16, 64, 5, 2), (bf16, 128, 3, 1), (np.float32, 16, 4, 3), (np.float16, 32, 0, 2))
 def products_through_a_ring_between_blocks(dtype, t, n, depth):
     x, w = whole(max(n, 1) * t, t, dtype=dtype, low=-3, high=3), signed_permutations(2, t, dtype).reshape(2 * t, t)
     y = [wide(x)[s * t:(s + 1) * t] @ wide(w)[:t] for s in range(n)]

@@ -35,6 +35,16 @@ def is_paired(op: Operation) -> bool:
     return atom is not None and atom.ctas > 1
 
 
+def goes_on_from(op: Operation) -> Operation | None:
+    """The product of the same block in whose accumulator a product goes on, which nobody else wants; None where it needs columns of
+    its own."""
+    acc = op.operands[2]
+    before = acc.owner
+    if not isinstance(before, Operation) or before.parent is not op.parent or not acc.has_one_use() or before.name == TENSOR_DOT:
+        return None
+    return before if umma_of(before) is not None else None
+
+
 def changes_operands(op: Operation) -> bool:
     """Whether a product may change what its operands and their scales hold in shared memory, so that both together still stand for
     the same: signs of scales go to elements."""

@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, T
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from tileiras.analysis.layout_rules import dot_shape
-from tileiras.analysis.tensor_dots import umma_of
+from tileiras.analysis.tensor_dots import goes_on_from
 from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith
@@ -149,8 +149,7 @@ def _umma_of(op: Operation, func: Operation, target: Any) -> UmmaAtom | str:
 
 def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:
     """Columns of tensor memory that a dot's accumulator takes, where it doesn't go on in another's."""
-    before = op.operands[2].owner
-    if atom is None or (isinstance(before, Operation) and umma_of(before) is not None):
+    if atom is None or goes_on_from(op) is not None:
         return 0
     batch, m, n, _ = dot_shape(op)
     return umma.columns_of((batch, m, n) if batch else (m, n), atom.rows)

@@ -25,7 +25,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.agents import SWITCH, agent_of
 from tileiras.analysis.effects import effects_of
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory
-from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
+from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired, umma_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, TmemType
 from tileiras.transforms.places import keep_places
@@ -185,6 +185,8 @@ class _Commits:
             if inner.name in EXITS:
                 return True
             if inner.name == TENSOR_DOT:
+                if any(dot.operands[2] is inner.operands[2] and _shape(dot) != _shape(inner) for dot in flying):
+                    return True
                 continue        # those are done in order
             if inner.name == RELEASE and inner.operands[0] in pipes and "by_dots" not in inner.properties and \
                     _kind(inner.operands[0]) in COUNTED:
@@ -213,6 +215,14 @@ class _Commits:
         new.location = before.location
         assert before.parent is not None
         before.parent.insert_op_before(new, before)
+
+
+def _shape(dot: Operation) -> tuple[int, int, int]:
+    """Of a product's instruction. Only those of one shape go into one accumulator in order without a wait (PTX ISA, pipelined
+    tcgen05 instructions)."""
+    atom = umma_of(dot)
+    assert atom is not None
+    return atom.m, atom.n, atom.k
 
 
 def _around(op: Operation) -> list[Operation]:

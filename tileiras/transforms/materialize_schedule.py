@@ -42,7 +42,7 @@ from tileiras.analysis.few_loaders import narrowed
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory, stage_bytes
-from tileiras.analysis.tensor_dots import umma_of
+from tileiras.analysis.tensor_dots import goes_on_from, umma_of
 from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileas
@@ -351,7 +351,7 @@ def _columns(func: Operation) -> int:
     """Of tensor memory, that a function's products take at a time."""
     columns = ColumnsByLoop()
     for op in [op for op in func.walk() if isinstance(umma_of(op), UmmaAtom)]:
-        if not (isinstance(before := op.operands[2].owner, Operation) and umma_of(before) is not None):
+        if goes_on_from(op) is None:
             taken = TmemType.of(op.results[0].type, umma_of(op).rows).columns      # type: ignore
             columns.add(op, taken)
     return columns.most()

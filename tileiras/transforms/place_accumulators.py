@@ -20,7 +20,7 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, Float32Type, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
-from tileiras.analysis.tensor_dots import umma_of
+from tileiras.analysis.tensor_dots import goes_on_from, umma_of
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, TmemType
@@ -217,7 +217,7 @@ def _follower(op: Operation) -> Operation | None:
 def _chain(last: Operation) -> list[Operation]:
     """The products that lead to this one in one accumulator, in order."""
     out = [last]
-    while isinstance(before := out[0].operands[2].owner, Operation) and _is_product(before) and _follower(before) is out[0]:
+    while (before := goes_on_from(out[0])) is not None:
         out.insert(0, before)
     return out
 

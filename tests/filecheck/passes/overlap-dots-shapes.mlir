@@ -1,6 +1,14 @@
 // Products of two shapes into one accumulator: the hardware orders those of one shape only, so that the second waits for the first,
-// in a loop and behind it.
+// in a loop.
 // RUN: env TILEIRAS_WITHOUT=agents tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s
+// RUN: env TILEIRAS_WITHOUT=agents tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=TENSOR
+
+// TENSOR: "scf.for"
+// TENSOR: "nv_tileas.tensor_dot"{{.*}}.f16.m64n64k16.
+// TENSOR: "nv_tileas.consumer_wait"([[PIPE:%[0-9]+]]{{.*}}"umma"
+// TENSOR: "nv_tileas.tensor_dot"{{.*}}.tf32.m64n64k8.
+// TENSOR: "nv_tileas.consumer_wait"([[PIPE]]
+// TENSOR: "scf.yield"
 
 // CHECK: "scf.for"
 // CHECK: [[A:%[0-9]+]] = "nv_tileas.async_dot"{{.*}}sm90.mma.m64n64k16.f32.f16.f16.ss
