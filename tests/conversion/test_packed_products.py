@@ -49,6 +49,18 @@ def test_the_load_agent_copies_scales_too(p: ScaledProduct, steps: int) -> None:
     assert not any(line.lstrip().startswith(("bar.sync", "barrier.sync", "cp.async.wait_group")) for line in behind)
 
 
+@pytest.mark.parametrize("tile", [(128, 128, 128), (128, 8, 128), (16, 64, 128), (64, 128, 256)], ids=str)
+@pytest.mark.parametrize("aligned", [True, False])
+def test_it_copies_words_of_scales_for_elements_of_bytes(tile: tuple[int, int, int], aligned: bool) -> None:
+    """Of 128 rows, fewer words than there are threads that compute; of few rows a thread loads what it multiplies."""
+    p = ScaledProduct("e4m3", "ue8m0", 32, tile, steps=7, aligned=aligned)
+    ptx = compiled(p)
+    copied = aligned and min(tile[:2]) >= 64
+    assert ("cp.async.mbarrier.arrive.noinc" in ptx) == copied and "kind::mxf8f6f4" in ptx
+    for seed in range(5):
+        np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
+
+
 @pytest.mark.parametrize("p", KINDS.values(), ids=str)
 def test_unoptimized_code_parts_them(p: ScaledProduct) -> None:
     ptx = multiplies(p, opt_level=0)

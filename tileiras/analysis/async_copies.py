@@ -18,7 +18,7 @@ from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import PtrType, int_values
 from tileiras.dialects.nv_tileas import layout_of
-from tileiras.layout.linear import LinearLayout, dim_bits
+from tileiras.layout.linear import LinearLayout, blocked, dim_bits
 from tileiras.layout.placement import default_layout
 from tileiras.layout.shared import SharedLayout, access
 
@@ -88,9 +88,9 @@ def as_source(shared: SharedLayout, renames: list[Operation]) -> SharedLayout:
     return shared
 
 
-def thread_copy(load: Operation, buffer: Any, num_warps: int, filled: bool = False) -> ThreadCopy | None:
+def thread_copy(load: Operation, buffer: Any, num_warps: int, filled: bool = False, few: bool = False) -> ThreadCopy | None:
     """How threads copy what a load gives to a buffer of this type; None where cp.async can't. `filled`: whoever reads the buffer
-    sees to what lies outside of the array."""
+    sees to what lies outside of the array. `few`: there may be fewer chunks than threads."""
     tile: Any = load.results[0].type
     if not isinstance(tile, TensorType):
         return None
@@ -106,7 +106,7 @@ def thread_copy(load: Operation, buffer: Any, num_warps: int, filled: bool = Fal
         order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
         offered: list[LinearLayout] = [layout_of(load.results[0])]
         if not places_are_tiles(load):      # else places lie in the tile's own layout
-            offered.insert(0, default_layout(shape, num_warps, chunk // size, order))
+            offered.insert(0, (blocked if few else default_layout)(shape, num_warps, chunk // size, order))
         fit = [layout for layout in offered if copies_chunks(layout, shared, size, chunk, dim)]
         if fit:
             return ThreadCopy(chunk, min(fit, key=lambda layout: access(layout, shared, size, (), chunk).passes(size)))

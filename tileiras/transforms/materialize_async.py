@@ -98,7 +98,9 @@ def run(module: Operation, context: Any) -> None:
 def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, own: bool) -> None:
     """One loop. `own`: whether the kernel has memory of its own in shared memory."""
     num_warps: Any = func.properties["num_warps"]
-    found = [move for op in loop.regions[0].block.ops if (move := _move(loop, op, num_warps.data, not own)) is not None]
+    beside_engine = context.uses("agents") and _is_beside_engine(loop)
+    found = [move for op in loop.regions[0].block.ops
+             if (move := _move(loop, op, num_warps.data, not own, beside_engine)) is not None]
     if own:
         found = [move if isinstance(move, Refusal) or _is_of_parameters(func, move.load) else
                  Refusal(move.load, "it may read what the kernel allocates, in shared memory; copies read global memory")
@@ -106,8 +108,8 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, ow
     moves = [move for move in found if isinstance(move, Move)]
     refused = [move for move in found if isinstance(move, Refusal)]
     stages = 0
-    if moves and context.uses("agents") and (_is_beside_engine(loop) or
-                                             all(umma_of(op) is not None for move in moves for op in _readers(move))):
+    if moves and (beside_engine or
+                  (context.uses("agents") and all(umma_of(op) is not None for move in moves for op in _readers(move)))):
         moves, large = _that_fit(moves, lives, context.target)
         refused += [Refusal(move.load, f"shared memory has no room for its {stage_bytes(_ring(move, 1))} bytes; use smaller tiles")
                     for move in large]
@@ -146,9 +148,10 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, ow
 
 
 def _is_beside_engine(loop: Operation) -> bool:
-    """Whether the copy engine brings what block-scaled products of a loop multiply, and an agent tells it to."""
+    """Whether the copy engine brings what block-scaled products of a loop multiply that warps compute."""
     ops = list(loop.regions[0].block.ops)
-    return any(op.name == "nv_tileas.dot_scaled" for op in ops) and any(op.name == "nv_tileas.tma_load" for op in ops)
+    return any(op.name == "nv_tileas.dot_scaled" and umma_of(op) is None for op in ops) and \
+        any(op.name == "nv_tileas.tma_load" for op in ops)
 
 
 def _that_fit(moves: list[Move], lives: SharedLives, target: Any) -> tuple[list[Move], list[Move]]:
@@ -204,10 +207,10 @@ def _ring(move: Move, stages: int) -> RingType:
     return RingType(t, IntAttr(stages))
 
 
-def _move(loop: Operation, store: Operation, num_warps: int, gathers: bool) -> Move | Refusal | None:
+def _move(loop: Operation, store: Operation, num_warps: int, gathers: bool, few: bool) -> Move | Refusal | None:
     """The move that ends in this store of the loop's body, or why a load stays where it is; None where no load of a tile ends
     there. `gathers`: whether what is copied may lie wherever pointers, or an index for each row, lead (for wgmma such tiles go
-    through the registers of the load agent, `register_streams.py`)."""
+    through the registers of the load agent, `register_streams.py`). `few`: whether there may be fewer chunks than threads."""
     body = loop.regions[0].block
     if not isinstance(store, nv_tileas.StoreShared) or any(name in store.properties for name in ("rounds", "owners")):
         return None
@@ -227,7 +230,7 @@ def _move(loop: Operation, store: Operation, num_warps: int, gathers: bool) -> M
     if places_are_tiles(load) and (not gathers or any(wgmma_of(use.operation) for use in alloc.results[0].uses)):
         return Refusal(load, "its places are a tile")
     buffer = BufferType(t.element_type, SharedLayoutAttr(as_source(t.layout.data, renames)))
-    copy = thread_copy(load, buffer, num_warps)
+    copy = thread_copy(load, buffer, num_warps, few=few)
     return Refusal(load, why_not(load)) if copy is None else Move(load, renames, store, alloc, copy, buffer)
 
 
