@@ -11,15 +11,15 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Operation, OpResult
 
 from tileiras.analysis.access_facts import view_facts
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.cta_axes import Axes, Place, extents, mnemonic, relation
 from tileiras.analysis.cta_plan import Plan
+from tileiras.analysis.dot_chains import takes_rows
 from tileiras.analysis.entry_hints import hint, worker_warps
 from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts
-from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.layout.atoms.umma import COLUMNS, IN_CELLS, LANES
 
@@ -27,8 +27,6 @@ CHAINS = 2
 CHAIN = "nv_tileas.get_chain"
 SWITCHES = ("tcgen05", "tma", "pipelines", "agents")
 MATRIX = 2
-MOST_LOOKED_AT = 64
-"""Values between one product and the next."""
 FEW_ELEMENTS = 1024
 """Of a tile that both chains may load for themselves."""
 ALONE = ("alloca", "print", "assert", "atomic_rmw", "atomic_cas", "tiled_atomic_rmw", "loop", "gdc_wait",
@@ -51,7 +49,8 @@ def planned(func: Operation, context: Any) -> Plan | None:
             hint(func, "occupancy") not in (None, 1) or worker_warps(func) is not None:
         return None
     dots = [op for op in func.walk() if mnemonic(op) == "dot"]
-    if not dots or not all(map(_is_for_chains, dots)) or not any(map(_takes_rows, dots)) or not _have_room(func, dots, context):
+    if not dots or not all(map(_is_for_chains, dots)) or not any(takes_rows(op, True) for op in dots) or \
+            not _have_room(func, dots, context):
         return None
     ops = [op for op in func.walk() if op is not func]
     if any(mnemonic(op) in ALONE or (mnemonic(op) in LEAVES and op.parent_op() is not func) for op in ops):
@@ -74,27 +73,6 @@ def _is_for_chains(dot: Operation) -> bool:
         element_name(dot.operands[0].type.element_type) in IN_CELLS       # type: ignore[attr-defined]
 
 
-def _takes_rows(dot: Operation) -> bool:
-    """Whether a product's rows are what becomes of another one's."""
-    pending: list[SSAValue] = [dot.operands[0]]
-    seen: set[SSAValue] = set(pending)
-    while pending and len(seen) < MOST_LOOKED_AT:
-        v = pending.pop()
-        if not isinstance(v, OpResult):
-            continue
-        op: Any = v.owner
-        if mnemonic(op) == "dot":
-            return True
-        makers = list(op.operands) if isinstance(op, arith.Elementwise) or mnemonic(op) == "view" else []
-        if mnemonic(op) == "if":
-            makers = [last.operands[v.index] for region in op.regions for last in (region.block.last_op,) if last is not None]
-        for maker in makers:
-            if extents(maker) and maker not in seen:
-                seen.add(maker)
-                pending.append(maker)
-    return False
-
-
 def _have_room(func: Operation, dots: list[Any], context: Any) -> bool:
     """Whether tensor memory holds the products of both chains, and shared memory what they read and what is stored of them."""
     columns: dict[Operation | None, int] = {}
@@ -103,7 +81,7 @@ def _have_room(func: Operation, dots: list[Any], context: Any) -> bool:
         loop = op.parent_op()
         columns[loop] = columns.get(loop, 0) + extents(op.results[0])[1]
         brought[loop] = brought.get(loop, 0) + prod(extents(op.operands[1])) * element_bytes(op.operands[1].type.element_type)
-    rows = {v for op in dots if isinstance((v := op.operands[0]), OpResult) and not _takes_rows(op)}
+    rows = {v for op in dots if isinstance((v := op.operands[0]), OpResult) and not takes_rows(op, True)}
     held = sum(prod(extents(v)) * element_bytes(v.type.element_type) for v in rows)      # type: ignore[attr-defined]
     stored = sum(prod(extents(op.operands[0])) * element_bytes(op.operands[0].type.element_type)      # type: ignore[attr-defined]
                  for op in func.walk() if mnemonic(op) == "tiled_store")

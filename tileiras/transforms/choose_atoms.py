@@ -20,8 +20,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, TensorType, UnitAttr
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Operation
 
+from tileiras.analysis.dot_chains import is_chained, takes_rows
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.tensor_dots import goes_on_from
 from tileiras.analysis.tensor_memory import ColumnsByLoop
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
 CALLS = frozenset({"nv_tileas.print", "nv_tileas.assert"})
 NEAREST = "nearest_even"
-MAX_CHAIN = 256
-"""Values looked at, at most, to find whether one dot feeds another."""
 
 
 def is_staged(op: Operation) -> bool:
@@ -228,51 +227,3 @@ def _widen(op: Operation) -> None:
         cast.location = op.location
         block.insert_op_before(cast, op)
         op.operands[i] = cast.results[0]
-
-
-def is_chained(op: Operation) -> bool:
-    """Whether elementwise ops, some of them perhaps under a condition, lead from this dot's result to another dot's first operand,
-    or the other way round: the scores of an attention kernel and the product that they weigh."""
-    return _feeds_rows(op) or takes_rows(op)
-
-
-def _feeds_rows(op: Operation) -> bool:
-    """Whether they lead from this dot's result to another dot's first operand."""
-    pending: list[SSAValue] = [op.results[0]]
-    seen: set[SSAValue] = set(pending)
-    while pending and len(seen) < MAX_CHAIN:
-        for use in pending.pop().uses:
-            user, found = use.operation, None
-            if user.name == "nv_tileas.dot" and use.index == 0:
-                return True
-            if isinstance(user, arith.Elementwise):
-                found = user.results[0]
-            elif isinstance(user, arith.Yield) and isinstance(branch := user.parent_op(), arith.If):
-                found = branch.results[use.index]
-            if found is not None and found not in seen:
-                seen.add(found)
-                pending.append(found)
-    return False
-
-
-def takes_rows(op: Operation) -> bool:
-    """Whether they lead from another dot's result to this dot's first operand."""
-    pending: list[SSAValue] = [op.operands[0]]
-    seen: set[SSAValue] = set(pending)
-    while pending and len(seen) < MAX_CHAIN:
-        v = pending.pop()
-        if not isinstance(v, OpResult):
-            continue
-        if v.owner.name == "nv_tileas.dot":
-            return True
-        makers: list[SSAValue] = []
-        if isinstance(v.owner, arith.Elementwise):
-            makers = list(v.owner.operands)
-        elif isinstance(v.owner, arith.If):
-            makers = [last.operands[v.index] for region in v.owner.regions for block in region.blocks
-                      if isinstance(last := block.last_op, arith.Yield)]
-        for maker in makers:
-            if isinstance(maker.type, TensorType) and maker not in seen:
-                seen.add(maker)
-                pending.append(maker)
-    return False

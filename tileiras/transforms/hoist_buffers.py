@@ -17,7 +17,8 @@ from xdsl.ir import Operation
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands
 from tileiras.dialects import nv_tileas
-from tileiras.transforms.hoist_conversions import is_defined_in, loops_of
+from tileiras.transforms.hoist_conversions import loops_of
+from tileiras.transforms.structure import is_defined_in
 
 
 def run(module: Operation, context: Any) -> None:

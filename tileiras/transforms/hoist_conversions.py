@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation
 
 from tileiras.dialects import arith, nv_tileas
+from tileiras.transforms.structure import is_defined_in
 
 
 def run(module: Operation, context: Any = None) -> None:
@@ -30,9 +31,3 @@ def run(module: Operation, context: Any = None) -> None:
 def loops_of(func: Operation) -> list[Operation]:
     """A function's loops, outer ones before those they hold."""
     return [op for op in func.walk() if isinstance(op, arith.For) or op.name == "nv_tileas.loop"]
-
-
-def is_defined_in(value: SSAValue, body: Block) -> bool:
-    """Whether a value that an op of `body` uses is defined in `body`."""
-    owner: Any = value.owner
-    return owner is body or getattr(owner, "parent", None) is body

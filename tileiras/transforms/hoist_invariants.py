@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation
 
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.base import TileOp
 from tileiras.transforms.rules import int_constant
+from tileiras.transforms.structure import is_defined_in
 
 DIVISIONS = (arith.Divsi, arith.Divui, arith.FloorDivsi, arith.CeilDivsi, arith.CeilDivui, arith.Remsi, arith.Remui)
 
@@ -33,7 +34,7 @@ def _hoist(loop: Operation) -> None:
     assert outside is not None
     for op in tuple(body.ops):
         if isinstance(op, TileOp) and op.PURE and not op.regions and _movable(op) and \
-                not any(_defined_in(v, body) for v in op.operands):
+                not any(is_defined_in(v, body) for v in op.operands):
             op.detach()
             outside.insert_op_before(op, loop)
 
@@ -42,9 +43,3 @@ def _movable(op: TileOp) -> bool:
     if isinstance(op, aa.Assume) or any(isinstance(r.type, TensorType) for r in op.results):
         return False
     return not isinstance(op, DIVISIONS) or int_constant(op.operands[1]) not in (None, 0, -1)
-
-
-def _defined_in(value: SSAValue, body: Block) -> bool:
-    """Whether a value that an op of `body` uses is defined in `body`: it can't be deeper than its user."""
-    owner: Any = value.owner
-    return owner is body or getattr(owner, "parent", None) is body

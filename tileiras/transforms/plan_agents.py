@@ -134,7 +134,7 @@ def _is_narrower(loaded: Any, made: Any) -> bool:
 def _words_between(func: Operation) -> int:
     """Registers of all threads together that hold the largest first operand which another product's rows become; 0 where there is
     none."""
-    from tileiras.transforms.choose_atoms import takes_rows
+    from tileiras.analysis.dot_chains import takes_rows
     dots: list[Any] = [op for op in func.walk() if op.name == "nv_tileas.dot" and takes_rows(op)]
     return max((prod(op.lhs.type.get_shape()) for op in dots), default=0)
 

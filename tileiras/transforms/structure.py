@@ -1,11 +1,11 @@
-"""Blocks, loops and functions, for passes that change them: which op of a block holds another, where its pipes begin, a loop that
-carries fewer values, a function in another's place."""
+"""Blocks, loops and functions, for passes that change them: which op of a block holds another, which values are a block's own,
+where its pipes begin, a loop that carries fewer values, a function in another's place."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from typing import Any
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 
 def holder_in(block: Block, op: Operation) -> Operation:
@@ -15,6 +15,12 @@ def holder_in(block: Block, op: Operation) -> Operation:
         assert outer is not None
         op = outer
     return op
+
+
+def is_defined_in(value: SSAValue, block: Block) -> bool:
+    """Whether a value is the block's own: an argument of it, or a result of one of its ops."""
+    owner = value.owner
+    return owner is block or (isinstance(owner, Operation) and owner.parent is block)
 
 
 def first_pipe(block: Block, uses: Callable[[Operation], bool]) -> Operation:

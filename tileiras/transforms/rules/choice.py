@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.transforms.structure import is_defined_in
 
 
 class Words(NamedTuple):
@@ -57,12 +59,6 @@ def reduce_select(op: Operation, words: Words) -> bool:
             op.operands = tuple(side.owner.operands[i] if j == i else v for j, v in enumerate(op.operands))
             return True
     return False
-
-
-def is_defined_in(value: SSAValue, block: Block) -> bool:
-    """Whether a value is the block's own: an argument of it, or a result of one of its ops."""
-    owner = value.owner
-    return owner is block or (isinstance(owner, Operation) and owner.parent is block)
 
 
 def forward_if_results(op: Operation, words: Words) -> bool:

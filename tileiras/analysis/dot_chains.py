@@ -1,0 +1,68 @@
+"""Which products follow one another: does what one computes become the rows of another, by element-wise ops alone?
+
+    %s = dot %q, %k ; %p = math.exp %s ; dot %p, %v        %p's product takes rows, %s' product feeds them
+
+On the way there may be branches that yield (attention's masks under a condition).
+"""
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from tileiras.dialects import arith
+
+MOST_LOOKED_AT = 256
+"""Values between one product and the next."""
+DOT, VIEW = "dot", "view"
+
+
+def is_chained(dot: Operation) -> bool:
+    """Whether a product takes another one's rows, or feeds them: the scores of an attention kernel and the product that they
+    weigh."""
+    return feeds_rows(dot) or takes_rows(dot)
+
+
+def feeds_rows(dot: Operation) -> bool:
+    """Whether a product's result leads to another one's first operand."""
+    pending: list[SSAValue] = [dot.results[0]]
+    seen: set[SSAValue] = set(pending)
+    while pending and len(seen) < MOST_LOOKED_AT:
+        for use in pending.pop().uses:
+            user, found = use.operation, None
+            if _mnemonic(user) == DOT and use.index == 0:
+                return True
+            if isinstance(user, arith.Elementwise):
+                found = user.results[0]
+            elif isinstance(user, arith.Yield) and isinstance(branch := user.parent_op(), arith.If):
+                found = branch.results[use.index]
+            if found is not None and found not in seen:
+                seen.add(found)
+                pending.append(found)
+    return False
+
+
+def takes_rows(dot: Operation, views: bool = False) -> bool:
+    """Whether another product's result leads to a product's first operand; `views`: also where a tile is seen in another shape."""
+    pending: list[SSAValue] = [dot.operands[0]]
+    seen: set[SSAValue] = set(pending)
+    while pending and len(seen) < MOST_LOOKED_AT:
+        v = pending.pop()
+        if not isinstance(v, OpResult):
+            continue
+        if _mnemonic(v.owner) == DOT:
+            return True
+        makers: list[SSAValue] = []
+        if isinstance(v.owner, arith.Elementwise) or (views and _mnemonic(v.owner) == VIEW):
+            makers = list(v.owner.operands)
+        elif isinstance(v.owner, arith.If):
+            makers = [last.operands[v.index] for region in v.owner.regions for block in region.blocks
+                      if isinstance(last := block.last_op, arith.Yield)]
+        for maker in makers:
+            if isinstance(maker.type, TensorType) and maker not in seen:
+                seen.add(maker)
+                pending.append(maker)
+    return False
+
+
+def _mnemonic(op: Operation) -> str:
+    return op.name.partition(".")[2]
