@@ -55,6 +55,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("dce", "nv_tileaa", 0),
     _transform("plan-cta", "nv_tileaa", 0),
     _transform("plan-chains", "nv_tileaa", 1, of="dot"),
+    _transform("split-tiles", "nv_tileaa", 1, of="dot"),
     _transform("decompose-dot-scaled", "nv_tileaa", 0, of="dot_scaled"),
     _transform("prepare-dot-scaled", "nv_tileaa", 1, of="dot_scaled"),
     _transform("skip-masks", "nv_tileaa", 1, of="dot dot_scaled"),
@@ -78,6 +79,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("dynamic-persistent", "nv_tileas", 1, of="is_valid_program_id"),     # those that ask for it run every pass
     _transform("generate-schedule", "nv_tileas", 1, of="scf.for"),
     _transform("lower-tma-load-store-to-async", "nv_tileas", 1),
+    _transform("untie-stores", "nv_tileas", 1, of="tiled_store"),
     _transform("separate-host-tma", "nv_tileas", 1, of="make_tiled_tma_desc"),
     _transform("stage-streams", "nv_tileas", 1, of="scf.for"),
     _transform("materialize-async", "nv_tileas", 1, of="scf.for"),

@@ -71,6 +71,17 @@ def test_pairs_of_ctas_go_on_from_tile_to_tile(rows: int, columns: int, ctas: in
     assert verdict.ok, verdict.detail
 
 
+@pytest.mark.parametrize("rows, columns, ctas, out", [(256, 128, 2, "float32"), (256, 256, 4, "bfloat16")])
+def test_clusters_go_on_from_tile_to_tile_without_meeting(rows: int, columns: int, ctas: int, out: str) -> None:
+    """Each CTA's load agent is ahead of its products, across tiles too, and loads parts for the others."""
+    case = persistent(rows, columns, out)
+    made = runner.compile_case(case, "sm_90", 3, verify_each=True, hints={"num_cta_in_cga": ctas})
+    assert ".reqntid 288" in made.ptx and ".multicast::cluster" in made.ptx and "wgmma.mma_async" in made.ptx
+    assert made.entries[0].stack_bytes == 0
+    verdict = runner.simulate_case(case, made, orders=range(5))
+    assert verdict.ok, verdict.detail
+
+
 def test_ctas_that_load_for_each_other_have_a_warp_for_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEIRAS_WITHOUT", "pairs")
     case = persistent(256, 256, "float32")

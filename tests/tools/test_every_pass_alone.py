@@ -28,7 +28,7 @@ KERNELS: dict[tuple[str, str], str] = {
                                "convert-tileaa-to-tileas",
     ("split-reductions", "sm_80"): "split-reductions materialize-convert-layout",
     ("share-results", "sm_80"): "share-results", ("provide-scratch", "sm_80"): "provide-scratch",
-    ("split-steps", "sm_80"): "split-steps",
+    ("split-steps", "sm_80"): "split-steps", ("split-tiles", "sm_90"): "split-tiles",
     ("plan-cta", "sm_90"): "plan-cta", ("plan-agents", "sm_90"): "plan-agents", ("plan-chains", "sm_100"): "plan-chains",
     ("hold-fragments", "sm_80"): "hold-fragments", ("stage-tiles", "sm_90"): "stage-tiles",
     ("unspecialized-pipeline", "sm_80"): "generate-schedule materialize-async unspecialized-pipeline",
@@ -39,6 +39,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("fence-atomics", "sm_90"): "fence-atomics", ("early-loads", "sm_90"): "early-loads",
     ("unroll-streams", "sm_80"): "unroll-streams",
     ("overlap-epilogues", "sm_100"): "overlap-epilogues", ("advance-dots", "sm_100"): "advance-dots commit-dots",
+    ("untie-stores", "sm_80"): "untie-stores",
 }
 """By a file of filecheck/passes and an SM: passes that change its kernel."""
 
