@@ -27,6 +27,8 @@ CHAINS = 2
 CHAIN = "nv_tileas.get_chain"
 SWITCHES = ("tcgen05", "tma", "pipelines", "agents")
 MATRIX = 2
+FOR_BARRIERS = 1024
+"""Bytes of pipes, and of what aligning the rest behind them costs."""
 FEW_ELEMENTS = 1024
 """Of a tile that both chains may load for themselves."""
 ALONE = ("alloca", "print", "assert", "atomic_rmw", "atomic_cas", "tiled_atomic_rmw", "loop", "gdc_wait",
@@ -83,10 +85,22 @@ def _have_room(func: Operation, dots: list[Any], context: Any) -> bool:
         brought[loop] = brought.get(loop, 0) + prod(extents(op.operands[1])) * element_bytes(op.operands[1].type.element_type)
     rows = {v for op in dots if isinstance((v := op.operands[0]), OpResult) and not takes_rows(op, True)}
     held = sum(prod(extents(v)) * element_bytes(v.type.element_type) for v in rows)      # type: ignore[attr-defined]
-    stored = sum(prod(extents(op.operands[0])) * element_bytes(op.operands[0].type.element_type)      # type: ignore[attr-defined]
-                 for op in func.walk() if mnemonic(op) == "tiled_store")
+    stores = [op for op in func.walk() if mnemonic(op) == "tiled_store"]
+    stored = sum(prod(extents(op.operands[0])) * element_bytes(op.operands[0].type.element_type) for op in stores)    # type: ignore
+    # the first agent's queries have their place alone until its results take it; what the others have keeps its own
+    shared = min(held, stored) // CHAINS if len(columns) == 1 and _are_by_engine(func, stores) else 0
     return CHAINS * max(columns.values()) <= COLUMNS and \
-        held + stored + max(brought.values()) <= context.target.most_static_smem
+        held + stored - shared + max(brought.values()) + FOR_BARRIERS <= context.target.most_static_smem
+
+
+def _are_by_engine(func: Operation, accesses: list[Operation]) -> bool:
+    """Whether the copy engine can make these accesses: results then go in pieces, each of which finds a place for itself."""
+    axis = AxisAnalysis(func)
+    for op in accesses:
+        along = view_facts(op, op.view, axis).contiguous        # type: ignore[attr-defined]
+        if along is None or not isinstance(map_facts(op, axis, contiguous=along), MapFacts):
+            return False
+    return True
 
 
 def _is_shared_well(op: Operation, plan: Plan, rows: Place) -> bool:
@@ -104,8 +118,7 @@ def _is_shared_well(op: Operation, plan: Plan, rows: Place) -> bool:
 
 def _are_brought(func: Operation, dots: list[Any], plan: Plan) -> bool:
     """Whether the copy engine loads every tile that loops load, which both chains read."""
-    axis = AxisAnalysis(func)
-    brought = set()
+    brought: set[Operation] = set()
     for op in dots:
         made: Any = op.operands[1].owner
         while isinstance(made, Operation) and mnemonic(made) in ("view", "permute"):
@@ -117,9 +130,6 @@ def _are_brought(func: Operation, dots: list[Any], plan: Plan) -> bool:
         within = mnemonic(load.parent_op()) != "func"       # type: ignore[arg-type]
         if load not in brought and within and prod(extents(load.results[0])) > FEW_ELEMENTS:
             return False
-        if load in brought:
-            view: Any = load.view       # type: ignore[attr-defined]
-            along = view_facts(load, view, axis).contiguous
-            if along is None or not isinstance(map_facts(load, axis, contiguous=along), MapFacts) or not is_unwritten(load):
-                return False
-    return True
+        if load in brought and not is_unwritten(load):
+            return False
+    return _are_by_engine(func, list(brought))
