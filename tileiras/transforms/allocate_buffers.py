@@ -95,7 +95,7 @@ def _columns(func: Operation, users: Any, plan: TensorPlan | None, asks: Block, 
     given: dict[str, Any] = {"columns": IntAttr(plan.allocation), "pair": UnitAttr() if any(map(is_paired, func.walk())) else None}
     for end in [op for op in users.walk() if op.name == RETURN]:
         _insert(nv_tileas.TmemFree.make([], [], given), end)
-    before: Operation | None = first_pipe(asks, lambda op: op in plan.offsets)
+    before: Operation | None = first_pipe(asks, lambda op: op in plan.offsets or op.name == RETURN)
     while before is not None and before.name in ("nv_tileas.create_pipeline", ALLOC):
         before = before.next_op
     assert before is not None
