@@ -162,11 +162,11 @@ def _choose(func: Operation, ctas: int, target: Any) -> Plan:
     work = [w for op in func.walk() if (w := _work(op, axes))]
     whole = sum(w.amount for w in work)
     bits = ctas.bit_length() - 1
-    best, least, hampered = None, whole * WORTH, False
+    best, least, hampered, strides = None, whole * WORTH, False, strides_by_programs(func)
     free = sorted(axes.free(), key=lambda axis: -sum(w.amount for w in work if axis in w.axes))
     tried = set(free[:MOST_TRIED])
     for masks in _ways([axis for axis in axes.free() if axis in tried], axes, bits):
-        if any(w.is_hampered(masks, target) for w in work):
+        if any(w.is_hampered(masks, target, strides) for w in work):
             hampered = True
             continue
         cost = sum(w.cost(masks, target) for w in work)
@@ -176,6 +176,14 @@ def _choose(func: Operation, ctas: int, target: Any) -> Plan:
         raise Refusal("products of the parts would be slower than those of whole tiles" if hampered else
                       _obstacle(axes, work, free, bits))
     return Plan(axes, best, ctas)
+
+
+def strides_by_programs(func: Operation) -> bool:
+    """Whether a tile block goes on to others, as many further as there are programs: such kernels are launched with a program for
+    every cluster that the machine has room for, so that SMs stay idle where a cluster doesn't share a block, which costs more
+    than small parts do. (Predicted for tcgen05 only; others keep to their least part.)"""
+    return any(op.name == "scf.for" and getattr(op.operands[2].owner, "name", "") == "nv_tileaa.get_num_programs"
+               for op in func.walk())
 
 
 def _choose_pairs(func: Operation, ctas: int, context: Any) -> Plan | None:
@@ -202,7 +210,7 @@ def _choose_marked(func: Operation, ctas: int, pairs: Pairs, target: Any) -> Pla
     if not set(halves) <= set(free):
         return None
     work = [w for op in func.walk() if (w := _work(op, axes))]
-    best, least = None, sum(w.amount for w in work) * WORTH
+    best, least, strides = None, sum(w.amount for w in work) * WORTH, strides_by_programs(func)
     for way in _ways([axis for axis in free if axis not in halves], axes, ctas.bit_length() - 1):
         columns: dict[Place, int] = {}
         for op, half in zip(pairs.products, halves):
@@ -215,7 +223,7 @@ def _choose_marked(func: Operation, ctas: int, pairs: Pairs, target: Any) -> Pla
             m, n = (extent // parts(way.get(axes.of(op.results[0], d), 0)) for d, extent in enumerate(extents(op.results[0])))
             return m, n
         masks = way | columns
-        if any(w.is_hampered(way, target) for w in work) or not pairs.takes(part):
+        if any(w.is_hampered(way, target, strides) for w in work) or not pairs.takes(part):
             continue
         cost = sum(w.cost(masks, target) for w in work)
         if cost < least:
@@ -255,13 +263,13 @@ class Work:
         rows, axis = self.product[0]
         return rows >= few > rows // parts(masks.get(axis, 0))
 
-    def is_hampered(self, masks: Mapping[Place, int], target: Any) -> bool:
-        """Whether a loop's product is slower in parts than whole."""
+    def is_hampered(self, masks: Mapping[Place, int], target: Any, strides: bool) -> bool:
+        """Whether a loop's product is slower in parts than whole. `strides`: see `strides_by_programs`."""
         if self.product is None or not self.repeated:
             return False
         whole = prod(extent for extent, _ in self.product)
         part = (2 if self.paired else 1) * prod(extent // parts(masks.get(axis, 0)) for extent, axis in self.product)
-        least = LEAST_PART_UMMA if target.has_tcgen05 else LEAST_PART if target.has_wgmma else 0
+        least = (0 if strides else LEAST_PART_UMMA) if target.has_tcgen05 else LEAST_PART if target.has_wgmma else 0
         return self._has_few_rows(masks, target) or part < min(whole, least)
 
     def cost(self, masks: Mapping[Place, int], target: Any) -> float:
