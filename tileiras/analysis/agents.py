@@ -61,6 +61,17 @@ def agent_of(op: Operation) -> tuple[Operation, int] | None:
     return None
 
 
+def warps_of(op: Operation) -> int:
+    """How many warps run an op: its agent's, or the function's."""
+    found = agent_of(op)
+    if found is not None:
+        return agents_of(found[0])[found[1]].warps
+    outer: Any = op
+    while outer.name != "nv_tileas.func":
+        outer = outer.parent_op()
+    return outer.properties["num_warps"].data
+
+
 def switch_of(func: Operation) -> Operation | None:
     """The function's `agent_switch`, which stands in its body's block."""
     return next((op for op in func.regions[0].block.ops if op.name == SWITCH), None)

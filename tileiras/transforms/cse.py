@@ -4,18 +4,28 @@
 
 An op stands for later ones of its block and of the regions nested in it. Bodies of reductions and scans are worlds of
 their own: nothing goes in or out. Ops with regions stay.
+
+A load of what nobody writes while the kernel runs (analysis/invariant_loads.py) stands for the same load later in its block, if
+the tile is small enough to be kept: rows that are read for a mean, and again to be scaled, are read once.
 """
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
+from tileiras.analysis.invariant_loads import invariant_loads
 from tileiras.dialects.base import TileOp
+from tileiras.dialects.element import tile_bytes
+from tileiras.dialects.nv_tileaa import MemTokenType
 
 ISOLATED = ("reduce", "scan", "func")
 """Ops, without their dialect, whose bodies share nothing with what is around them."""
+
+KEPT_BYTES = 16384
+"""What a loaded tile may have at most to be kept for later: 32 registers a thread of four warps."""
 
 Key = tuple[Any, ...]
 Table = dict[Key, TileOp]
@@ -28,8 +38,20 @@ def key_of(op: TileOp) -> Key:
     return (type(op), tuple(op.operands), attrs, tuple(r.type for r in op.results))
 
 
+def load_key(op: TileOp) -> Key:
+    """What makes two loads of unwritten memory equal in one block: all but their tokens."""
+    return (op.parent, type(op), tuple(v for v in op.operands if not isinstance(v.type, MemTokenType)),
+            tuple(sorted(op.properties.items())), op.results[0].type)
+
+
+def _is_kept(load: Operation) -> bool:
+    tile = load.results[0].type
+    return not isinstance(tile, TensorType) or tile_bytes(tile) <= KEPT_BYTES
+
+
 def run(top: Operation, context: Any = None) -> None:
-    """Remove repeated pure ops of a module or function in place."""
+    """Remove repeated pure ops, and loads of what stays, of a module or function in place."""
+    loads = {load for func in top.walk() if func.name == "nv_tileaa.func" for load in invariant_loads(func) if _is_kept(load)}
     frames: list[tuple[Iterator[Operation], list[Key], Table]] = []
 
     def enter(op: Operation, table: Table) -> None:
@@ -46,9 +68,9 @@ def run(top: Operation, context: Any = None) -> None:
             if op.regions:
                 enter(op, table)
                 break
-            if not isinstance(op, TileOp) or not op.PURE:
+            if not isinstance(op, TileOp) or not (op.PURE or op in loads):
                 continue
-            key = key_of(op)
+            key = key_of(op) if op.PURE else load_key(op)
             first = table.setdefault(key, op)
             if first is op:
                 added.append(key)

@@ -1,13 +1,16 @@
 """`early-loads`: loads that needn't wait for the barriers and writes in front of them say so.
 
-    barrier                                        barrier
-    %x = tiled_load %v[%i] {invariant}      ->     %x = tiled_load %v[%i] {invariant, early}
+    barrier                                        %x = tiled_load %v[%i] {invariant, early}
+    %x = tiled_load %v[%i] {invariant}      ->     barrier
 
-Its memory nobody writes while the kernel runs (analysis/invariant_loads.py), so the load becomes `ld.global.nc`, which ptxas
-makes before a barrier or a store that stands in front of it, where registers allow, so that one wait for memory covers both
-sides' loads. Where nothing in the same straight piece of code holds a load back it stays an ordinary one: ptxas would only order
-its instructions otherwise, and not better. So does a load that is small beside the function's others: its values would only take
-registers for longer (A100, cross entropy: 44.8 us would become 48.2). The ops stay where they are.
+Its memory nobody writes while the kernel runs (analysis/invariant_loads.py), so the load becomes `ld.global.nc`, which may be
+made before a barrier or a store that stands in front of it, so that one wait for memory covers both sides' loads. Where nothing
+in the same straight piece of code holds a load back it stays an ordinary one: ptxas would only order its instructions otherwise,
+and not better. So does a load that is small beside the function's others: its values would only take registers for longer (A100,
+cross entropy: 44.8 us would become 48.2).
+
+A load of few registers moves in front of the first op that holds it back, with the addresses that it needs: ptxas moves no load
+over a branch, as a division has one. A large one stays where it is, and ptxas moves it where registers allow.
 
 It runs behind `order-memory` and `fence-atomics`, when every barrier and fence stands.
 """
@@ -19,25 +22,33 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Block, Operation
 
+from tileiras.analysis.agents import WARP_THREADS, warps_of
 from tileiras.analysis.effects import effects_of
+from tileiras.dialects.base import TileOp
+from tileiras.dialects.element import tile_bytes
 
+TOKENS = frozenset({"nv_tileas.create_mem_token", "nv_tileas.join_mem_token"})
 LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
 BRANCHES = frozenset({"scf.if", "scf.for", "nv_tileas.loop", "nv_tileas.agent_switch"})
 """Ops behind which another piece of code begins."""
 SMALL = 4
 """Beside a load of so many times its elements a load is small."""
+WORD = 4
+"""Bytes of a register."""
+FEW = 16
+"""Registers that a thread may give a load which moves."""
+ALL = 32
+"""Registers that a thread may give all loads which move to one place."""
 MEETINGS = frozenset({"nv_tileas.barrier", "nv_tileas.warp_barrier", "nv_tileas.cluster_barrier", "nv_tileas.fence"})
 
 
 def run(module: Operation, context: Any = None) -> None:
-    """Mark the loads, in place."""
+    """Mark the loads, and move what is small, in place."""
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func" and any("invariant" in op.properties for op in func.walk()):
             most = max(_elements(op) for op in func.walk() if op.name in LOADS)
-            for op in func.walk():
-                for region in op.regions:
-                    for block in region.blocks:
-                        _block(block, most // SMALL)
+            for block in [block for op in func.walk() for region in op.regions for block in region.blocks]:
+                _Pieces(block, most // SMALL).run()
 
 
 def _elements(load: Operation) -> int:
@@ -45,14 +56,62 @@ def _elements(load: Operation) -> int:
     return prod(t.get_shape()) if isinstance(t, TensorType) else 1
 
 
-def _block(block: Block, least: int) -> None:
-    held = False
-    for op in block.ops:
-        if op.name in BRANCHES:
-            held = False
-        elif op.name in LOADS and "invariant" in op.properties:
-            if held and _elements(op) >= least:
-                op.properties["early"] = UnitAttr()
-        elif not held:
-            effects = effects_of(op)
-            held = op.name in MEETINGS or effects.inside or effects.token_write
+def _registers(load: Operation) -> int:
+    """How many a thread needs for what it loads."""
+    t = load.results[0].type
+    return -(-tile_bytes(t) // (WORD * WARP_THREADS * warps_of(load))) if isinstance(t, TensorType) else 1
+
+
+class _Pieces:
+    """The straight pieces of code of one block. `least`: elements of a load that isn't small."""
+
+    def __init__(self, block: Block, least: int) -> None:
+        self.block, self.least = block, least
+        self.holding: Operation | None = None       # the first op of the piece that holds loads back
+        self.behind: set[Operation] = set()         # it, and what stands between it and where we are
+        self.taken = 0                              # registers of loads that moved in front of it
+
+    def run(self) -> None:
+        for op in list(self.block.ops):
+            if op.name in BRANCHES:
+                self.holding, self.behind, self.taken = None, set(), 0
+                continue
+            if op.name in LOADS and "invariant" in op.properties:
+                if self.holding is not None and (_elements(op) >= self.least or _elements(op) == 1):
+                    op.properties["early"] = UnitAttr()
+                    if self._move(op):
+                        continue
+            elif self.holding is None:
+                effects = effects_of(op)
+                if op.name in MEETINGS or effects.inside or effects.token_write:
+                    self.holding = op
+            if self.holding is not None:
+                self.behind.add(op)
+
+    def _move(self, load: Operation) -> bool:
+        """Put a load in front of what holds it back, if it is small, and what it needs can be there too."""
+        registers = _registers(load)
+        needs = self._needs(load)
+        if registers > FEW or self.taken + registers > ALL or needs is None:
+            return False
+        self.taken += registers
+        assert self.holding is not None
+        for op in (*needs, load):
+            op.detach()
+            self.block.insert_op_before(op, self.holding)
+            self.behind.discard(op)
+        return True
+
+    def _needs(self, load: Operation) -> list[Operation] | None:
+        """What stands behind the place to move to and a load needs, in order; None if that can't move."""
+        found: set[Operation] = set()
+        pending: list[Operation] = [load]
+        while pending:
+            for value in pending.pop().operands:
+                owner = value.owner
+                if owner in self.behind and owner not in found:
+                    if not isinstance(owner, TileOp) or not (owner.PURE or owner.name in TOKENS) or owner.regions:
+                        return None
+                    found.add(owner)
+                    pending.append(owner)
+        return [op for op in self.block.ops if op in found]

@@ -3,6 +3,7 @@
     %1 = arith.muli %0, 1            ->  %0
     %2 = nv_tileaa.broadcast(splat)  ->  nv_tileaa.splat
     scf.if true { A } else { B }     ->  A
+    scf.for 0 to 1 { A }             ->  A
 
 Operands are simplified before their users, so one walk reaches what repeated rewriting would. Rules: `rules/`.
 """
@@ -22,7 +23,7 @@ from tileiras.transforms.rules import (  # noqa: F401  (each fills the table)
     shapes,
 )
 from tileiras.transforms.rules.choice import forward_if_results
-from tileiras.transforms.rules.control import WORDS, forward_loop_invariants, inline_constant_if
+from tileiras.transforms.rules.control import WORDS, forward_loop_invariants, inline_constant_if, inline_short_for
 
 shapes.install()
 
@@ -42,6 +43,10 @@ def run(top: Operation, context: Any = None) -> None:
                     continue
                 forward_if_results(op, WORDS)
             elif isinstance(op, (arith.For, aa.LoopOp)):
+                inlined = inline_short_for(op) if isinstance(op, arith.For) else None
+                if inlined is not None:
+                    op = inlined
+                    continue
                 forward_loop_invariants(op)
             if op.regions:
                 if following is not None:

@@ -3,6 +3,7 @@
 Selects and branches: `choice.py` has the rules, this file says how arith and scf spell things.
 
     scf.if true { A } else { B }                           ->   A
+    %r = scf.for %i = 0 to 8 step 8 iter(%a = %x) { A }    ->   A, with 0 for %i and %x for %a
     %r = scf.if %c { return } else { yield %x }; use %r    ->   scf.if ...; use %x
     %r = scf.for ... iter(%a = %x) { ...; yield %a }       ->   uses of %a and %r become uses of %x
 """
@@ -61,6 +62,43 @@ def inline_constant_if(op: Operation) -> Operation | None:
     if not inline_branch(op, 0 if taken else 1, WORDS, lambda end: False):
         return None
     return block.first_op if before is None else before.next_op
+
+
+def inline_short_for(loop: arith.For) -> Operation | None:
+    """Replace a `for` that constants tell to run once, or never, by its body or by nothing; gives the op to go on with, None if
+    nothing was done. A body that goes on to the next iteration from inside stays."""
+    times = _times(loop)
+    if times is None or times > 1:
+        return None
+    body, block, before = loop.regions[0].block, loop.parent, loop.prev_op
+    end = body.last_op
+    assert block is not None and end is not None
+    values = list(loop.carried_inits())
+    if times:
+        if not isinstance(end, arith.Yield) or any(one is not end for one in _next_values(loop)):
+            return None
+        for arg, value in zip(body.args, (loop.operands[0], *values)):
+            arg.replace_all_uses_with(value)
+        values = list(end.operands)
+        for inner in list(body.ops):
+            if inner is not end:
+                inner.detach()
+                block.insert_op_before(inner, loop)
+    for result, value in zip(loop.results, values):
+        result.replace_all_uses_with(value)
+    loop.detach()
+    loop.erase()
+    return block.first_op if before is None else before.next_op
+
+
+def _times(loop: arith.For) -> int | None:
+    """How often a `for` runs that constants tell to run at most once (0 or 1); 2 where they tell it runs more often."""
+    lower, upper, step = (int_constant(v) for v in loop.operands[:3])
+    if lower is None or upper is None or step is None:
+        return None
+    if "unsigned_cmp" in loop.properties:
+        lower, upper, step = (v % (1 << int_width(loop.operands[0].type)) for v in (lower, upper, step))
+    return 0 if lower >= upper else 1 if step >= upper - lower else 2
 
 
 def _next_values(loop: Operation) -> Iterator[Operation]:
