@@ -32,6 +32,8 @@ REGISTERS = ("a thread holds more at a time: what went through shared memory, or
              "ptxas takes a few more for its order of instructions")
 """Why a case pays that pays registers only."""
 REASONS = (
+    (r"^(control_while_tile_condition|memory_raw_offsets)",
+     "small blocks with long work get more warps, for time; they meet where one warp didn't have to"),
     (r"^misc_hint_num_ctas", "the hint for clusters is followed now: each of two CTAs loads for its half of the product"),
     (r"^(matmul_|gemm_e4m3_f32|gemm_f16_f32_128|gemm_bf16_f32_256)",
      "few warps with large parts of the sums read less of the operands from shared memory, in longer code (sm_80)"),
@@ -51,7 +53,8 @@ REASONS = (
     (r"^misc_assert", "an assertion that fails says in which tile block and for which element"),
     (r"(gemm|matmul|mxfp|nvfp|conv|moe_expert|retention|misc_hint|fft_|block_sparse)",
      "an operand or a result goes through shared memory in a layout of its own, so that memory is accessed by 16 bytes: for fewer "
-     "sectors two barriers more behind the loop, and buffers beside each other"),
+     "sectors, passes of its own, and a barrier more behind the loop where the buffer lies where operands did (each warp turns its "
+     "own part, so that there is none between its writes and its reads)"),
     (r"^atomic_", "one fence in front of and behind all of a tile's atomics instead of the ordering on each"),
 )
 """Pattern of cases -> why they pay."""
@@ -138,7 +141,7 @@ def page(before: list[Row], after: list[Row], cycles: dict[tuple[str, int], dict
     wrong = [f"`{a['case']}` on sm_{a['sm']}" for _, a in pairs if a.get("ok") is False]
     picked = drawn_from(pairs)
     some = "" if len(picked) == len(pairs) else f"; the table is of the {len(picked)} that were drawn at regular distances, the " \
-        "others had been worse in a count"
+        "others were measured besides"
     of = f", the compiler of commit {commit}" if commit else ""
     parts = [f"""# What the code costs
 Written by `python -m bench.code_page` from bench/results: the suite's code at -O3 before layouts were chosen by cost
