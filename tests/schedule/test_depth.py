@@ -60,6 +60,15 @@ def test_rings_leave_room_for_other_blocks_on_the_sm() -> None:
     assert ring_depth(RingFacts(65536, 100, blocks=4), H100).stages == 3         # one block alone rather than a ring of one stage
 
 
+def test_what_waits_for_its_loads_has_a_deeper_ring_beside_two_blocks_than_what_computes_beside_three() -> None:
+    # 8 KiB at 70 B a cycle: 117 cycles. 228 KiB by three, less 1,280 bytes, hold nine stages of 8 KiB; by four, six
+    b200 = find_target("sm_100")
+    assert ring_depth(RingFacts(8192, 80, has_product=False, blocks=4), b200).stages == 9
+    assert ring_depth(RingFacts(8192, 177, has_product=False, blocks=4), b200).stages == 6
+    assert ring_depth(RingFacts(8192, 80, has_product=False, blocks=2), b200).stages == 11      # as wanted
+    assert ring_depth(RingFacts(8192, 80, has_product=False, blocks=4, occupancy=4), b200).stages == 6
+
+
 def test_budgets_are_what_a_block_may_declare_and_its_share_of_the_sm() -> None:
     assert shared_budget(H100) == 227 * 1024 - 256
     assert shared_budget(H100, 2) == 113 * 1024 - 256

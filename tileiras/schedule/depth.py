@@ -35,6 +35,9 @@ MOST_STAGES = 16
 """Of a ring: what hides 1,600 cycles at the shortest interval."""
 MOST_BLOCKS = 4
 """Blocks on an SM that are counted with: more are worth a short ring, not a ring of one stage."""
+MOST_BLOCKS_OF_STREAMS = 3
+"""The same where an iteration's loads take longer than its work: a grid may have fewer blocks than SMs hold, and one alone lives on
+its ring."""
 BESIDE_CARRIED = 48
 """Registers a thread that a loop needs besides what it carries, and a quarter of that: addresses, fragments."""
 LANES = 32
@@ -107,6 +110,8 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
         return max(1, (shared_budget(target, blocks) - facts.other_bytes) // max(1, facts.stage_bytes))
 
     blocks = max(1, facts.occupancy, facts.blocks)
+    if not facts.has_product and facts.work < transfer:
+        blocks = max(facts.occupancy, min(blocks, MOST_BLOCKS_OF_STREAMS))
     stages = min(wanted, fit(max(1, facts.occupancy)))
     if stages < wanted:
         bound = "shared memory"
