@@ -61,6 +61,19 @@ def test_it_copies_words_of_scales_for_elements_of_bytes(tile: tuple[int, int, i
         np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
 
 
+WIDE = [replace(MXFP4, tile=(256, 128, 256), steps=5), ScaledProduct("e4m3", "ue8m0", 32, (256, 128, 128), steps=5)]
+
+
+@pytest.mark.parametrize("p", WIDE, ids=str)
+def test_the_load_agent_lends_registers_for_wide_tiles(p: ScaledProduct) -> None:
+    """Eight warps have 128 sums a thread; the one that loads is padded to four."""
+    made = p.compiled("sm_120", verify_each=True)
+    assert ".reqntid 384" in made.ptx and "setmaxnreg.inc" in made.ptx and "setmaxnreg.dec" in made.ptx
+    assert "cp.async.mbarrier.arrive.noinc" in made.ptx
+    for seed in range(5):
+        np.testing.assert_array_equal(p.simulated(made.ptx, seed), p.expected())
+
+
 @pytest.mark.parametrize("p", KINDS.values(), ids=str)
 def test_unoptimized_code_parts_them(p: ScaledProduct) -> None:
     ptx = multiplies(p, opt_level=0)

@@ -295,7 +295,8 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
         blocks = MOST_BLOCKS if few and chains * plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS) else 1
     else:
         blocks = _blocks(func, [warps, load_warps], target) if by_engine else 0
-    if by_engine and not blocks and [warps, load_warps] == SHORT_OF_REGISTERS and target.has_setmaxnreg:
+    may_lend = by_engine or (layouts is None and not any(is_placed(op, loader) for op in loader.ops))
+    if may_lend and not blocks and [warps, load_warps] == SHORT_OF_REGISTERS and target.has_setmaxnreg:
         context.may_lend = True
         blocks = int(context.lend_registers)
     _hoist(func, shared)
