@@ -89,6 +89,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("unroll-streams", "nv_tileas", 3, of="scf.for"),
     _transform("prefetch-to-registers", "nv_tileas", 1, of="scf.for"),
     _transform("overlap-iterations", "nv_tileas", 3, of="scf.for"),
+    _transform("fragments-ahead", "nv_tileas", 3, of="dot"),
     _transform("overlap-dots", "nv_tileas", 1, of="dot"),
     _transform("place-accumulators", "nv_tileas", 1, of="dot dot_scaled"),
     _transform("advance-dots", "nv_tileas", 3, of="tensor_dot"),
@@ -138,7 +139,7 @@ def op_names(ir: Any) -> frozenset[str]:
 
 
 PIPE_PASSES = frozenset({"lower-tma-load-store-to-async", "materialize-async", "unspecialized-pipeline", "materialize-schedule",
-                         "prefetch-to-registers", "overlap-iterations", "order-memory"})
+                         "prefetch-to-registers", "overlap-iterations", "fragments-ahead", "order-memory"})
 """Passes behind which pipes are checked, where passes are verified (not `commit-dots`: the waits that it adds lean on barriers)."""
 
 

@@ -368,6 +368,8 @@ PLACED: list[Row] = [
     ("nv_tileas.load_shared", "%buffer", segments(1, 0, 0), "tensor<16x16xf32>", "the buffer must be 16x16 or larger"),
     ("nv_tileas.load_shared", "%n", segments(1, 0, 0), "tensor<8x16xf32>", "operand #0 ('buffer') must be a buffer"),
     ("nv_tileas.load_shared", "%half, %f", segments(1, 0, 1), "tensor<8x8xf32>", "must go into a tile like its result"),
+    ("nv_tileas.load_shared", "%buffer", segments(1, 0, 0) + ", matrices, peer = #builtin.int<1>", "tensor<8x16xf32>",
+     "'matrices' are read whole"),
     ("nv_tileas.load_shared", "%half", "", "tensor<8x8xf32>", "'operandSegmentSizes' does not match its operands"),
     ("nv_tileas.fill_outside", "%f, %v, %n, %n", "", "tensor<8x8xf32>", "must have the same type"),
     ("nv_tileas.dealloc", "%n", "", "", "operand #0 ('pointers') must be a pointer"),

@@ -82,7 +82,7 @@ def carried_out(draw: Draw) -> Outcome:
     """A kernel compiled with that schedule, checked and run."""
     rings: list[int] = []
     agents, trouble = False, ""
-    scheduled, ordered, pays = generate_schedule.run, order_memory.run, overlap_iterations._Expansion.pays
+    scheduled, ordered, pays = generate_schedule.run, order_memory.run, overlap_iterations.Expansion.pays
 
     def by_chance(module: Any, context: Any) -> None:
         context.schedule = ScheduleOptions(seed=draw.seed)
@@ -100,13 +100,13 @@ def carried_out(draw: Draw) -> Outcome:
     before = os.environ.get(WITHOUT)
     os.environ[WITHOUT] = draw.without
     generate_schedule.run, order_memory.run = by_chance, looked_at
-    overlap_iterations._Expansion.pays = lambda self, target, threads: True     # whatever the schedule says is carried out
+    overlap_iterations.Expansion.pays = lambda self, target, threads: True     # whatever the schedule says is carried out
     try:
         with any_parts():
             compiled = compile_on(draw.kernel, draw.ctas, draw.gpu) if draw.ctas > 1 else \
                 runner.compile_case(draw.kernel, draw.gpu)
     finally:
-        generate_schedule.run, order_memory.run, overlap_iterations._Expansion.pays = scheduled, ordered, pays
+        generate_schedule.run, order_memory.run, overlap_iterations.Expansion.pays = scheduled, ordered, pays
         if before is None:
             del os.environ[WITHOUT]
         else:

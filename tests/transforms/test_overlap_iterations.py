@@ -39,7 +39,7 @@ def scores_loop(module: Operation) -> Any:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops are overlapped even where blocks share an SM."""
-    monkeypatch.setattr(overlap_iterations._Expansion, "pays", lambda *_: True)
+    monkeypatch.setattr(overlap_iterations.Expansion, "pays", lambda *_: True)
 
 
 def dots(block: Any) -> list[str]:
@@ -84,7 +84,7 @@ def test_a_loop_whose_blocks_share_an_sm_stays_as_it_is() -> None:
 
 
 def test_what_takes_too_many_registers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap_iterations._Expansion, "registers", lambda _: 250)
+    monkeypatch.setattr(overlap_iterations.Expansion, "registers", lambda _: 250)
     module, options = before_the_pass()
     options.remarks = []
     overlap_iterations.run(module, options)

@@ -31,6 +31,7 @@ YIELD, BREAK, CONTINUE, RETURN = "scf.yield", "nv_tileas.break", "nv_tileas.cont
 FUNC = "nv_tileas.func"
 _BOUNDS = 3
 """Operands of a counted loop before what it carries: lower, upper, step."""
+PROGRAMS = "nv_tileas.get_num_programs"
 
 
 def loop_around(op: Operation) -> Operation | None:
@@ -39,6 +40,14 @@ def loop_around(op: Operation) -> Operation | None:
     while parent is not None and parent.name not in (FOR, LOOP):
         parent = parent.parent_op()
     return parent
+
+
+def strides_by_blocks(loop: Operation | None) -> bool:
+    """Whether a loop goes through what all blocks share out, each with as many in between as there are blocks."""
+    if loop is None or loop.name != FOR:
+        return False
+    step = loop.operands[2].owner
+    return isinstance(step, Operation) and step.name == PROGRAMS
 
 
 def is_made_in(v: SSAValue, loop: Operation) -> bool:

@@ -546,12 +546,12 @@ class StoreShared(TileOp):
 class LoadShared(TileOp):
     """Read a tensor (the result's layout) or a scalar from a buffer: shapes, `rounds`, `round` and `number` as in
     `store_shared`. Elements that aren't read are those of `into`. `peer`: from the buffer of the CTA whose rank differs in these
-    bits."""
+    bits. `matrices`: the tensor is a product's fragment, which `ldmatrix` reads where it can."""
 
     name = "nv_tileas.load_shared"
     OPERANDS = "buffer:buffer number:i32? into:tile?"
     RESULTS = "result:tile"
-    ATTRS = "rounds:numbers? round:count? peer:positive?"
+    ATTRS = "rounds:numbers? round:count? peer:positive? matrices:unit?"
 
 
 class FillOutside(TileOp):

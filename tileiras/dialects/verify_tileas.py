@@ -116,6 +116,8 @@ def _load_shared(op: Any) -> None:
     _in_buffer(op, op.result)
     if op.into is not None and op.into.type != op.result.type:
         raise InvalidOp(op, f"must go into a tile like its result '{op.result.type}', but goes into '{op.into.type}'")
+    if op.matrices is not None and (op.into is not None or op.rounds is not None or op.peer is not None):
+        raise InvalidOp(op, "'matrices' are read whole, at once, from the CTA's own buffer")
 
 
 def _owners(op: Any) -> None:

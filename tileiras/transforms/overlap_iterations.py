@@ -62,7 +62,7 @@ def run(module: Operation, context: Any) -> None:
                 if isinstance(parts, str):
                     why = parts
                 else:
-                    expansion = _Expansion(loop, *parts)
+                    expansion = Expansion(loop, *parts)
                     threads = threads_of(func)
                     if expansion.pays(context.target, threads):
                         if context.remarks is not None:
@@ -75,7 +75,7 @@ def run(module: Operation, context: Any) -> None:
                                                   "The loop's late products don't run beside the next iteration", reasons=[why]))
 
 
-def _passed(func: Operation, expansion: _Expansion, remarks: list[Any]) -> None:
+def _passed(func: Operation, expansion: Expansion, remarks: list[Any]) -> None:
     """What runs beside what."""
     def products(ops: list[Operation]) -> str:
         found: list[Any] = [op.results[0].type for op in ops if _is_product(op)]
@@ -267,10 +267,10 @@ def _root(v: SSAValue) -> SSAValue:
     return v
 
 
-class _Expansion:
-    """One loop."""
+class Expansion:
+    """One loop. `ahead`: the early ops that stand before the late part; without them what its first product needs."""
 
-    def __init__(self, loop: Any, early: list[Operation], late: list[Operation]) -> None:
+    def __init__(self, loop: Any, early: list[Operation], late: list[Operation], ahead: list[Operation] | None = None) -> None:
         self.loop, self.early, self.late = loop, early, late
         self.body: Block = loop.regions[0].block
         self.yielded = list(self.body.last_op.operands)        # type: ignore[union-attr]
@@ -281,8 +281,7 @@ class _Expansion:
         made.add(self.body.args[0])
         used = dict.fromkeys(v for op in late for v in _operands(op))
         self.crossing = [v for v in used if v in made]
-        first = next(op for op in early if _is_product(op))
-        self.ahead = self._slice_of(first)
+        self.ahead = ahead if ahead is not None else self._slice_of(next(op for op in early if _is_product(op)))
         self.rest = [op for op in early if op not in set(self.ahead)]
         self.given_back = [op for op in late if op.name == RELEASE]
 

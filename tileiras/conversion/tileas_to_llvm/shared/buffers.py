@@ -9,9 +9,10 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.registers import from_plain, plain_type, to_plain
 from tileiras.conversion.tileas_to_llvm.shared import accesses
-from tileiras.conversion.tileas_to_llvm.shared.matrices import matrices_of, store_matrices
+from tileiras.conversion.tileas_to_llvm.shared.matrices import load_matrices, matrices_of, store_matrices
 from tileiras.dialects.nv_tileas import TmemType
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
+from tileiras.layout.operands import ldmatrix_plan
 from tileiras.layout.shape_rules import embed
 from tileiras.layout.shared import Access, SharedLayout, access
 from tileiras.layout.slices import single
@@ -86,6 +87,12 @@ def store_shared(low: Lowering, op: Operation) -> None:
 def load_shared(low: Lowering, op: Operation) -> None:
     buffer, result = op.operands[0], op.results[0]
     t = storage_type(low.element(result))
+    if "matrices" in op.properties:
+        shared, size = buffer.type.layout.data, max(1, bits_of(low.element(result)) // 8)  # type: ignore[attr-defined]
+        matrices = ldmatrix_plan(low.layout(result), shared, size, low.target.has_ldmatrix_bytes)
+        if low.target.has_ldmatrix and matrices is not None:
+            low.set(result, from_plain(low.b, load_matrices(low, matrices, low.scalar(buffer), size, plain_type(t)), t))
+            return
     plan, wanted = _plan(low, op, result, buffer.type.layout.data)  # type: ignore[attr-defined]
     into = op.into  # type: ignore[attr-defined]
     old = None
