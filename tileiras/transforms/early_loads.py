@@ -10,7 +10,9 @@ and not better. So does a load that is small beside the function's others: its v
 cross entropy: 44.8 us would become 48.2).
 
 A load of few registers moves in front of the first op that holds it back, with the addresses that it needs: ptxas moves no load
-over a branch, as a division has one. A large one stays where it is, and ptxas moves it where registers allow.
+over a branch, as a division has one. A large one stays where it is, and ptxas moves it where registers allow. What the kernel
+writes only later, as tokens say (rows that are changed where they lie), is moved too, but is no `ld.global.nc`. Nothing moves over
+an assertion, which may be about its address.
 
 It runs behind `order-memory` and `fence-atomics`, when every barrier and fence stands.
 """
@@ -26,11 +28,12 @@ from tileiras.analysis.agents import WARP_THREADS, warps_of
 from tileiras.analysis.effects import effects_of
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.element import tile_bytes
+from tileiras.dialects.nv_tileaa import MemTokenType
 
 TOKENS = frozenset({"nv_tileas.create_mem_token", "nv_tileas.join_mem_token"})
 LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
-BRANCHES = frozenset({"scf.if", "scf.for", "nv_tileas.loop", "nv_tileas.agent_switch"})
-"""Ops behind which another piece of code begins."""
+BRANCHES = frozenset({"scf.if", "scf.for", "nv_tileas.loop", "nv_tileas.agent_switch", "nv_tileas.assert"})
+"""Ops behind which another piece of code begins, but for a choice of values: that becomes selects."""
 SMALL = 4
 """Beside a load of so many times its elements a load is small."""
 WORD = 4
@@ -39,16 +42,42 @@ FEW = 16
 """Registers that a thread may give a load which moves."""
 ALL = 32
 """Registers that a thread may give all loads which move to one place."""
+OUTSIDE = frozenset({"nv_tileas.gdc_wait", "nv_tileas.fence_alias", "nv_tileas.alloca"})
+"""Ops that make memory change, or be another, while the kernel runs."""
 MEETINGS = frozenset({"nv_tileas.barrier", "nv_tileas.warp_barrier", "nv_tileas.cluster_barrier", "nv_tileas.fence"})
 
 
 def run(module: Operation, context: Any = None) -> None:
     """Mark the loads, and move what is small, in place."""
     for func in module.regions[0].block.ops:
-        if func.name == "nv_tileas.func" and any("invariant" in op.properties for op in func.walk()):
-            most = max(_elements(op) for op in func.walk() if op.name in LOADS)
-            for block in [block for op in func.walk() for region in op.regions for block in region.blocks]:
-                _Pieces(block, most // SMALL).run()
+        if func.name != "nv_tileas.func" or any(op.name in OUTSIDE for op in func.walk()):
+            continue
+        most = max((_elements(op) for op in func.walk() if op.name in LOADS), default=0)
+        for block in [block for op in func.walk() for region in op.regions for block in region.blocks] if most else ():
+            _Pieces(block, most // SMALL).run()
+
+
+def _is_first(load: Operation) -> bool:
+    """Whether tokens put a weak load behind nothing but loads."""
+    properties: dict[str, Any] = load.properties
+    seen: set[Operation] = set()
+    pending = [load]
+    while pending:
+        for value in pending.pop().operands:
+            if isinstance(value.type, MemTokenType):
+                owner = value.owner
+                if not isinstance(owner, Operation) or owner.name not in LOADS | TOKENS:
+                    return False
+                if owner not in seen:
+                    seen.add(owner)
+                    pending.append(owner)
+    return properties["mem_semantic"].data == "weak" and "engine" not in properties
+
+
+def _is_choice(op: Operation) -> bool:
+    """Whether an `scf.if` does nothing but compute values."""
+    inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
+    return op.name == "scf.if" and all(inner.name == "scf.yield" or (isinstance(inner, TileOp) and inner.PURE) for inner in inside)
 
 
 def _elements(load: Operation) -> int:
@@ -73,12 +102,13 @@ class _Pieces:
 
     def run(self) -> None:
         for op in list(self.block.ops):
-            if op.name in BRANCHES:
+            if op.name in BRANCHES and not _is_choice(op):
                 self.holding, self.behind, self.taken = None, set(), 0
                 continue
-            if op.name in LOADS and "invariant" in op.properties:
+            if op.name in LOADS and ("invariant" in op.properties or _is_first(op)):
                 if self.holding is not None and (_elements(op) >= self.least or _elements(op) == 1):
-                    op.properties["early"] = UnitAttr()
+                    if "invariant" in op.properties:
+                        op.properties["early"] = UnitAttr()
                     if self._move(op):
                         continue
             elif self.holding is None:

@@ -13,6 +13,19 @@
 // CHECK: "nv_tileas.tiled_load"
 // CHECK-NOT: invariant
 
+// Rows that the kernel changes where they lie are loaded before the first of them is stored, by an ordinary load; what an assertion
+// stands in front of stays behind it.
+// CHECK: sym_name = "in_place"
+// CHECK: "nv_tileas.tiled_load"
+// CHECK: "nv_tileas.tiled_load"
+// CHECK-NOT: early
+// CHECK: "nv_tileas.tiled_store"
+// CHECK-NOT: "nv_tileas.tiled_load"
+// CHECK: "nv_tileas.tiled_store"
+// CHECK: "nv_tileas.assert"
+// CHECK: "nv_tileas.tiled_load"
+// CHECK: "nv_tileas.tiled_store"
+
 // PLAIN-NOT: invariant
 cuda_tile.module @m {
   entry @sums(%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, %c: tile<ptr<f32>>) {
@@ -38,6 +51,28 @@ cuda_tile.module @m {
     %u, %ut = load_view_tko weak %vc[%x] token = %e : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> tile<1024xf32>, token
     %w = addf %u, %u : tile<1024xf32>
     %f = store_view_tko weak %w, %vc[%x] token = %ut : tile<1024xf32>, partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> token
+    return
+  }
+  entry @in_place(%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, %c: tile<ptr<f32>>, %n: tile<i32>) {
+    %t = make_token : token
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %wa = make_tensor_view %a, shape = [4096], strides = [1] : tensor_view<4096xf32, strides=[1]>
+    %va = make_partition_view %wa : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>
+    %wb = make_tensor_view %b, shape = [4096], strides = [1] : tensor_view<4096xf32, strides=[1]>
+    %vb = make_partition_view %wb : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>
+    %wc = make_tensor_view %c, shape = [4096], strides = [1] : tensor_view<4096xf32, strides=[1]>
+    %vc = make_partition_view %wc : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>
+    %p, %pt = load_view_tko weak %va[%x] token = %t : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> tile<1024xf32>, token
+    %p2 = mulf %p, %p : tile<1024xf32>
+    %d = store_view_tko weak %p2, %va[%x] token = %pt : tile<1024xf32>, partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> token
+    %q, %qt = load_view_tko weak %vb[%x] token = %t : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> tile<1024xf32>, token
+    %q2 = mulf %q, %q : tile<1024xf32>
+    %e = store_view_tko weak %q2, %vb[%x] token = %qt : tile<1024xf32>, partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> token
+    %ok = cmpi less_than %x, %n, signed : tile<i32> -> tile<i1>
+    assert %ok, "a tile too many" : tile<i1>
+    %r, %rt = load_view_tko weak %vc[%x] token = %t : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> tile<1024xf32>, token
+    %r2 = mulf %r, %r : tile<1024xf32>
+    %f = store_view_tko weak %r2, %vc[%x] token = %rt : tile<1024xf32>, partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> token
     return
   }
 }
