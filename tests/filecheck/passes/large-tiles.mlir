@@ -1,4 +1,6 @@
-// Both halves of the operands together pass shared memory, and the loop doesn't count by one, so that it isn't split: the buffers of the second are those of the first, so a product is waited for before the next one's operands are stored.
+// Both halves of the operands together pass shared memory, and the loop does not count by one, so that it is not split (nor is the
+// tile, since the hint asks for warps): the buffers of the second are those of the first, so a product is waited for before the
+// operands of the next one are stored.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s --check-prefix=WARPS
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=CORE
 
@@ -21,7 +23,7 @@
 // CORE: "nv_tileas.consumer_wait"
 // CORE: "scf.yield"
 cuda_tile.module @m {
-  entry @product(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %r: tile<ptr<f32>>, %n: tile<i32>) {
+  entry @product(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %r: tile<ptr<f32>>, %n: tile<i32>) optimization_hints=<sm_90 = {num_worker_warps_per_cta = 8}> {
     %t = make_token : token
     %zero = constant <i32: 0> : tile<i32>
     %two = constant <i32: 2> : tile<i32>
