@@ -1,9 +1,12 @@
-"""Which loads read what nobody writes while the kernel runs?
+"""Which loads read what nobody writes while the kernel runs, and which what nobody has written yet?
 
 The language orders memory accesses by tokens only, and a compiler may take it that nobody else touches at the same time what a
 weak access touches. So a weak load that no token joins, in either direction, to a write, an atomic or an ordered access reads
 memory that nobody writes between the kernel's beginning and its end: a write by this tile block would come at any time, one by
 another would have to be ordered before an acquire that the load is behind, or behind a release that is behind the load.
+
+A weak load that no token puts behind a write, an atomic or an ordered access reads what is there when the kernel begins, though it
+may be written later: rows that are changed where they lie.
 
 Kernels that wait for what was launched before them, or change between addresses of one memory, have no such loads: there the
 same place may be written, though not by the kernel, before the load.
@@ -11,6 +14,7 @@ same place may be written, though not by the kernel, before the load.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
@@ -24,8 +28,20 @@ OUTSIDE = frozenset({"nv_tileaa.gdc_wait", "nv_tileaa.fence_alias", "nv_tileaa.a
 """Ops that make memory change, or be another, while the kernel runs."""
 
 
+class Loads(NamedTuple):
+    """Loads of an nv_tileaa function: those whose memory nobody writes while the kernel runs, and all that are behind no write."""
+
+    invariant: set[Operation]
+    first: set[Operation]
+
+
 def invariant_loads(func: Operation) -> set[Operation]:
     """The loads of an nv_tileaa function whose memory nobody writes while the kernel runs."""
+    return loads_by_order(func).invariant
+
+
+def loads_by_order(func: Operation) -> Loads:
+    """Both kinds of loads."""
     loads: list[Operation] = []
     writers: list[Operation] = []
     after: dict[SSAValue, list[SSAValue]] = {}      # token -> tokens that come of it
@@ -40,7 +56,7 @@ def invariant_loads(func: Operation) -> set[Operation]:
     for op in func.walk():
         name = op.name
         if name in OUTSIDE:
-            return set()
+            return Loads(set(), set())
         if name in LOOPS:
             lead(op.carried_inits(), op.carried_args())  # type: ignore[attr-defined]
             if name == "scf.for":
@@ -58,7 +74,8 @@ def invariant_loads(func: Operation) -> set[Operation]:
                 writers.append(op)
     written = _reached([t for op in writers for t in _tokens(op.results)], after)
     to_be_written = _reached([t for op in writers for t in _tokens(op.operands)], before)
-    return {op for op in loads if written.isdisjoint(op.operands) and to_be_written.isdisjoint(op.results)}
+    first = {op for op in loads if written.isdisjoint(op.operands)}
+    return Loads({op for op in first if to_be_written.isdisjoint(op.results)}, first)
 
 
 def _tokens(values: Iterable[SSAValue]) -> list[SSAValue]:

@@ -201,9 +201,9 @@ _ACCESS = "runs:numbers? contiguous:count?"
 _PLACED_ATTRS: dict[str, str] = {
     "func": "num_warps:power shared_bytes:count? shared_alignment:power? tensor_maps:strings? built_maps:positive?",
     "dot": "atom:string? chained:unit? k_slices:power?", "dot_scaled": "atom:string? k_slices:power?",
-    "load": f"{_ACCESS} owners:unit? invariant:unit? early:unit?", "store": _ACCESS,
+    "load": f"{_ACCESS} owners:unit? invariant:unit? first:unit? early:unit?", "store": _ACCESS,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
-    "tiled_load": f"check:flags? {_ACCESS} owners:unit? engine:unit? filled:unit? invariant:unit? early:unit?",
+    "tiled_load": f"check:flags? {_ACCESS} owners:unit? engine:unit? filled:unit? invariant:unit? first:unit? early:unit?",
     "tiled_store": f"check:flags? {_ACCESS} engine:unit?",
     "tiled_atomic_rmw": f"check:flags? {_ACCESS} engine:unit?",
     "reduce": "parts:unit?", "print": "in_turn:unit?", "alloca": "owners:unit? offset:count?"}

@@ -28,7 +28,6 @@ from tileiras.analysis.agents import WARP_THREADS, warps_of
 from tileiras.analysis.effects import effects_of
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.element import tile_bytes
-from tileiras.dialects.nv_tileaa import MemTokenType
 
 TOKENS = frozenset({"nv_tileas.create_mem_token", "nv_tileas.join_mem_token"})
 LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
@@ -42,36 +41,16 @@ FEW = 16
 """Registers that a thread may give a load which moves."""
 ALL = 32
 """Registers that a thread may give all loads which move to one place."""
-OUTSIDE = frozenset({"nv_tileas.gdc_wait", "nv_tileas.fence_alias", "nv_tileas.alloca"})
-"""Ops that make memory change, or be another, while the kernel runs."""
 MEETINGS = frozenset({"nv_tileas.barrier", "nv_tileas.warp_barrier", "nv_tileas.cluster_barrier", "nv_tileas.fence"})
 
 
 def run(module: Operation, context: Any = None) -> None:
     """Mark the loads, and move what is small, in place."""
     for func in module.regions[0].block.ops:
-        if func.name != "nv_tileas.func" or any(op.name in OUTSIDE for op in func.walk()):
-            continue
-        most = max((_elements(op) for op in func.walk() if op.name in LOADS), default=0)
-        for block in [block for op in func.walk() for region in op.regions for block in region.blocks] if most else ():
-            _Pieces(block, most // SMALL).run()
-
-
-def _is_first(load: Operation) -> bool:
-    """Whether tokens put a weak load behind nothing but loads."""
-    properties: dict[str, Any] = load.properties
-    seen: set[Operation] = set()
-    pending = [load]
-    while pending:
-        for value in pending.pop().operands:
-            if isinstance(value.type, MemTokenType):
-                owner = value.owner
-                if not isinstance(owner, Operation) or owner.name not in LOADS | TOKENS:
-                    return False
-                if owner not in seen:
-                    seen.add(owner)
-                    pending.append(owner)
-    return properties["mem_semantic"].data == "weak" and "engine" not in properties
+        if func.name == "nv_tileas.func":
+            most = max((_elements(op) for op in func.walk() if op.name in LOADS), default=0)
+            for block in [block for op in func.walk() for region in op.regions for block in region.blocks] if most else ():
+                _Pieces(block, most // SMALL).run()
 
 
 def _is_choice(op: Operation) -> bool:
@@ -105,7 +84,7 @@ class _Pieces:
             if op.name in BRANCHES and not _is_choice(op):
                 self.holding, self.behind, self.taken = None, set(), 0
                 continue
-            if op.name in LOADS and ("invariant" in op.properties or _is_first(op)):
+            if op.name in LOADS and ("invariant" in op.properties or "first" in op.properties):
                 if self.holding is not None and (_elements(op) >= self.least or _elements(op) == 1):
                     if "invariant" in op.properties:
                         op.properties["early"] = UnitAttr()

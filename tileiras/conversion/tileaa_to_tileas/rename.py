@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tileiras.analysis.access_facts import access_facts
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import worker_warps
-from tileiras.analysis.invariant_loads import invariant_loads
+from tileiras.analysis.invariant_loads import Loads, loads_by_order
 from tileiras.analysis.tile_work import tile_work
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.arith import Elementwise
@@ -141,7 +141,7 @@ def renamed_function(func: Operation, context: Any) -> Operation:
     """The nv_tileas function."""
     values: dict[SSAValue, SSAValue] = {}
     axis = AxisAnalysis(func)
-    invariant = invariant_loads(func) if context.opt_level else frozenset()
+    loads = loads_by_order(func) if context.opt_level else Loads(set(), set())
 
     def block(old: Block) -> Block:
         new = Block(arg_types=[a.type for a in old.args])
@@ -149,8 +149,10 @@ def renamed_function(func: Operation, context: Any) -> Operation:
         for op in old.ops:
             regions = [Region([block(b) for b in region.blocks]) for region in op.regions]
             copy = renamed(op, [values[v] for v in op.operands], regions, access_facts(op, axis, context.target))
-            if op in invariant:
+            if op in loads.invariant:
                 copy.properties["invariant"] = UnitAttr()
+            elif op in loads.first:
+                copy.properties["first"] = UnitAttr()
             values.update(zip(op.results, copy.results))
             new.add_op(copy)
         return new
