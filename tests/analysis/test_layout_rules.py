@@ -82,8 +82,9 @@ def dot(acc: LinearLayout, **attributes) -> Operation:
 
 def test_a_dot_has_its_instruction_s_fragments_once_it_is_staged() -> None:
     """16 x 8 accumulators (PTX ISA, m16n8k16): lane / 4 is the row, lane % 4 * 2 the column; a register steps to the next
-    column, the next to row + 8. A warp bit goes over rows (16), one over columns (8), registers over the rest."""
-    acc = LinearLayout((32, 64), (1, 8 * 64, 16, 32), (2, 4, 64, 128, 256), (16 * 64, 8))
+    column, the next to row + 8. A warp bit goes over rows (16), one over columns, of which each warp has half (32), registers
+    over the rest."""
+    acc = LinearLayout((32, 64), (1, 8 * 64, 8, 16), (2, 4, 64, 128, 256), (16 * 64, 32))
     assert "needs a layout" in str(check(dot(ROWS, k_slices=IntAttr(1))))
     assert check(dot(acc, k_slices=IntAttr(1))) is None
     assert check(dot(acc)) is not None, "its operands are no fragments"

@@ -63,6 +63,8 @@ def _alloc(decoder, ins):
             done[i] = True
             where, what = address[32 * i:32 * i + 1], np.array([start], np.uint32)
             st.within(st.everyone == lane, lambda st, where=where, what=what: deposit(st, space, where, what, 4, 1))
+            if st.shadow is not None and st.shadow.lanes is not None:
+                st.shadow.lanes.meet(lanes[i, :1] >> 5)     # the warp wrote it together
         return done.reshape(-1)
     return attempt
 

@@ -18,6 +18,8 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.transforms.rules import int_constant, int_width, rule
 from tileiras.transforms.rules.choice import Words, inline_branch, reduce_select, select_value
 
+PRODUCTS = frozenset({"nv_tileaa.dot", "nv_tileaa.dot_scaled"})
+
 
 def _negated(value: SSAValue) -> SSAValue | None:
     owner = value.owner
@@ -66,9 +68,10 @@ def inline_constant_if(op: Operation) -> Operation | None:
 
 def inline_short_for(loop: arith.For) -> Operation | None:
     """Replace a `for` that constants tell to run once, or never, by its body or by nothing; gives the op to go on with, None if
-    nothing was done. A body that goes on to the next iteration from inside stays."""
+    nothing was done. A body that goes on to the next iteration from inside stays; so does one with products, which passes behind
+    this one look for in loops."""
     times = _times(loop)
-    if times is None or times > 1:
+    if times is None or times > 1 or any(op.name in PRODUCTS for op in loop.walk()):
         return None
     body, block, before = loop.regions[0].block, loop.parent, loop.prev_op
     end = body.last_op

@@ -115,6 +115,7 @@ def _give_signs_to_elements(low: Lowering, op: Any) -> None:
     some = b.nvvm("vote.any.sync", [b.i32(-1), negative])[0]
 
     def move() -> None:
+        b.nvvm("bar.warp.sync", [b.i32(-1)])        # lanes write what others have looked at
         for v, scale, k_dim in ((op.lhs, op.lhs_scale, 1), (op.rhs, op.rhs_scale, 0)):
             _move_signs(low, v, scale, k_dim)
         b.nvvm("fence.proxy.async.shared_cta")
