@@ -148,7 +148,7 @@ def best_with_place_and_weight(dtype, weighed, t, n):
 @ct.kernel
 def joined(a, b, out, t: Const, tk: Const):
     """Operands joined of two loads, sums cut in quarters that change places, in a loop."""
-    acc = ct.zeros((t, t), ct.float32)
+    acc = ct.zeros((t, t), out.dtype)
     h = t // 2
     for k in range(ct.cdiv(a.shape[1], tk)):
         x = ct.cat((ct.load(a, (0, k), (h, tk)), ct.load(a, (1, k), (h, tk)) * 2), 0)
@@ -168,22 +168,5 @@ def quarters_that_change_places(dtype, t, tk):
         x, y = wide(a)[:, k * tk:(k + 1) * tk], wide(b)[k * tk:(k + 1) * tk]
         acc = acc + np.concatenate([x[:h], 2 * x[h:]]) @ np.concatenate([y[:, h:], y[:, :h]], 1)
         acc = np.roll(acc, (h, h), (0, 1))
-    return Launch(JOINED[dtype is np.int8], (1,), (a, b, np.zeros((t, t), np.int32 if dtype is np.int8 else np.float32), t, tk),
+    return Launch(joined, (1,), (a, b, np.zeros((t, t), np.int32 if dtype is np.int8 else np.float32), t, tk),
                   {2: acc})
-
-
-@ct.kernel
-def joined_whole(a, b, out, t: Const, tk: Const):
-    acc = ct.zeros((t, t), ct.int32)
-    h = t // 2
-    for k in range(ct.cdiv(a.shape[1], tk)):
-        x = ct.cat((ct.load(a, (0, k), (h, tk)), ct.load(a, (1, k), (h, tk)) * 2), 0)
-        y = ct.cat((ct.load(b, (k, 1), (tk, h)), ct.load(b, (k, 0), (tk, h))), 1)
-        acc = ct.mma(x, y, acc)
-        low = ct.cat((ct.extract(acc, (1, 1), (h, h)), ct.extract(acc, (1, 0), (h, h))), 1)
-        high = ct.cat((ct.extract(acc, (0, 1), (h, h)), ct.extract(acc, (0, 0), (h, h))), 1)
-        acc = ct.cat((low, high), 0)
-    ct.store(out, (0, 0), acc)
-
-
-JOINED = (joined, joined_whole)

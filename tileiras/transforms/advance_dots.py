@@ -115,7 +115,7 @@ def _found(body: Block, home: SSAValue, dots: list[Operation]) -> _First | None:
         return None
     pipes = {op.operands[0] for op in needed if op.name == WAIT}
     for pipe in pipes:
-        inside = {use.operation for use in pipe.uses if body in _blocks_around(use.operation)}
+        inside = {use.operation for use in pipe.uses if body.is_ancestor(use.operation)}
         given_back = [op for op in inside if op.name == RELEASE and op.parent is body]
         if len(given_back) != 1 or inside != {*given_back, *(op for op in needed if op.operands and op.operands[0] is pipe)}:
             return None
@@ -151,16 +151,6 @@ def _needed(body: Block, alloc: Operation, dots: list[Operation]) -> set[Operati
         if op.name != "arith.constant" and any(use.operation not in needed for r in op.results for use in r.uses):
             return None
     return needed
-
-
-def _blocks_around(op: Operation) -> list[Block]:
-    out = []
-    block = op.parent
-    while block is not None:
-        out.append(block)
-        outer = block.parent_op()
-        block = outer.parent if outer is not None else None
-    return out
 
 
 def _advance(loop: Any, first: _First, pipe: SSAValue) -> None:

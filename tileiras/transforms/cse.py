@@ -51,7 +51,8 @@ def _is_kept(load: Operation) -> bool:
 
 def run(top: Operation, context: Any = None) -> None:
     """Remove repeated pure ops, and loads of what stays, of a module or function in place."""
-    loads = {load for func in top.walk() if func.name == "nv_tileaa.func" for load in invariant_loads(func) if _is_kept(load)}
+    funcs = [op for op in (top, *top.regions[0].block.ops) if op.name == "nv_tileaa.func"]
+    loads = {load for func in funcs for load in invariant_loads(func) if _is_kept(load)}
     frames: list[tuple[Iterator[Operation], list[Key], Table]] = []
 
     def enter(op: Operation, table: Table) -> None:

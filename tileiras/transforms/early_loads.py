@@ -28,8 +28,8 @@ from tileiras.analysis.agents import WARP_THREADS, warps_of
 from tileiras.analysis.effects import effects_of
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.element import tile_bytes
+from tileiras.transforms.structure import is_movable, needed_of
 
-TOKENS = frozenset({"nv_tileas.create_mem_token", "nv_tileas.join_mem_token"})
 LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
 BRANCHES = frozenset({"scf.if", "scf.for", "nv_tileas.loop", "nv_tileas.agent_switch", "nv_tileas.assert"})
 """Ops behind which another piece of code begins, but for a choice of values: that becomes selects."""
@@ -76,13 +76,13 @@ class _Pieces:
     def __init__(self, block: Block, least: int) -> None:
         self.block, self.least = block, least
         self.holding: Operation | None = None       # the first op of the piece that holds loads back
-        self.behind: set[Operation] = set()         # it, and what stands between it and where we are
+        self.behind: dict[Operation, int] = {}      # it, and what stands between it and where we are, by place
         self.taken = 0                              # registers of loads that moved in front of it
 
     def run(self) -> None:
-        for op in list(self.block.ops):
+        for place, op in enumerate(list(self.block.ops)):
             if op.name in BRANCHES and not _is_choice(op):
-                self.holding, self.behind, self.taken = None, set(), 0
+                self.holding, self.behind, self.taken = None, {}, 0
                 continue
             if op.name in LOADS and ("invariant" in op.properties or "first" in op.properties):
                 if self.holding is not None and (_elements(op) >= self.least or _elements(op) == 1):
@@ -95,32 +95,20 @@ class _Pieces:
                 if op.name in MEETINGS or effects.inside or effects.token_write:
                     self.holding = op
             if self.holding is not None:
-                self.behind.add(op)
+                self.behind[op] = place
 
     def _move(self, load: Operation) -> bool:
         """Put a load in front of what holds it back, if it is small, and what it needs can be there too."""
         registers = _registers(load)
-        needs = self._needs(load)
-        if registers > FEW or self.taken + registers > ALL or needs is None:
+        if registers > FEW or self.taken + registers > ALL:
+            return False
+        needed = needed_of(load, self.behind, is_movable)
+        if needed is None:
             return False
         self.taken += registers
         assert self.holding is not None
-        for op in (*needs, load):
+        for op in (*sorted(needed, key=self.behind.__getitem__), load):
             op.detach()
             self.block.insert_op_before(op, self.holding)
-            self.behind.discard(op)
+            self.behind.pop(op, None)
         return True
-
-    def _needs(self, load: Operation) -> list[Operation] | None:
-        """What stands behind the place to move to and a load needs, in order; None if that can't move."""
-        found: set[Operation] = set()
-        pending: list[Operation] = [load]
-        while pending:
-            for value in pending.pop().operands:
-                owner = value.owner
-                if owner in self.behind and owner not in found:
-                    if not isinstance(owner, TileOp) or not (owner.PURE or owner.name in TOKENS) or owner.regions:
-                        return None
-                    found.add(owner)
-                    pending.append(owner)
-        return [op for op in self.block.ops if op in found]

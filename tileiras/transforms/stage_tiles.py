@@ -18,17 +18,15 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType, UnitAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.dialects import nv_tileas
-from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileas import EXITS, BufferType, SharedLayoutAttr, layout_of
-from tileiras.transforms.structure import holder_in
+from tileiras.transforms.structure import holder_in, is_movable, needed_of
 
 LOAD = "nv_tileas.tiled_load"
 ENGINE = "engine"
-TOKENS = ("nv_tileas.join_mem_token", "nv_tileas.create_mem_token")
 MAX_MOVED = 64
 """Ops that move up with a load, at most."""
 
@@ -174,8 +172,8 @@ def _move_up(load: Operation, before: Operation) -> None:
             return
         between.append(op)
         op = op.next_op
-    needed = _needed(load, set(between))
-    if needed is None:
+    needed = needed_of(load, set(between), _moves)
+    if needed is None or len(needed) > MAX_MOVED:
         return
     store = next(use.operation for use in load.results[0].uses)
     alloc: Any = store.operands[1].owner
@@ -193,21 +191,9 @@ def _move_up(load: Operation, before: Operation) -> None:
         block.insert_op_before(op, where)
 
 
-def _needed(load: Operation, between: set[Operation]) -> set[Operation] | None:
-    """Of the ops between, those that a load's place follows from; None if they can't all move."""
-    pending: list[SSAValue] = list(load.operands)
-    needed: set[Operation] = set()
-    while pending:
-        owner = pending.pop().owner
-        if not isinstance(owner, Operation) or owner not in between or owner in needed:
-            continue
-        moves = owner.name in TOKENS or (isinstance(owner, TileOp) and owner.PURE and not owner.regions and not any(
-            isinstance(v.type, TensorType) for v in (*owner.operands, *owner.results)))
-        if not moves or len(needed) >= MAX_MOVED:
-            return None
-        needed.add(owner)
-        pending += owner.operands
-    return needed
+def _moves(op: Operation) -> bool:
+    """Whether an op is a part of an address that may move: tiles stay where they are."""
+    return is_movable(op) and not any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results))
 
 
 def is_staged(access: Operation) -> bool:

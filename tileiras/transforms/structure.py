@@ -1,11 +1,15 @@
 """Blocks, loops and functions, for passes that change them: which op of a block holds another, which values are a block's own,
-where its pipes begin, a loop that carries fewer values, a function in another's place."""
+where its pipes begin, what an op needs of those in front of it, a loop that carries fewer values, a function in another's place."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.dialects.base import TileOp
+
+TOKENS = frozenset({"nv_tileas.create_mem_token", "nv_tileas.join_mem_token"})
 
 
 def holder_in(block: Block, op: Operation) -> Operation:
@@ -21,6 +25,26 @@ def is_defined_in(value: SSAValue, block: Block) -> bool:
     """Whether a value is the block's own: an argument of it, or a result of one of its ops."""
     owner = value.owner
     return owner is block or (isinstance(owner, Operation) and owner.parent is block)
+
+
+def is_movable(op: Operation) -> bool:
+    """Whether an op may stand wherever its operands are there: it computes values, or hands tokens on."""
+    return op.name in TOKENS or (isinstance(op, TileOp) and op.PURE and not op.regions)
+
+
+def needed_of(op: Operation, between: Container[Operation], moves: Callable[[Operation], bool]) -> set[Operation] | None:
+    """Of the ops between, those that an op's operands follow from; None if one of them doesn't move."""
+    pending: list[SSAValue] = list(op.operands)
+    needed: set[Operation] = set()
+    while pending:
+        owner = pending.pop().owner
+        if not isinstance(owner, Operation) or owner not in between or owner in needed:
+            continue
+        if not moves(owner):
+            return None
+        needed.add(owner)
+        pending += owner.operands
+    return needed
 
 
 def first_pipe(block: Block, uses: Callable[[Operation], bool]) -> Operation:
