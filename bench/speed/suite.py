@@ -4,12 +4,14 @@
 
 The suite's cases are small and mostly unaligned on purpose: what counts here is that nothing is slow, not how fast it gets (that is
 `bench.speed`). Pairs are kept in bench/results/suite-speed.json by kernel and machine, so that a run goes on where the last one
-stopped; kernels come in strides, so that a part of a run is a sample of all families.
+stopped; kernels come in strides, so that a part of a run is a sample of all families. With `--again` all pairs are looked at once
+more, and predicted where their code, its inputs or the model changed.
 """
 from __future__ import annotations
 
 import argparse
 import fcntl
+import hashlib
 import itertools
 import json
 import pathlib
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bench.speed import compare, side
@@ -75,6 +77,9 @@ def predicted(name: str, machine: Machine, who: str) -> dict[str, Any]:
         else:
             cubin = reference.original_cubin(name, sm)
             args = reference.arguments(name, sm, launch.flat)
+        path = side.CACHE / "suite" / f"{who}-{_key(cubin, case.grid, launch.flat, machine)}.json"
+        if path.exists():
+            return json.loads(path.read_text())
         record = predict(Cubin(cubin).ptx, cubin, case.name, case.grid, args, machine.name).record()
     except subprocess.SubprocessError:
         return {"failed": "isn't compiled"}
@@ -82,7 +87,17 @@ def predicted(name: str, machine: Machine, who: str) -> dict[str, Any]:
         return {"failed": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"}
     kept = ("seconds", "cycles", "bound", "estimate", "reason", "shares", "stalls", "counts", "resident_warps", "residual",
             "share_searched")
-    return {k: record[k] for k in kept if k in record}
+    record = {k: record[k] for k in kept if k in record}
+    runner.write_atomically(path, json.dumps(record).encode())
+    return record
+
+
+def _key(cubin: bytes, grid: tuple[int, ...], flat: Sequence[Any], machine: Machine) -> str:
+    """Stands for what a prediction follows from: code, inputs, machine and model."""
+    digest = hashlib.sha256(f"{side.model_key()} {machine.name} {grid}".encode() + cubin)
+    for value in flat:
+        digest.update(f"{value.dtype} {value.shape} ".encode() + value.tobytes())
+    return digest.hexdigest()[:24]
 
 
 def pair(name: str, machine: Machine) -> dict[str, Any]:
@@ -116,6 +131,7 @@ def run(strides: list[list[str]], machines: list[Machine], known: dict[str, dict
 
 def keep(store: pathlib.Path, found: dict[str, dict]) -> None:
     """Put pairs beside those that other runs have written."""
+    side.CACHE.mkdir(parents=True, exist_ok=True)
     with open(side.CACHE / "suite.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         both = (json.loads(store.read_text()) if store.exists() else {}) | found
@@ -185,13 +201,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--machines", default=",".join(MACHINES))
     parser.add_argument("--twins", action="store_true", help="the aligned twins instead of the cases")
     parser.add_argument("--minutes", type=float, default=9, help="begin no pair after so long")
-    parser.add_argument("--again", action="store_true", help="forget pairs of another state of the model")
+    parser.add_argument("--again", action="store_true", help="look at known pairs, too")
     parser.add_argument("--store", type=pathlib.Path, default=STORE)
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
     options = parser.parse_args(argv)
-    known: dict[str, dict] = json.loads(options.store.read_text()) if options.store.exists() else {}
-    if options.again:
-        known = {k: r for k, r in known.items() if r["model"] == side.model_key()}
+    known: dict[str, dict] = json.loads(options.store.read_text()) if options.store.exists() and not options.again else {}
     machines = [machine_of(n.strip()) for n in options.machines.split(",")]
     end = time.monotonic() + 60 * options.minutes
     for row in run(names(options.twins), machines, known, end):

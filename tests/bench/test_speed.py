@@ -169,6 +169,17 @@ def test_the_suite_comes_in_strides_and_every_case_once():
     assert len({suite.family(n) for n in strides[0]}) > 15
 
 
+def test_a_suites_prediction_stands_for_its_code_inputs_and_machine():
+    from bench.speed import suite
+    from tileiras.machine.machines import machine_of
+    first = (b"code", (1, 1, 1), [np.zeros(4, np.float32), np.int32(4)], machine_of("H100"))
+    others = ((b"else", *first[1:]), (first[0], (2, 1, 1), *first[2:]),
+              (*first[:2], [np.ones(4, np.float32), np.int32(4)], first[3]),
+              (*first[:2], [np.zeros((2, 2), np.float32), np.int32(4)], first[3]), (*first[:3], machine_of("A100")))
+    assert len({suite._key(*parts) for parts in (first, *others)}) == 6
+    assert suite._key(*first) == suite._key(b"code", (1, 1, 1), [np.zeros(4, np.float32), np.int32(4)], machine_of("H100"))
+
+
 def test_an_instances_entry_is_the_one_with_its_arguments():
     from bench.speed.ladders import entry_of
     ptx = ".visible .entry _Z1kILi256ELi64ELb1EEvPf(\n.visible .entry _Z1kILi256ELi64ELb0EEvPf("
