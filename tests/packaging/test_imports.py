@@ -50,7 +50,8 @@ FOR_OTHERS = """
     tileiras.transforms.plan_agents tileiras.transforms.choose_atoms tileiras.transforms.stage_operands
     tileiras.transforms.generate_schedule tileiras.transforms.materialize_async tileiras.transforms.materialize_schedule
     tileiras.transforms.overlap_dots tileiras.transforms.place_accumulators tileiras.transforms.commit_dots
-    tileiras.transforms.overlap_epilogues tileiras.transforms.unroll_streams tileiras.transforms.prefetch_to_registers
+    tileiras.transforms.overlap_epilogues tileiras.transforms.unroll_loops tileiras.transforms.unroll_streams
+    tileiras.transforms.prefetch_to_registers
     tileiras.transforms.split_reductions tileiras.transforms.stage_slices tileiras.transforms.provide_scratch
     tileiras.conversion.tileas_to_llvm.matrix tileiras.conversion.tileas_to_llvm.collectives
     tileiras.conversion.tileas_to_llvm.shared.built_maps tileiras.conversion.tileas_to_llvm.memory.atomics""".split()

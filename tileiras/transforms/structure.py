@@ -1,8 +1,9 @@
 """Blocks, loops and functions, for passes that change them: which op of a block holds another, which values are a block's own,
-where its pipes begin, what an op needs of those in front of it, a loop that carries fewer values, a function in another's place."""
+where its pipes begin, what an op needs of those in front of it, a body or values in the place of the op that has them, a loop that
+carries fewer values, a function in another's place."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container
+from collections.abc import Callable, Collection, Container, Sequence
 from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -30,6 +31,28 @@ def is_defined_in(value: SSAValue, block: Block) -> bool:
 def is_movable(op: Operation) -> bool:
     """Whether an op may stand wherever its operands are there: it computes values, or hands tokens on."""
     return op.name in TOKENS or (isinstance(op, TileOp) and op.PURE and not op.regions)
+
+
+def insert_in_front(op: Operation, new: Operation) -> None:
+    """Put a new op, or one that is detached, in front of `op`."""
+    assert op.parent is not None
+    op.parent.insert_op_before(new, op)
+
+
+def move_in_front(op: Operation, block: Block, end: Operation | None) -> None:
+    """Move the ops of a block in front of `op`, in their order, but for `end`."""
+    for inner in list(block.ops):
+        if inner is not end:
+            inner.detach()
+            insert_in_front(op, inner)
+
+
+def replace(op: Operation, values: Sequence[SSAValue]) -> None:
+    """Let values stand for an op's results, and remove it with what is left in it."""
+    for result, value in zip(op.results, values):
+        result.replace_all_uses_with(value)
+    op.detach()
+    op.erase()
 
 
 def needed_of(op: Operation, between: Container[Operation], moves: Callable[[Operation], bool]) -> set[Operation] | None:

@@ -26,9 +26,9 @@ from tileiras.dialects.cuda_tile.ops import (
     Yield,
 )
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.transforms.canonicalize.rewriting import WORDS, boolean, erase, make, negate, negated, replace
+from tileiras.transforms.canonicalize.rewriting import WORDS, boolean, erase, make, negate, negated
 from tileiras.transforms.rules.choice import forward_if_results, inline_branch
-from tileiras.transforms.structure import is_defined_in
+from tileiras.transforms.structure import is_defined_in, replace
 
 _ENDS: dict[type[Operation], tuple[type[Operation], ...]] = {
     For: (Continue,), Loop: (Continue, Break), Entry: (Return,), If: (Yield, Return, Continue, Break),

@@ -32,13 +32,6 @@ def erase(op: Operation) -> None:
     op.erase()
 
 
-def replace(op: Operation, values: Sequence[SSAValue]) -> None:
-    """Let values stand for an op's results, and remove it."""
-    for result, value in zip(op.results, values):
-        result.replace_all_uses_with(value)
-    erase(op)
-
-
 def constant_of(value: SSAValue) -> DenseElementsAttr | None:
     owner = value.owner
     found = owner.properties["value"] if isinstance(owner, Constant) else None

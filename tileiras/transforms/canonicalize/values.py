@@ -13,8 +13,9 @@ from xdsl.dialects.builtin import IntegerType
 from tileiras.dialects.cuda_tile.attrs import SignednessAttr
 from tileiras.dialects.cuda_tile.dense import element_patterns, packed
 from tileiras.dialects.cuda_tile.ops import Assume, Constant, ExtI, MulF
-from tileiras.transforms.canonicalize.rewriting import WORDS, constant_of, make, negate, replace, splat_integer
+from tileiras.transforms.canonicalize.rewriting import WORDS, constant_of, make, negate, splat_integer
 from tileiras.transforms.rules.choice import reduce_select, select_value
+from tileiras.transforms.structure import replace
 
 
 def decided_select(op: Any) -> bool:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.transforms.structure import is_defined_in
+from tileiras.transforms.structure import is_defined_in, move_in_front, replace
 
 
 class Words(NamedTuple):
@@ -81,8 +81,8 @@ def forward_if_results(op: Operation, words: Words) -> bool:
 def inline_branch(op: Operation, index: int, words: Words, may_leave: Callable[[Operation], bool]) -> bool:
     """Put branch `index` in the place of its `if`. Where it leaves instead of coming back, what follows is dropped, if
     the block may end so (`may_leave`); else nothing is done."""
-    region, block = op.regions[index], op.parent
-    assert block is not None
+    region = op.regions[index]
+    end: Operation | None = None
     if not region.blocks:
         if op.results:
             return False
@@ -90,18 +90,11 @@ def inline_branch(op: Operation, index: int, words: Words, may_leave: Callable[[
         end = region.block.last_op
         if end is None or not (isinstance(end, words.end) or may_leave(end)):
             return False
-        for inner in list(region.block.ops):
-            if inner is end and isinstance(end, words.end):
-                break
-            inner.detach()
-            block.insert_op_before(inner, op)
+        move_in_front(op, region.block, end if isinstance(end, words.end) else None)
         if not isinstance(end, words.end):
             erase_from(op)
             return True
-        for result, value in zip(op.results, end.operands):
-            result.replace_all_uses_with(value)
-    op.detach()
-    op.erase()
+    replace(op, end.operands if end is not None else ())
     return True
 
 

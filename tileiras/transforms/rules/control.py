@@ -10,13 +10,17 @@ Selects and branches: `choice.py` has the rules, this file says how arith and sc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any
 
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.transforms.rules import int_constant, int_width, rule
+from tileiras.transforms.rules import build, int_constant, int_width, rule
 from tileiras.transforms.rules.choice import Words, inline_branch, reduce_select, select_value
+from tileiras.transforms.structure import insert_in_front, move_in_front, replace
 
 PRODUCTS = frozenset({"nv_tileaa.dot", "nv_tileaa.dot_scaled"})
 
@@ -68,40 +72,68 @@ def inline_constant_if(op: Operation) -> Operation | None:
 
 def inline_short_for(loop: arith.For) -> Operation | None:
     """Replace a `for` that constants tell to run once, or never, by its body or by nothing; gives the op to go on with, None if
-    nothing was done. A body that goes on to the next iteration from inside stays; so does one with products, which passes behind
-    this one look for in loops."""
-    times = _times(loop)
+    nothing was done. A body with products stays: passes behind this one look for them in loops."""
+    times = trips(loop)
     if times is None or times > 1 or any(op.name in PRODUCTS for op in loop.walk()):
         return None
-    body, block, before = loop.regions[0].block, loop.parent, loop.prev_op
-    end = body.last_op
-    assert block is not None and end is not None
-    values = list(loop.carried_inits())
-    if times:
-        if not isinstance(end, arith.Yield) or any(one is not end for one in _next_values(loop)):
-            return None
-        for arg, value in zip(body.args, (loop.operands[0], *values)):
-            arg.replace_all_uses_with(value)
-        values = list(end.operands)
-        for inner in list(body.ops):
-            if inner is not end:
-                inner.detach()
-                block.insert_op_before(inner, loop)
-    for result, value in zip(loop.results, values):
-        result.replace_all_uses_with(value)
-    loop.detach()
-    loop.erase()
+    block, before = loop.parent, loop.prev_op
+    assert block is not None
+    unroll(loop, times)
     return block.first_op if before is None else before.next_op
 
 
-def _times(loop: arith.For) -> int | None:
-    """How often a `for` runs that constants tell to run at most once (0 or 1); 2 where they tell it runs more often."""
+def trips(loop: arith.For) -> int | None:
+    """How often a `for` runs, where constants tell; None for one whose iterations end in several places."""
     lower, upper, step = (int_constant(v) for v in loop.operands[:3])
     if lower is None or upper is None or step is None:
         return None
     if "unsigned_cmp" in loop.properties:
         lower, upper, step = (v % (1 << int_width(loop.operands[0].type)) for v in (lower, upper, step))
-    return 0 if lower >= upper else 1 if step >= upper - lower else 2
+    end = loop.regions[0].block.last_op
+    if lower >= upper:
+        return 0
+    if not isinstance(end, arith.Yield) or any(one is not end for one in _next_values(loop)):
+        return None
+    return -((lower - upper) // step)
+
+
+def unroll(loop: arith.For, times: int, apart: AbstractSet[int] = frozenset()) -> None:
+    """Put `times` copies of a loop's body in its place: as many as it has iterations. Tokens that it carries under the numbers
+    `apart` aren't handed on from one to the next: each begins with what was before the loop, and behind it stands for all."""
+    body, t = loop.regions[0].block, loop.operands[0].type
+    end = body.last_op
+    assert end is not None
+    first = values = list(loop.carried_inits())
+    ends: list[list[SSAValue]] = []
+    for n in range(times):
+        now: dict[SSAValue, SSAValue] = {body.args[0]: _counter(loop, n, t)}
+        now |= {arg: first[i] if i in apart else values[i] for i, arg in enumerate(loop.carried_args())}
+        if n == times - 1:
+            for arg, value in now.items():
+                arg.replace_all_uses_with(value)
+            move_in_front(loop, body, end)
+        else:
+            for op in body.ops:
+                if op is not end:
+                    copy = op.clone(now)
+                    insert_in_front(loop, copy)
+                    now.update(zip(op.results, copy.results))
+        values = [now.get(v, v) for v in end.operands]
+        ends.append(values)
+    replace(loop, [_join(loop, [at_end[i] for at_end in ends]) if i in apart else v for i, v in enumerate(values)])
+
+
+def _counter(loop: arith.For, n: int, t: Any) -> SSAValue:
+    """The counter in iteration `n` of a loop between constants."""
+    lower, _, step = (int_constant(v) for v in loop.operands[:3])
+    if n == 0 or lower is None or step is None:
+        return loop.operands[0]
+    half = 1 << (int_width(t) - 1)
+    return build(loop, arith.Constant, (), t, {"value": IntegerAttr((lower + n * step + half) % (2 * half) - half, t)})
+
+
+def _join(loop: arith.For, tokens: list[SSAValue]) -> SSAValue:
+    return build(loop, aa.JoinMemToken, tokens, tokens[0].type)
 
 
 def _next_values(loop: Operation) -> Iterator[Operation]:

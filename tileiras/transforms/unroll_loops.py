@@ -1,0 +1,99 @@
+"""`unroll-loops`: a loop of a few iterations that loads small tiles becomes its iterations, one behind the other.
+
+    scf.for %i = 0 to 2 step 1 (%c) {             %x0 = load %p[0]
+      %x = load %p[%i]                            %c0 = addf %c, %x0
+      %c1 = addf %c, %x                  ->       %x1 = load %p[1]
+      yield %c1                                   %c1 = addf %c0, %x1
+    }
+
+No load waits for an iteration then: ptxas asks for all of them at once, `cse` reads once what two such loops read, and
+`early-loads` moves loads in front of barriers. Counters are constants, which takes part of the addresses. Loops stay with products
+or other loops in them, without loads, with tiles that take more than a few registers, and those that would get long.
+
+A store to tiles that differ from iteration to iteration waits for none of the earlier ones: what comes behind waits for all.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects import arith
+from tileiras.dialects.element import tile_bytes
+from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.transforms.rules import int_constant, int_width
+from tileiras.transforms.rules.control import PRODUCTS, trips, unroll
+
+MOST_TRIPS = 4
+"""Iterations of a loop that is unrolled, at most: what runs longer streams (`unroll-streams`)."""
+MOST_BYTES = 32768
+"""What all iterations load, at most: 64 registers a thread of four warps."""
+MOST_OPS = 256
+"""Ops of all iterations, at most."""
+MOST_RESULTS = 1 << 20
+"""Bytes of what all of them compute, at most: 2048 registers of a thread of four warps, code that is fetched and compiled."""
+LOADS = frozenset({"nv_tileaa.load", "nv_tileaa.tiled_load"})
+STORE = "nv_tileaa.tiled_store"
+LEFT = PRODUCTS | {"scf.for", "nv_tileaa.loop"}
+"""Ops with which a loop stays."""
+
+
+def run(module: Operation, context: Any = None) -> None:
+    """Unroll such loops, in place; inner ones first."""
+    for loop in reversed([op for op in module.walk() if isinstance(op, arith.For)]):
+        times = trips(loop)
+        if times is not None and 1 < times <= MOST_TRIPS and _is_small(loop, times):
+            unroll(loop, times, _apart(loop, times))
+
+
+def _is_small(loop: arith.For, times: int) -> bool:
+    """Whether a loop has loads, and nothing that keeps it, and all iterations are few ops on few registers."""
+    inside = [op for op in loop.walk() if op is not loop]
+    loaded = sum(_bytes(op.results[0]) for op in inside if op.name in LOADS)
+    computed = sum(_bytes(v) for op in inside for v in op.results)
+    return 0 < loaded <= MOST_BYTES // times and len(inside) <= MOST_OPS // times and computed <= MOST_RESULTS // times and \
+        LEFT.isdisjoint(op.name for op in inside)
+
+
+def _bytes(value: SSAValue) -> int:
+    return tile_bytes(value.type) if isinstance(value.type, TensorType) else 1
+
+
+def _apart(loop: arith.For, times: int) -> set[int]:
+    """The numbers of carried tokens that order nothing but a store to a view behind the same one, of another tile, in earlier
+    iterations."""
+    last = loop.regions[0].block.last_op
+    assert last is not None
+    return {i for i, arg in enumerate(loop.carried_args()) if isinstance(arg.type, MemTokenType)
+            and [use.operation for use in arg.uses] == [store := last.operands[i].owner] and isinstance(store, Operation)
+            and store.name == STORE and store.parent is last.parent and len(list(store.results[0].uses)) == 1
+            and any(_differs(v, loop, times) for v in store.operands if int_width(v.type))}
+
+
+def _differs(value: SSAValue, loop: arith.For, times: int) -> bool:
+    """Whether a value is another integer in each iteration."""
+    step, bits = int_constant(loop.operands[2]), int_width(value.type)
+    change = _change(value, loop)
+    return change is not None and step is not None and all((n * step * change) % (1 << bits) for n in range(1, times))
+
+
+def _change(value: SSAValue, loop: arith.For) -> int | None:
+    """How many times as fast as the loop's counter an integer of its body grows; None where that isn't known."""
+    body = loop.regions[0].block
+    if value is body.args[0]:
+        return 1
+    owner: Any = value.owner
+    if owner is body:
+        return None
+    if owner.parent is not body:
+        return 0        # it's from outside: inner blocks' values aren't the body's own ops' operands
+    sides = [_change(v, loop) for v in owner.operands]
+    if isinstance(owner, arith.Addi | arith.Subi) and None not in sides:
+        return sides[0] + (sides[1] if isinstance(owner, arith.Addi) else -sides[1])        # type: ignore[operator]
+    if isinstance(owner, arith.Muli) and None not in sides:
+        known = [int_constant(v) for v in owner.operands]
+        for side, factor in zip(sides, reversed(known)):
+            if factor is not None:
+                return side * factor        # type: ignore[operator]
+    return 0 if sides and not any(s != 0 for s in sides) and owner.PURE else None
