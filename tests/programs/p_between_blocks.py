@@ -170,6 +170,7 @@ def shared_queue(work, head, tail, pending, x, w, t: Const, most: Const):
         if at < ct.load(tail, (0,), (), memory_order=ACQUIRE, memory_scope=DEVICE):
             item = ct.atomic_add(work, at, 0, memory_order=ACQUIRE)
             if item >= 0 and ct.atomic_cas(head, 0, at, at + 1, memory_order=ct.MemoryOrder.ACQ_REL) == at:
+                ct.atomic_xchg(work, at, -1)
                 y = ct.mma(ct.load(x, (item // 2, 0), (t, t)), ct.load(w, (0, 0), (t, t)), ct.load(x, (item, 0), (t, t))
                            .astype(ct.float32))
                 ct.store(x, (item, 0), y.astype(x.dtype))
@@ -190,6 +191,6 @@ def products_from_a_queue_of_all_blocks(dtype, t, most):
     work = np.full(16, -1, np.int32)
     work[0] = 1
     launch = (work, np.zeros(1, np.int32), np.ones(1, np.int32), np.ones(1, np.int32), x, w, t, most)
-    return Launch(shared_queue, (3,), launch, {1: most - 1, 2: most - 1, 3: 0, 4: want})
+    return Launch(shared_queue, (3,), launch, {0: -1, 1: most - 1, 2: most - 1, 3: 0, 4: want})
 
 

@@ -40,6 +40,22 @@ CARRIED = f"""{HEAD}
   }}
 }}
 """
+LINKS = 50
+"""Steps of four ops each that lead to an address: two addresses' are more than one slice may have (analysis/ahead.py)."""
+
+
+def far_away(loop: str) -> str:
+    """A program of two loads, whose addresses take chains of ops of their own: each step adds what the loop begins with."""
+    start = "%x, %tx = load_view_tko"
+    assert loop.count(start) == 1
+    chains = []
+    for n in range(LINKS):
+        for name, first, second in (("x", f"muli %x{n}, %by", "%from"), ("y", f"xori %y{n}, %from", f"%y{n}")):
+            last = f"xori %c{name}{n}, %b{name}{n}" if name == "x" else f"muli %c{name}{n}, %by"
+            chains += [f"%b{name}{n} = {first} : tile<i32>", f"%c{name}{n} = xori %b{name}{n}, {second} : tile<i32>",
+                       f"%d{name}{n} = {last} : tile<i32>", f"%{name}{n + 1} = addi %{name}{n}, %d{name}{n} : tile<i32>"]
+    text = "\n".join(chains).replace("%x0", "%k").replace("%y0", "%k")
+    return loop.replace(start, f"{text}\n{start}").replace("%vp[%k]", f"%vp[%x{LINKS}]").replace("%vq[%k]", f"%vq[%y{LINKS}]")
 
 
 def unaligned(text: str) -> str:
@@ -98,6 +114,17 @@ def test_carried_addresses_and_the_tile_of_the_iteration_before(gpu: str) -> Non
         taken = tiles(x)[first:last:step]
         want = (taken[1:] * taken[:-1]).sum(0) if len(taken) else np.zeros(TILE)
         assert out[:TILE].tolist() == want.tolist()
+
+
+def test_addresses_that_are_long_only_together() -> None:
+    """The loops begin with 0: the chains lead to the counter."""
+    ptx, loads = compiled(far_away(UNALIGNED), "sm_90")
+    assert loads == 2 * ROUNDS
+    for last in (0, 3, 4, 7, 9):
+        x, y = np.random.default_rng(last).integers(-8, 8, (2, LENGTH - 1)).astype(np.float32)
+        out = np.full(LENGTH, 7, np.float32)
+        simulate(ptx, args=[x, y, out, np.int32(0), np.int32(last), np.int32(1)])
+        assert out[:TILE].tolist() == (tiles(x) * tiles(y))[:last].sum(0).tolist()
 
 
 def test_loops_that_load_what_they_store_stay() -> None:

@@ -20,7 +20,7 @@ from tileiras.dialects.nv_tileas import EXITS, LOOPS
 NOT_TWICE = ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.async_dot", "nv_tileas.reduce", "nv_tileas.scan")
 """Pure ops that are the work of a loop, not of its addresses."""
 MAX_SLICE = 256
-"""Ops of a slice, at most: addresses are short."""
+"""Ops of one op's slice, at most: addresses are short."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,11 @@ def runs_ahead(loop: Operation) -> bool:
     return loop.name == "scf.for" and not any(op is not loop and (op.name in LOOPS or op.name in EXITS) for op in loop.walk())
 
 
-def slice_of(loop: Operation, values: Iterable[SSAValue], moves: Callable[[Operation], bool] | None = None) -> Slice:
+def slice_of(loop: Operation, values: Iterable[SSAValue], moves: Callable[[Operation], bool] | None = None,
+             of: int = 1) -> Slice:
     """The slice of a `scf.for`'s body that leads to `values`; tokens are left out. `moves`: which ops may be run ahead; without,
-    those that cost next to nothing to run twice."""
+    those that cost next to nothing to run twice. `of`: how many ops' operands `values` are: where each one's slice is short
+    enough, that of all of them is."""
     moves = moves or is_scalar_and_pure
     body = loop.regions[0].block
     last: Any = body.last_op
@@ -60,7 +62,7 @@ def slice_of(loop: Operation, values: Iterable[SSAValue], moves: Callable[[Opera
                 if owner is body and v.index and v.index - 1 not in carried:    # type: ignore[attr-defined]
                     carried[v.index - 1] = None     # type: ignore[attr-defined]
             elif owner.parent is body and owner not in found:
-                if not moves(owner) or len(found) >= MAX_SLICE:
+                if not moves(owner) or len(found) >= of * MAX_SLICE:
                     return Slice(obstacle=owner)
                 found.add(owner)
                 pending += owner.operands

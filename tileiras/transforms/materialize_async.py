@@ -277,7 +277,7 @@ def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int =
     pipe = before_loop(made)
     if counted:
         _hoist(made)
-    addresses = slice_of(loop, [v for move in moves for v in address_of(move.load)], is_cheap_and_pure).roots
+    addresses = slice_of(loop, [v for move in moves for v in address_of(move.load)], is_cheap_and_pure, len(moves)).roots
     head = next(op for op in body.ops if op not in set(addresses))
     for op in addresses:
         op.detach()

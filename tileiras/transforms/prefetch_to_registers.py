@@ -205,7 +205,7 @@ class _Prefetch(Iterations):
         super().__init__(loop)
         self.plan = plan
         operands = [v for op in plan.loads for v in op.operands]
-        self.addresses = slice_of(loop, operands, is_cheap_and_pure)
+        self.addresses = slice_of(loop, operands, is_cheap_and_pure, len(plan.loads))
         self.chain = _chain(loop, plan.stored, plan.loads) if plan.stored else None
         self.tokens = {op: self._token(op) for op in plan.loads if op.token is not None or op in plan.held}  # type: ignore[attr-defined]
 

@@ -139,7 +139,7 @@ class _Unrolled(Iterations):
     def __init__(self, loop: Any, loads: list[Operation], rounds: int) -> None:
         super().__init__(loop)
         self.loads, self.rounds = loads, rounds
-        addresses = slice_of(loop, [v for op in loads for v in op.operands], is_cheap_and_pure)
+        addresses = slice_of(loop, [v for op in loads for v in op.operands], is_cheap_and_pure, len(loads))
         first = {*addresses.updates, *loads}
         self.first = [op for op in self.body.ops if op in first]
         self.carried = addresses.carried

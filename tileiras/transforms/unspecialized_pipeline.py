@@ -68,7 +68,7 @@ class _Expansion(Iterations):
     def run(self) -> None:
         lower, upper, step = self.loop.operands[:3]
         copies = [op for op in self.section if op.name in COPIES_BY_THREADS]
-        addresses = slice_of(self.loop, [v for op in copies for v in address_of(op)], is_cheap_and_pure)
+        addresses = slice_of(self.loop, [v for op in copies for v in address_of(op)], is_cheap_and_pure, len(copies))
         assert addresses.obstacle is None
         args = self.body.args
         carried = {n: self.loop.operands[3 + n] for n in addresses.carried}
