@@ -8,7 +8,7 @@ import pytest
 
 from tests.codegen.test_ptx_fixup import EXPECTED
 from tileiras.codegen import ptxas
-from tileiras.codegen.resources import count_sass_instructions, entries_of_ptx, with_resources
+from tileiras.codegen.resources import entries_of_ptx, with_resources
 from tileiras.machine.targets import TARGETS, Target
 
 REPORT = """ptxas info    : 64 bytes gmem
@@ -32,22 +32,6 @@ def test_entries_and_their_resources() -> None:
     assert [(p.type, p.bytes, p.hidden) for p in k.hidden] == [(".b8", 128, True)] and k.param_offsets == (0, 48)
     assert k.param_bytes == 176  # sm_90: the tensor map is at 0x240, parameters begin at 0x210
     assert (second.name, second.threads, second.registers, second.params) == ("second", 64, 4, ())
-
-
-SASS = """
-        /*0000*/                   LDC R1, c[0x0][0x28] ;
-        /*0010*/              @!P0 BRA `(.L_x_0) ;
-        /*0020*/             @!UP1 UIADD3 UR4, UR4, 0x1, URZ ;
-.L_x_0:
-        /*0030*/                   EXIT ;
-        /*0040*/                   NOP;
-        /*0050*/                   NOP;
-"""
-
-
-def test_padding_is_not_counted() -> None:
-    assert count_sass_instructions(SASS) == 4
-    assert count_sass_instructions(SASS, include_padding=True) == 6
 
 
 SIGNATURES = [

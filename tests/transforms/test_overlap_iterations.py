@@ -16,7 +16,7 @@ from tileiras.machine.targets import find_target
 from tileiras.pipeline import PIPELINE, verify_after
 from tileiras.schedule.names import STAGE, told
 from tileiras.transforms import overlap_iterations
-from tileiras.transforms.overlap_iterations import parts_of
+from tileiras.transforms.overlap_iterations import split
 
 ATTENTION = "attention_d64_f16"
 
@@ -74,7 +74,7 @@ def test_values_are_right_in_any_order_of_asynchronous_operations(case: str) -> 
 
 def test_a_loop_whose_blocks_share_an_sm_stays_as_it_is() -> None:
     module, options = before_the_pass()
-    assert parts_of(scores_loop(module)) is not None
+    assert isinstance(split(scores_loop(module)), tuple)
     options.remarks = []
     overlap_iterations.run(module, options)
     assert scores_loop(module).parent_op().name != "scf.if"
@@ -110,7 +110,7 @@ def test_products_of_one_stage_stay_together() -> None:
     for op in loop.walk():
         if told(op, STAGE) is not None:
             op.attributes[STAGE] = IntegerAttr(0, i32)
-    assert parts_of(loop) is None
+    assert isinstance(split(loop), str)
 
 
 def test_what_the_next_iteration_needs_early_isnt_late() -> None:
@@ -121,8 +121,8 @@ def test_what_the_next_iteration_needs_early_isnt_late() -> None:
     for op in loop.regions[0].block.ops:
         if op.name == "arith.maxf":
             op.attributes[STAGE] = IntegerAttr(1, i32)
-    parts = parts_of(loop)
-    assert parts is not None
+    parts = split(loop)
+    assert isinstance(parts, tuple)
     early, late = parts
     assert any(op.name == "arith.maxf" for op in late)
     results = {r for op in late for r in op.results}
@@ -130,7 +130,7 @@ def test_what_the_next_iteration_needs_early_isnt_late() -> None:
 
 
 def test_it_is_off_where_pipelines_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap_iterations, "parts_of", lambda loop: pytest.fail("looked at"))
+    monkeypatch.setattr(overlap_iterations, "split", lambda loop: pytest.fail("looked at"))
     module, options = before_the_pass()
     options.without = frozenset({"pipelines"})
     overlap_iterations.run(module, options)

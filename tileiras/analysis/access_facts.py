@@ -1,7 +1,6 @@
 """What is known of a memory access: which tile dimension runs along memory, how wide an access may be, what must be checked."""
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from tileiras.analysis.access import MAX_ACCESS_BYTES
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.dialects import nv_tileaa
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileaa import int_values
+from tileiras.dialects.nv_tileaa import int_array, int_values
 
 if TYPE_CHECKING:
     from tileiras.machine.targets import Target
@@ -109,7 +108,7 @@ def access_facts(op: Operation, axis: AxisAnalysis, target: Target) -> dict[str,
         view: SSAValue = op.view  # type: ignore[attr-defined]
         facts = view_facts(op, view, axis)
         runs = [min(most, facts.width) if d == facts.contiguous else 1 for d in range(len(facts.check))]
-        return {"check": _numbers(facts.check), **_attributes(facts.contiguous, runs)}
+        return {"check": int_array(facts.check), **_attributes(facts.contiguous, runs)}
     if name in POINTER_ACCESSES and isinstance(op.operands[0].type, TensorType):
         contiguity = axis.contiguity(op.operands[0])
         best = max(range(len(contiguity)), key=lambda d: (contiguity[d], d)) if contiguity else None
@@ -120,14 +119,10 @@ def access_facts(op: Operation, axis: AxisAnalysis, target: Target) -> dict[str,
 
 
 def _attributes(contiguous: int | None, runs: list[int]) -> dict[str, Attribute]:
-    out: dict[str, Attribute] = {"runs": _numbers(runs)}
+    out: dict[str, Attribute] = {"runs": int_array(runs)}
     if contiguous is not None:
         out["contiguous"] = IntAttr(contiguous)
     return out
-
-
-def _numbers(values: Iterable[int]) -> ArrayAttr:
-    return ArrayAttr([IntAttr(int(v)) for v in values])
 
 
 VIEW_ACCESSES = frozenset({"nv_tileaa.tiled_load", "nv_tileaa.tiled_store", "nv_tileaa.tiled_atomic_rmw"})

@@ -185,7 +185,7 @@ def shift_left(op: Operation, infos: Infos) -> Info:
 
 # --- quotients and remainders ----------------------------------------------------------------------------------------
 
-def quotient(op: Operation, a: Info, n: int, floor: bool, infos: Infos) -> Info:
+def quotient(op: Operation, a: Info, n: int, floor: bool) -> Info:
     """a / n for a constant n > 0, where either a >= 0, or the division rounds down (`floor`), or it is exact."""
     if n == 1:
         return a
@@ -221,11 +221,11 @@ def divide(op: Operation, infos: Infos) -> Info:
         return elementwise(op, 1, (0 if hi is not None else None, hi), infos)
     if kind.startswith("ceil"):
         if power_of_two(n) == n and a.divisor >= n:
-            return quotient(op, a, n, True, infos)
+            return quotient(op, a, n, True)
         lo = None if a.lo is None else -(-a.lo // n)
         hi = None if a.hi is None else -(-a.hi // n)
         return elementwise(op, 1, (lo, hi), infos)
-    return quotient(op, a, n, kind == "floordivsi", infos)
+    return quotient(op, a, n, kind == "floordivsi")
 
 
 @rule("shrsi")
@@ -234,7 +234,7 @@ def shift_right(op: Operation, infos: Infos) -> Info:
     k = b.const
     if k is None or not 0 <= k < width_of(op.results[0].type):
         return elementwise(op, 1, (None, None), infos)
-    return quotient(op, a, 1 << k, True, infos)
+    return quotient(op, a, 1 << k, True)
 
 
 @rule("shrui")
@@ -244,7 +244,7 @@ def shift_right_unsigned(op: Operation, infos: Infos) -> Info:
     if k is None or not 0 <= k < width:
         return elementwise(op, 1, (None, None), infos)
     if (a.lo is not None and a.lo >= 0) or k == 0:
-        return quotient(op, a, 1 << k, True, infos)
+        return quotient(op, a, 1 << k, True)
     bounds = (0, (1 << width - k) - 1) if width > 1 else (None, None)
     return elementwise(op, a.divisor >> k if a.divisor >> k else 1, bounds, infos)
 

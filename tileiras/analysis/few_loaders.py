@@ -38,7 +38,7 @@ def narrowed(loader: Slice, others: Slice) -> dict[SSAValue, LinearLayout] | Non
     nbytes = 0
     for op in loader.ops:
         if op.name == "nv_tileas.store_shared":
-            chain = _narrow(op, loader, others)
+            chain = _narrow(op, others)
             if chain is None:
                 return None
             found |= chain
@@ -49,7 +49,7 @@ def narrowed(loader: Slice, others: Slice) -> dict[SSAValue, LinearLayout] | Non
     return found
 
 
-def _narrow(store: Operation, loader: Slice, others: Slice) -> dict[SSAValue, LinearLayout] | None:
+def _narrow(store: Operation, others: Slice) -> dict[SSAValue, LinearLayout] | None:
     """The layouts of a tile on its way from a view to a buffer."""
     if any(name in store.properties for name in ("slice", "rounds", "owners")):
         return None

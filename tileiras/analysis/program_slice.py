@@ -28,7 +28,6 @@ from tileiras.dialects.nv_tileas import EXITS
 FOR, IF, LOOP = "scf.for", "scf.if", "nv_tileas.loop"
 CONTROL = (FOR, IF, LOOP)
 YIELD, BREAK, CONTINUE, RETURN = "scf.yield", "nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"
-FUNC = "nv_tileas.func"
 _BOUNDS = 3
 """Operands of a counted loop before what it carries: lower, upper, step."""
 PROGRAMS = "nv_tileas.get_num_programs"

@@ -22,6 +22,11 @@ def wgmma_of(op: Operation) -> WgmmaAtom | None:
     return warpgroup.named(name.data) if isinstance(name, StringAttr) and name.data.startswith(warpgroup.PREFIX) else None
 
 
+def is_synchronous(op: Operation) -> bool:
+    """Whether a dot by wgmma is waited for where it stands."""
+    return op.name == "nv_tileas.dot" and wgmma_of(op) is not None
+
+
 def is_zero(v: SSAValue) -> bool:
     """Whether a tensor is a constant of (positive) zeros."""
     owner = v.owner

@@ -23,8 +23,6 @@ from tileiras.dialects.nvvm import READ, Instruction
 if TYPE_CHECKING:
     from tileiras.codegen.llvm_text import Printer
 
-WORD_BITS = 32
-
 
 def print_instruction(p: Printer, op: Any) -> None:
     """Append the lines of one `nvvm.inst` to the printer."""

@@ -151,12 +151,3 @@ def with_resources(entries: Sequence[Entry], report: str) -> tuple[Entry, ...]:
                 if extra := pattern.search(line):
                     used[key] = int(extra.group(1))
     return tuple(replace(e, **found.get(e.name, {})) for e in entries)
-
-
-_SASS_LINE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", re.MULTILINE)
-
-
-def count_sass_instructions(sass: str, include_padding: bool = False) -> int:
-    """Instructions in an `nvdisasm` listing; the NOPs that pad a function's end don't count unless asked."""
-    names = _SASS_LINE.findall(sass)
-    return len(names) if include_padding else sum(1 for name in names if name != "NOP")

@@ -115,6 +115,10 @@ def int_values(attr: ArrayAttr) -> tuple[int, ...]:
     return tuple(a.data for a in attr.data)  # type: ignore[attr-defined]
 
 
+int_array = asm.int_array
+"""The array that `int_values` reads."""
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Ops of both tile levels
 

@@ -25,7 +25,8 @@ UNKNOWN = -1
 
 
 def int_array(values: Iterable[int]) -> ArrayAttr[IntAttr]:
-    return ArrayAttr([IntAttr(v) for v in values])
+    """Numbers, or flags, as types and attributes hold them."""
+    return ArrayAttr([IntAttr(int(v)) for v in values])
 
 
 def _numbers(array: Any) -> list[int]:

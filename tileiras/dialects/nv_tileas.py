@@ -51,6 +51,7 @@ from xdsl.irdl import irdl_attr_definition, param_def
 
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileaa import SHARED, int_values, make_op
+from tileiras.dialects.nv_tileaa_asm import int_array
 from tileiras.layout.atoms.umma import columns_of
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.shared import CanonicalTile, SharedLayout, canonical
@@ -137,7 +138,7 @@ class TmemType(ParametrizedAttribute, TypeAttribute):
 
     @staticmethod
     def of(t: TensorType, rows: int, packed: int = 1) -> TmemType:
-        return TmemType(t.element_type, ArrayAttr([IntAttr(n) for n in t.get_shape()]), IntAttr(rows), IntAttr(packed))
+        return TmemType(t.element_type, int_array(t.get_shape()), IntAttr(rows), IntAttr(packed))
 
     @property
     def columns(self) -> int:
@@ -174,7 +175,7 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
 
     @staticmethod
     def of(element: str, tile: CanonicalTile) -> TensorMapType:
-        return TensorMapType(StringAttr(element), ArrayAttr([IntAttr(n) for n in tile.shape]), IntAttr(tile.major),
+        return TensorMapType(StringAttr(element), int_array(tile.shape), IntAttr(tile.major),
                              IntAttr(tile.swizzle))
 
     @property

@@ -63,14 +63,14 @@ def steps_of(layout: LinearLayout, dim: int) -> Steps:
             while end < bits and owner[units[end]][0] == "warp":
                 end += 1
             warps = tuple(owner[u][1] for u in units[at:end])
-            walk.append(_exchange(placed, dim, warps, (1 << end) - 1 << low))
+            walk.append(_exchange(placed, warps, (1 << end) - 1 << low))
             at = end
             continue
         at += 1
     return Steps(placed, len(kept), tuple(walk))
 
 
-def _exchange(layout: LinearLayout, dim: int, warps: tuple[int, ...], done: int) -> Exchange:
+def _exchange(layout: LinearLayout, warps: tuple[int, ...], done: int) -> Exchange:
     """Totals depend on all index bits but those in `done`; these are squeezed out and the parts put above the rest."""
     size_bits = layout.size.bit_length() - 1
     left = [i for i in range(size_bits) if not done >> i & 1]

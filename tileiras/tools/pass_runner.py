@@ -69,9 +69,6 @@ class Timed:
         return self.tree() if form == "tree" else json.dumps(self.as_dict(), indent=2) + "\n"
 
 
-TIMING_FORMS = ("tree", "json")
-
-
 @dataclass
 class Watch:
     """What to show. `before` and `after`: names of passes; `change`: after those that change the module; `failure`: what a

@@ -5,11 +5,11 @@ the number of the CTA's part; ranges begin there. What is printed or asserted st
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import gcd
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType, i32
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType, i32
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tileiras.analysis.access_facts import view_facts
@@ -18,7 +18,7 @@ from tileiras.analysis.cta_axes import RESULT, Relation, extents, mnemonic, rela
 from tileiras.analysis.cta_plan import LOADS, ONCE, Masks, Plan, needed, parts
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa import MemTokenType, TiledViewType, int_values
+from tileiras.dialects.nv_tileaa import MemTokenType, TiledViewType, int_array, int_values
 
 SAID = ("print", "assert")
 
@@ -147,10 +147,10 @@ class Split:
         part_shape = tuple(n // parts(mask) for n, mask in zip(shape, split))
         part_steps = tuple(gcd(step, n) if mask else step for step, n, mask in zip(steps, part_shape, split))
         check = view_facts(op, op.view, self.axis).check
-        op.properties["inbounds"] = _numbers([not c for c in check])
+        op.properties["inbounds"] = int_array([not c for c in check])
         outside = [bool(c and mask) for c, mask in zip(check, split)]
         if any(outside):
-            op.properties["outside"] = _numbers(outside)
+            op.properties["outside"] = int_array(outside)
         op.operands[at] = self._view(op.view, split, part_shape, part_steps)
         for d, mask in enumerate(split):
             index = op.operands[at + 1 + d]
@@ -188,7 +188,7 @@ class Split:
             maker = view.owner
             assert isinstance(maker, Operation)
             kind = t.kind if t.kind.data != "partition" or steps == shape else StringAttr("strided")
-            made = TiledViewType(t.memref, kind, _numbers(shape), t.dim_map, _numbers(steps), t.padding, t.sparse_dim)
+            made = TiledViewType(t.memref, kind, int_array(shape), t.dim_map, int_array(steps), t.padding, t.sparse_dim)
             found = self.views[view, split] = self._behind(maker, aa.BlockTile.make([maker.operands[0]], [made]))
         return found
 
@@ -322,7 +322,3 @@ class Split:
 
 def _part_type(t: Any, masks: Masks) -> TensorType:
     return TensorType(t.element_type, [n // parts(mask) for n, mask in zip(t.get_shape(), masks)])
-
-
-def _numbers(values: Sequence[int]) -> ArrayAttr[IntAttr]:
-    return ArrayAttr([IntAttr(int(n)) for n in values])

@@ -19,6 +19,7 @@ from typing import Any
 from xdsl.dialects.builtin import BFloat16Type, StringAttr, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.analysis.axis_info import shape_of
 from tileiras.analysis.entry_hints import worker_warps
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.dialects.element import element_name
@@ -63,8 +64,8 @@ def _tensor_columns(op: Operation, func: Operation | None, context: Any) -> int 
         return None
     from tileiras.transforms.prepare_dot_scaled import is_turned
     lhs, _, acc, lhs_scale, _ = op.operands
-    *batch, m, n = _shape(acc)
-    k, factors = _shape(lhs)[-1], _shape(lhs_scale)[-1]
+    *batch, m, n = shape_of(acc.type)
+    k, factors = shape_of(lhs.type)[-1], shape_of(lhs_scale.type)[-1]
     if is_turned(m, n):
         m, n = n, m
     element, scale = (element_name(v.type.element_type) for v in (lhs, lhs_scale))  # type: ignore[attr-defined]
@@ -89,8 +90,8 @@ def block_scaled_atom(op: Operation, target: Any, packs: bool = False) -> BlockS
     types = [v.type for v in (lhs, rhs, lhs_scale)]
     a, b, scale = (element_name(t.element_type) for t in types)  # type: ignore[attr-defined]
     is_packed = "packed" in op.properties
-    *batch, m, k = _shape(lhs)
-    n = _shape(rhs)[-1]
+    *batch, m, k = shape_of(lhs.type)
+    n = shape_of(rhs.type)[-1]
     nbytes = (batch[0] if batch else 1) * (m + n) * k
     if is_packed:
         a = b = NIBBLES
@@ -99,7 +100,7 @@ def block_scaled_atom(op: Operation, target: Any, packs: bool = False) -> BlockS
         nbytes //= PAIR
     if nbytes > target.max_static_smem - SHARED_RESERVE:
         return None
-    atom = choose_block_scaled(target, a, b, scale, k // _shape(lhs_scale)[-1], m, n, k)
+    atom = choose_block_scaled(target, a, b, scale, k // shape_of(lhs_scale.type)[-1], m, n, k)
     return packed_atom(atom) if atom is not None and is_packed else atom
 
 
@@ -108,16 +109,11 @@ def decompose(op: Operation) -> None:
     block = op.parent
     assert block is not None
     lhs, rhs, acc, lhs_scale, rhs_scale = op.operands
-    x = _scaled(block, op, lhs, lhs_scale, len(_shape(lhs)) - 1)
-    y = _scaled(block, op, rhs, rhs_scale, len(_shape(rhs)) - 2)
+    x = _scaled(block, op, lhs, lhs_scale, len(shape_of(lhs.type)) - 1)
+    y = _scaled(block, op, rhs, rhs_scale, len(shape_of(rhs.type)) - 2)
     dot = _insert(block, op, nv_tileaa.Dot.make([x, y, acc], [op.results[0].type]))
     op.results[0].replace_all_uses_with(dot.results[0])
     block.erase_op(op)
-
-
-def _shape(v: SSAValue) -> tuple[int, ...]:
-    assert isinstance(v.type, TensorType)
-    return v.type.get_shape()
 
 
 def _insert(block: Block, before: Operation, op: Operation) -> Operation:
@@ -130,7 +126,7 @@ def _scaled(block: Block, before: Operation, x: SSAValue, scale: SSAValue, k: in
     """x * scale in bf16, each scale repeated over its block of elements along dimension `k`."""
     def step(op: Operation) -> SSAValue:
         return _insert(block, before, op).results[0]
-    shape, blocks = _shape(x), _shape(scale)
+    shape, blocks = shape_of(x.type), shape_of(scale.type)
     size = shape[k] // blocks[k]
     wide = step(arith.Convertf.make([x], [TensorType(_WIDE, shape)]))
     s = step(arith.Convertf.make([scale], [TensorType(_WIDE, blocks)]))

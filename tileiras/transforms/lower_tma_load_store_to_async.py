@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, TensorType, UnitAttr, i32
+from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
@@ -33,7 +33,7 @@ from tileiras.analysis.tensor_dots import changes_operands, described_of, is_pai
 from tileiras.analysis.tma import MapFacts, Refusal, for_products, in_forms, is_unwritten, map_facts, rounded_by
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.dialects.nv_tileaa import MemTokenType, int_array
 from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
 from tileiras.layout.descriptors import part_of
 from tileiras.layout.operands import is_described, ldmatrix_plan
@@ -327,12 +327,12 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
         copy = nv_tileas.TmaLoad.make([made.results[0], coords, slot.results[0], pipe, index], [])
         if part is not None:
             copies: Any = site.load.properties["cta_copies"]
-            copy.properties.update({"cta_copies": copies, "shared": ArrayAttr([IntAttr(n) for n in part[0]])})
+            copy.properties.update({"cta_copies": copies, "shared": int_array(part[0])})
             peers.update(subsets(copies.data))
         copy.attributes.update(site.load.attributes)        # what the schedule says of the load
         before(start, copy, site.load)
     if len(peers) > 1:
-        pipe.owner.properties["peers"] = ArrayAttr([IntAttr(n) for n in sorted(peers)])    # type: ignore[union-attr]
+        pipe.owner.properties["peers"] = int_array(sorted(peers))    # type: ignore[union-attr]
     before(start, nv_tileas.ProducerCommit.make([pipe], []), start)
     last = max((holder_in(block, r) for site in sites for r in site.readers), key=block.get_operation_index)
     before(after(last), nv_tileas.ConsumerRelease.make([pipe], []), last)

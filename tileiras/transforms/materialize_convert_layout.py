@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr
+from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.shared_memory import idle_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.cuda_tile.debug import source_position
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileaa import int_array
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of
 from tileiras.layout.convert import Plan, ThroughShared, plan_conversion
 
@@ -91,7 +92,7 @@ def _convert(group: list[tuple[Operation, ThroughShared]]) -> None:
         if plan.num_rounds == 1:
             value = add(nv_tileas.LoadShared.make([buffer, None, None], [op.results[0].type]), op)
         else:
-            masks = ArrayAttr([IntAttr(m) for m in plan.rounds])
+            masks = int_array(plan.rounds)
             for number in range(plan.num_rounds):
                 which = {"rounds": masks, "round": IntAttr(number)}
                 add(nv_tileas.StoreShared.make([op.operands[0], buffer, None], [], which), op)

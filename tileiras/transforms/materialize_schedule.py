@@ -30,7 +30,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, ModuleOp, TensorType, i32
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, TensorType, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGROUP, agent_of, agents_of
@@ -47,7 +47,7 @@ from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
-from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.dialects.nv_tileaa import MemTokenType, int_array
 from tileiras.dialects.nv_tileas import (
     COPIES_BY_THREADS,
     EXITS,
@@ -644,11 +644,11 @@ def _replace(func: Any, regions: list[Region], chains: int, warps: list[int], bl
     block: Block = func.regions[0].block
     keep = [op for op in block.ops if _is_shared(op)]
     compute, load = warps
-    properties: dict[str, Attribute] = {"warps": ArrayAttr([IntAttr(n) for n in (
-        *[compute] * chains, *[load] * (len(regions) - chains))])}
+    properties: dict[str, Attribute] = {"warps": int_array((
+        *[compute] * chains, *[load] * (len(regions) - chains)))}
     shares = _registers([chains * compute, load], blocks, target)
     if shares is not None:
-        properties["registers"] = ArrayAttr([IntAttr(n) for n in (*[shares[0]] * chains, shares[1])])
+        properties["registers"] = int_array((*[shares[0]] * chains, shares[1]))
     switch = nv_tileas.AgentSwitch.create(regions=regions, properties=properties, location=func.location)
     last = block.last_op
     assert last is not None

@@ -26,7 +26,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory
-from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
+from tileiras.analysis.warpgroup_dots import is_synchronous, is_zero, wgmma_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, BufferType, FlightType, PipeType, layout_of
 from tileiras.layout.atoms.warpgroup import units
@@ -75,16 +75,12 @@ def run(module: Operation, context: Any) -> None:
     if not (context.uses("wgmma") and context.uses("pipelines")):
         return
     for func in list(module.regions[0].block.ops):
-        if func.name == "nv_tileas.func" and any(_is_product(op) for op in func.walk()):
+        if func.name == "nv_tileas.func" and any(is_synchronous(op) for op in func.walk()):
             trial = func if bytes_unshared(func) <= context.target.most_static_smem else func.clone()
             _Overlap(trial, context.target).block(trial.regions[0].block)
             if trial is not func and plan_shared_memory(trial).size > context.target.most_static_smem:
                 continue        # each is waited for at once: what it reads has no place of its own
             keep_places(put_in_place(trial, func))
-
-
-def _is_product(op: Operation) -> bool:
-    return op.name == "nv_tileas.dot" and wgmma_of(op) is not None
 
 
 class _Overlap:
@@ -102,10 +98,10 @@ class _Overlap:
             needed = [i for i, p in enumerate(flying) if self.needs(op, p) or (last and not p.carried)]
             if needed:
                 self.wait(flying, max(needed), op)
-            if _is_product(op):
+            if is_synchronous(op):
                 flying.append(self.begin(op, carried is not None and op in carried, flying))
             elif op.regions:
-                if flying and any(_is_product(inner) or inner.name == "nv_tileas.async_dot" for inner in op.walk()):
+                if flying and any(is_synchronous(inner) or inner.name == "nv_tileas.async_dot" for inner in op.walk()):
                     self.wait(flying, len(flying) - 1, op)
                 self.inside(op)
         return flying
@@ -165,7 +161,7 @@ class _Overlap:
             if inner.name in EXITS:
                 return True
             for v in inner.operands:
-                if v is p.wanted and not (inner is op and _is_product(op) and v is op.operands[2] and v.has_one_use() and
+                if v is p.wanted and not (inner is op and is_synchronous(op) and v is op.operands[2] and v.has_one_use() and
                                           _shape(op) == _shape(p.op)):
                     return True
                 if isinstance(v.type, BufferType) and v in p.buffers and inner.name not in READERS:
@@ -234,7 +230,7 @@ def carried_products(loop: Any) -> dict[Operation, int]:
                 if use.index == number and chain:
                     out.update(dict.fromkeys(chain, number))
                 break
-            if op.parent is not body or not _is_product(op) or use.index != 2 or isinstance(op.operands[0].type, TensorType) or \
+            if op.parent is not body or not is_synchronous(op) or use.index != 2 or isinstance(op.operands[0].type, TensorType) or \
                     (chain and _shape(op) != _shape(chain[0])):
                 break
             chain.append(op)

@@ -26,7 +26,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tileiras.analysis.agents import SWITCH, WARP_THREADS, agents_of
 from tileiras.analysis.effects import NONE, effects_of
-from tileiras.analysis.warpgroup_dots import wgmma_of
+from tileiras.analysis.warpgroup_dots import is_synchronous
 from tileiras.dialects import arith
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType
@@ -78,7 +78,7 @@ def run(module: Operation, context: Any) -> None:
 def _passed(func: Operation, expansion: Expansion, remarks: list[Any]) -> None:
     """What runs beside what."""
     def products(ops: list[Operation]) -> str:
-        found: list[Any] = [op.results[0].type for op in ops if _is_product(op)]
+        found: list[Any] = [op.results[0].type for op in ops if is_synchronous(op)]
         return ", ".join(map(tile_text, found))
     notes: dict[str, str | int] = {"ThisIteration": products(expansion.late), "NextIteration": products(expansion.early),
                                    "Registers": expansion.registers()}
@@ -94,17 +94,11 @@ def threads_of(func: Operation) -> int:
     return WARP_THREADS * max([warps.data, *ends])
 
 
-def parts_of(loop: Any) -> tuple[list[Operation], list[Operation]] | None:
-    """The early and the late ops of a loop's body, in order, None if it stays as it is."""
-    parts = split(loop)
-    return None if isinstance(parts, str) else parts
-
-
 def split(loop: Any) -> tuple[list[Operation], list[Operation]] | str:
     """The same, or why the loop stays as it is; "" where its schedule doesn't ask for two parts."""
     body = loop.regions[0].block
     ops = [op for op in body.ops if op is not body.last_op]
-    stages = {n for op in ops if _is_product(op) and (n := told(op, STAGE)) is not None}
+    stages = {n for op in ops if is_synchronous(op) and (n := told(op, STAGE)) is not None}
     if len(stages) < 2:
         return ""
     if any(inner.name in STAY for op in ops for inner in op.walk()):
@@ -116,7 +110,7 @@ def split(loop: Any) -> tuple[list[Operation], list[Operation]] | str:
         return obstacle
     _narrow(ops, late)
     early = [op for op in ops if op not in late]
-    if not any(map(_is_product, early)) or not any(map(_is_product, late)):
+    if not any(map(is_synchronous, early)) or not any(map(is_synchronous, late)):
         return "the next iteration's first product needs what this iteration's last one computes"
     if not _independent(ops, late):
         return "both parts write, or one writes what the other reads"
@@ -167,10 +161,6 @@ def _narrow(ops: list[Operation], late: set[Operation]) -> None:
 def _blocks(op: Operation) -> list[Block]:
     """The blocks in an op's regions."""
     return [block for region in op.regions for block in region.blocks]
-
-
-def _is_product(op: Operation) -> bool:
-    return op.name == "nv_tileas.dot" and wgmma_of(op) is not None
 
 
 def _operands(op: Operation) -> Iterable[SSAValue]:
@@ -281,7 +271,7 @@ class Expansion:
         made.add(self.body.args[0])
         used = dict.fromkeys(v for op in late for v in _operands(op))
         self.crossing = [v for v in used if v in made]
-        self.ahead = ahead if ahead is not None else self._slice_of(next(op for op in early if _is_product(op)))
+        self.ahead = ahead if ahead is not None else self._slice_of(next(op for op in early if is_synchronous(op)))
         self.rest = [op for op in early if op not in set(self.ahead)]
         self.given_back = [op for op in late if op.name == RELEASE]
 

@@ -15,11 +15,13 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, Float4E2M1FNType, IntAttr, IntegerType, TensorType, UnitAttr
+from xdsl.dialects.builtin import Float4E2M1FNType, IntAttr, IntegerType, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
+from tileiras.analysis.axis_info import shape_of
 from tileiras.analysis.layout_rules import permutation_of
 from tileiras.dialects import arith, nv_tileaa
+from tileiras.dialects.nv_tileaa import int_array
 from tileiras.layout.atoms.tensor_scaled import M
 from tileiras.transforms import dce
 
@@ -54,12 +56,12 @@ def _is_packable(op: Any) -> bool:
 
 def prepare(op: Any, into_tensor_memory: bool) -> None:
     """Rewrite one product."""
-    if into_tensor_memory and is_turned(*_shape(op.results[0])[-2:]):
+    if into_tensor_memory and is_turned(*shape_of(op.results[0].type)[-2:]):
         op = _turn(op)
     lhs, rhs, acc, lhs_scale, rhs_scale = op.operands
-    rank = len(_shape(lhs))
+    rank = len(shape_of(lhs.type))
     k_dims = rank - 1, rank - 2
-    block = _shape(lhs)[-1] // _shape(lhs_scale)[-1]
+    block = shape_of(lhs.type)[-1] // shape_of(lhs_scale.type)[-1]
     packed = _is_packable(op)
     factors = [v if not packed else _packed(v, dim, op) for v, dim in zip((lhs, rhs), k_dims)]
     new = nv_tileaa.DotScaled.make([*factors, acc, lhs_scale, rhs_scale], [op.results[0].type], {
@@ -68,11 +70,6 @@ def prepare(op: Any, into_tensor_memory: bool) -> None:
     op.results[0].replace_all_uses_with(new.results[0])
     op.detach()
     op.erase()
-
-
-def _shape(v: SSAValue) -> tuple[int, ...]:
-    assert isinstance(v.type, TensorType)
-    return v.type.get_shape()
 
 
 def _like(v: SSAValue, shape: Sequence[int]) -> TensorType:
@@ -115,9 +112,9 @@ def _exchange(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _turned(v: SSAValue, before: Operation) -> SSAValue:
     """A matrix (or a batch of them) transposed."""
-    shape = _shape(v)
+    shape = shape_of(v.type)
     last = len(shape) - 1
-    order = ArrayAttr([IntAttr(i) for i in (*range(last - 1), last, last - 1)])
+    order = int_array((*range(last - 1), last, last - 1))
     owner = v.owner
     if isinstance(owner, nv_tileaa.Permute) and owner.properties["permutation"] == order:
         return owner.operands[0]
@@ -150,8 +147,8 @@ def _turn_carried(loop: Any, number: int) -> None:
     old = result.type
     arg._type = result._type = turned.type
     if result.first_use is not None:
-        last = len(_shape(result)) - 1
-        order = ArrayAttr([IntAttr(i) for i in (*range(last - 1), last, last - 1)])
+        last = len(shape_of(result.type)) - 1
+        order = int_array((*range(last - 1), last, last - 1))
         back = nv_tileaa.Permute.make([result], [old], {"permutation": order})
         back.location = loop.location
         loop.parent.insert_op_after(back, loop)
@@ -168,7 +165,7 @@ def _packed(v: SSAValue, dim: int, before: Operation) -> SSAValue:
         return _pack(v, dim, before)
     source = steps[-1].operands[0]
     for op in reversed(steps[:-1]):
-        shape = list(_shape(op.results[0]))
+        shape = list(shape_of(op.results[0].type))
         shape[_dim_behind(steps, op, dim)] //= PAIR
         if isinstance(op, nv_tileaa.View) and isinstance(source.owner, nv_tileaa.View):
             source = source.owner.operands[0]
@@ -198,7 +195,7 @@ def _dim_before(op: Any, dim: int) -> int | None:
         return permutation_of(op)[dim]
     if not isinstance(op, (nv_tileaa.View, nv_tileaa.Broadcast)) or not isinstance(op.operands[0].type, TensorType):
         return None
-    have, shape = _shape(op.operands[0]), _shape(op.results[0])
+    have, shape = shape_of(op.operands[0].type), shape_of(op.results[0].type)
     if isinstance(op, nv_tileaa.Broadcast):
         return dim if have[dim] == shape[dim] else None
     return len(have) - 1 if dim == len(shape) - 1 and have and have[-1] % PAIR == 0 else None
@@ -217,12 +214,12 @@ def _dim_behind(steps: list[Any], op: Any, dim: int) -> int:
 
 def _pack(v: SSAValue, dim: int, before: Operation) -> SSAValue:
     """The elements of a tile packed: `pack` takes them row by row."""
-    shape = _shape(v)
+    shape = shape_of(v.type)
     last = len(shape) - 1
     order = [*(d for d in range(last + 1) if d != dim), dim]
     if dim != last:
         v = _permuted(v, order, before)
-    rows = _shape(v)
+    rows = shape_of(v.type)
     v = _insert(nv_tileaa.View.make([v], [_like(v, (prod(rows),))]), before)
     v = _insert(nv_tileaa.Pack.make([v], [TensorType(BYTE, (prod(rows) // PAIR,))]), before)
     v = _insert(nv_tileaa.View.make([v], [_like(v, (*rows[:-1], rows[-1] // PAIR))]), before)
@@ -230,6 +227,6 @@ def _pack(v: SSAValue, dim: int, before: Operation) -> SSAValue:
 
 
 def _permuted(v: SSAValue, order: Sequence[int], before: Operation) -> SSAValue:
-    shape = _shape(v)
-    numbers: Attribute = ArrayAttr([IntAttr(d) for d in order])
+    shape = shape_of(v.type)
+    numbers: Attribute = int_array(order)
     return _insert(nv_tileaa.Permute.make([v], [_like(v, [shape[d] for d in order])], {"permutation": numbers}), before)

@@ -73,7 +73,7 @@ def _skip(select: Any) -> None:
         op.detach()
         masked.add_op(op)
     masked.add_op(_yield(last.results[0], last))
-    _sink(made, masked, mask)
+    _sink(made, masked)
 
 
 def _usual(select: Any) -> tuple[bool, list[Condition] | None]:
@@ -96,7 +96,7 @@ def _user(select: Any) -> Any:
     return user if isinstance(user, arith.Addf) and user.parent is select.parent else None
 
 
-def _sink(made: Operation, masked: Block, mask: SSAValue) -> None:
+def _sink(made: Operation, masked: Block) -> None:
     """What only makes the mask, or what it selects, goes along."""
     body = made.parent
     assert body is not None
@@ -104,14 +104,14 @@ def _sink(made: Operation, masked: Block, mask: SSAValue) -> None:
     while op is not None:
         before = op.prev_op
         if getattr(op, "PURE", False) and not op.regions and op.results and \
-                all(use.operation.parent is masked for r in op.results for use in r.uses) and _is_part(op, mask):
+                all(use.operation.parent is masked for r in op.results for use in r.uses) and _is_part(op):
             op.detach()
             assert masked.first_op is not None
             masked.insert_op_before(op, masked.first_op)
         op = before
 
 
-def _is_part(op: Operation, mask: SSAValue) -> bool:
+def _is_part(op: Operation) -> bool:
     """Whether an op makes bits or integers, or a constant: what a mask is made of."""
     def is_cheap(v: SSAValue) -> bool:
         t: Any = v.type.element_type if isinstance(v.type, TensorType) else v.type

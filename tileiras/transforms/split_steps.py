@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileaa import int_array
 from tileiras.transforms.choose_atoms import parts_of_k, warp_atom
 from tileiras.transforms.rules import build, int_constant
 
@@ -124,7 +125,7 @@ def _split(loop: Any, tiles: dict[SSAValue, int], parts: int) -> None:
 def _load_part(load: Any, dim: int, shape: list[int]) -> None:
     """Let a load read tiles of this shape. A part may begin behind the end of an array in which the whole begins."""
     old: Any = load.view.type
-    extents = ArrayAttr([IntAttr(n) for n in shape])
+    extents = int_array(shape)
     view = aa.TiledViewType(old.memref, old.kind, extents, old.dim_map, extents, old.padding, old.sparse_dim)
     block = load.view.owner
     new = aa.BlockTile.make([block.operands[0]], [view])
@@ -135,4 +136,4 @@ def _load_part(load: Any, dim: int, shape: list[int]) -> None:
     if known is None or (isinstance(known, ArrayAttr) and not known.data[dim].data):
         flags = [0] * len(shape) if before is None else [flag.data for flag in before.data]
         flags[dim] = 1
-        load.properties["outside"] = ArrayAttr([IntAttr(flag) for flag in flags])
+        load.properties["outside"] = int_array(flags)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, TensorType, i32
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.analysis.slices import part_layout, static_number
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileaa import int_array
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of
 from tileiras.layout.linear import log2
 from tileiras.layout.slices import SliceBuffer, direct_slice, slice_buffer
@@ -70,7 +71,7 @@ class _Stage:
 
 
 def _rounds(buffer: SliceBuffer, number: int) -> dict[str, Attribute]:
-    return {"rounds": ArrayAttr([IntAttr(m) for m in buffer.rounds]), "round": IntAttr(number)}
+    return {"rounds": int_array(buffer.rounds), "round": IntAttr(number)}
 
 
 def _extract(op: Operation, budget: int) -> None:

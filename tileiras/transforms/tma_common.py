@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, IntegerType, StringAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_rules import permutation_of
 from tileiras.analysis.tma import Refusal
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.nv_tileaa import DYNAMIC, TiledViewType, int_values
+from tileiras.dialects.nv_tileaa import DYNAMIC, TiledViewType, int_array, int_values
 from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.operands import stmatrix_plan
 from tileiras.layout.shared import CanonicalTile, SharedLayout, access
@@ -102,6 +102,6 @@ def store_wavefronts(layout: LinearLayout, shared: SharedLayout, size: int) -> i
 def view_of_parts(view: SSAValue, part: CanonicalTile) -> Operation:
     """The array of a view, in tiles as large as a part."""
     t: Any = view.type
-    shape = ArrayAttr([IntAttr(n) for n in part.shape])
+    shape = int_array(part.shape)
     kind = TiledViewType(t.memref, StringAttr("strided"), shape, t.dim_map, t.steps, t.padding, t.sparse_dim)
     return nv_tileas.BlockTile.make([view.owner.operands[0]], [kind])       # type: ignore[attr-defined,union-attr]

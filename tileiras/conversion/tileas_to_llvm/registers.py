@@ -1,4 +1,4 @@
-"""Vectors of registers in the forms that shuffles and shared memory take.
+"""Vectors of registers in the forms that shuffles and memory take.
 
 An i1 is a byte there, a pointer a 64-bit integer; shuffles move 32-bit words, into which narrower elements are packed
 two or four at a time.
@@ -18,7 +18,7 @@ FULL_MASK = 0xFFFFFFFF
 
 
 def plain_type(t: Attribute) -> Attribute:
-    """The type that elements of storage type `t` have in shared memory and shuffles."""
+    """The type that elements of storage type `t` have in memory and shuffles: i1 takes a byte, pointers are 64-bit integers."""
     if t == I1:
         return I8
     return I64 if isinstance(t, PtrType) else t

@@ -8,12 +8,12 @@ same bases with gaps; the slice's number is the rest of the index.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerType, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tileiras.analysis.layout_rules import dim_of, unit_bits
 from tileiras.analysis.slices import part_layout, static_number
 from tileiras.conversion.tileas_to_llvm.builder import element_type, width_of
-from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.registers import gather, rename
 from tileiras.conversion.tileas_to_llvm.shared.convert_layout import emit_plan
 from tileiras.dialects.element import element_bytes
@@ -23,11 +23,6 @@ from tileiras.errors import CompileError
 from tileiras.layout.convert import register_permutation
 from tileiras.layout.linear import dim_bits
 from tileiras.layout.slices import direct_slice
-
-
-def _element_bytes(v: SSAValue) -> int:
-    return max(1, bits_of(v.type.element_type) // 8)  # type: ignore[attr-defined]
-
 
 # --- one value, one index ---------------------------------------------------------------------------------------------
 

@@ -22,8 +22,6 @@ from tileiras.layout.linear import LinearLayout, log2
 
 SCALES_PER_WORD = 4
 """Bytes of a register of scale factors."""
-E2M1_IN_BYTE_SHIFT = 2
-"""Where kind mxf8f6f4 has the four bits of an e2m1 in a byte."""
 FEATURE = "has_block_scaled_mma"
 PAIR = 2
 """4-bit elements in a byte."""

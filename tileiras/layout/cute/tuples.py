@@ -24,10 +24,6 @@ class LayoutError(ValueError):
     """A layout, coordinate or tiler that an operation isn't defined for; the message is the verifier's."""
 
 
-def is_tuple(x: Any) -> bool:
-    return isinstance(x, tuple)
-
-
 def flatten(t: IntTuple) -> tuple[int, ...]:
     """The leaves from left to right."""
     if not isinstance(t, tuple):

@@ -23,7 +23,6 @@ from tileiras.sim.run.launch import PointerTable
 
 ASSUMED_RANK = 5                  # strides and lengths of arrays with more dimensions aren't specialized
 DIVISOR = 16                      # bytes of strides and base addresses, elements of lengths
-MAX_LIST = 2**31 - 1
 
 
 @dataclass

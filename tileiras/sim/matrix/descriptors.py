@@ -25,7 +25,6 @@ import numpy as np
 from tileiras.sim.errors import DescriptorError
 
 CHUNK = 16                                  # bytes
-ROW = 128                                   # bytes: swizzles take their key from address bits 7 and up
 _WGMMA_SWIZZLES = {0: (0, 16), 1: (128, 16), 2: (64, 16), 3: (32, 16)}
 _TCGEN05_SWIZZLES = {0: (0, 16), 1: (128, 32), 2: (128, 16), 4: (64, 16), 6: (32, 16)}
 _GAPS = 0b11 << 14 | 0b11 << 30             # unused bits that both forms have

@@ -12,7 +12,6 @@ from fractions import Fraction
 import numpy as np
 
 NAN32 = np.uint32(0x7FFFFFFF)
-NAN64 = np.uint64(0x7FFFFFFFFFFFFFFF)
 NAN16 = np.uint16(0x7FFF)
 
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa import int_array
 from tileiras.transforms.rules import (
     RULES,
     attr_splat,
@@ -20,9 +21,6 @@ from tileiras.transforms.rules import (
     rule,
     wrap,
 )
-
-MOVERS = (aa.View, aa.Broadcast, aa.Permute, aa.Extract)
-"""Ops that only place elements: of a splat they make a splat."""
 
 
 @rule("nv_tileaa.splat")
@@ -122,7 +120,7 @@ def _fold_permute(op: Operation) -> SSAValue | None:
     inner = source.owner
     if isinstance(inner, aa.Permute):
         first = _order(inner)
-        both = ArrayAttr([IntAttr(first[p]) for p in order])
+        both = int_array(first[p] for p in order)
         return build(op, aa.Permute, inner.operands, op.results[0].type, {"permutation": both})
     return None
 

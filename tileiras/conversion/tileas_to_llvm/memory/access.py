@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I1, I8, I16, I32, I64, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering
+from tileiras.conversion.tileas_to_llvm.registers import plain_type, to_plain
 from tileiras.dialects import llvm
 from tileiras.dialects.llvm import PtrType, ptr, vec
 
@@ -29,20 +30,8 @@ def ordering(semantic: str, scope: str | None) -> str:
     return "" if semantic == "weak" else f".{semantic}.{SCOPES[scope or 'sys']}"
 
 
-def memory_type(t: Attribute) -> Attribute:
-    """An element's type in memory: i1 takes a byte, pointers are 64-bit integers."""
-    if t == I1:
-        return I8
-    return I64 if isinstance(t, PtrType) else t
-
-
-def to_memory(low: Lowering, x: SSAValue) -> SSAValue:
-    if isinstance(x.type, PtrType):
-        return low.b.cast("ptrtoint", x, I64)
-    return low.b.cast("zext", x, I8) if x.type == I1 else x
-
-
 def from_memory(low: Lowering, x: SSAValue, t: Attribute) -> SSAValue:
+    """The inverse of `to_plain` for an element that comes from outside: any byte but 0 is true."""
     if isinstance(t, PtrType):
         return low.b.cast("inttoptr", x, t)
     return low.b.icmp("ne", x, low.b.bits(0, I8)) if t == I1 else x
@@ -98,7 +87,7 @@ def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAVal
     """`count` elements of type `t` from p, aligned to their size together. Where `predicate` is false: `other` (default 0).
     `invariant`: nobody writes there while the kernel runs."""
     b = low.b
-    m = memory_type(t)
+    m = plain_type(t)
     if order and count > _ORDERED_MOST:
         step = _ORDERED_MOST * width_of(m) // 8
         return [x for i in range(count // _ORDERED_MOST) for x in load(
@@ -125,14 +114,14 @@ def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAVal
         if other is None:
             args += [b.bits(0, word)] * n
         else:
-            args += to_words(low, [to_memory(low, x) for x in other], n, word)
+            args += to_words(low, [to_plain(b, x) for x in other], n, word)
     return [from_memory(low, x, t) for x in from_words(low, b.nvvm(name, args), count, m)]
 
 
 def store(low: Lowering, p: SSAValue, values: list[SSAValue], predicate: SSAValue | None, order: str = "") -> None:
     """Store elements side by side at p, aligned to their size together, where `predicate` holds."""
     b = low.b
-    values = [to_memory(low, x) for x in values]
+    values = [to_plain(b, x) for x in values]
     if order and len(values) > _ORDERED_MOST:
         step = _ORDERED_MOST * width_of(values[0].type) // 8
         for i in range(len(values) // _ORDERED_MOST):

@@ -18,7 +18,7 @@ from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.conversion.tileas_to_llvm.memory.loads_stores import view_address
 from tileiras.conversion.tileas_to_llvm.shared.accesses import Addresses
 from tileiras.dialects.element import element_bytes
-from tileiras.layout.shared import Access, access
+from tileiras.layout.shared import access
 
 CACHES = {16: "cg", 8: "ca", 4: "ca"}
 """Which caches chunks of so many bytes go through: only those of 16 have a choice (PTX ISA, cp.async)."""
@@ -40,7 +40,7 @@ def tiled_copy(low: Lowering, op: Operation) -> None:
     address = view_address(low, op, threads.data)
     plan = access(threads.data, t.layout.data, size, (), chunk)
     where = Addresses(low, plan, low.scalar(buffer), size)
-    executes = _executes(low, op, plan)
+    executes = _executes(low, op)
 
     def copy(register: int, offset: int) -> Callable[[], None]:
         to, source, inside = where.at(offset), address.pointer(register), address.predicate(register)
@@ -59,7 +59,7 @@ def copy_by_pointers(low: Lowering, op: Operation) -> None:
     size, chunk = element_bytes(t.element_type), chunk_of(op)
     plan = access(threads.data, t.layout.data, size, (), chunk)
     where = Addresses(low, plan, low.scalar(buffer), size)
-    executes = _executes(low, op, plan)
+    executes = _executes(low, op)
     pointers = low.regs(op.ptr)     # type: ignore[attr-defined]
     masks = low.regs(mask) if mask is not None else None
 
@@ -71,7 +71,7 @@ def copy_by_pointers(low: Lowering, op: Operation) -> None:
         low.catch_up()
 
 
-def _executes(low: Lowering, op: Operation, plan: Access) -> SSAValue | None:
+def _executes(low: Lowering, op: Operation) -> SSAValue | None:
     """In which threads, and when, the copy is made: where the guard holds, in the owners of elements. None: always."""
     guard: SSAValue | None = op.guard       # type: ignore[attr-defined]
     threads: Any = op.properties["threads"]

@@ -54,7 +54,7 @@ class ViewAddress:
         self.sparse = next((i for i, d in enumerate(view.dim_map) if d == view.sparse_dim), None)
         self.sparse_index = sparse_index
         indices = [sparse_index[0] if i == self.sparse and sparse_index else c for i, c in enumerate(coords)]
-        self.types = [index_type(low, list(pair)) for pair in zip(indices, extents)]
+        self.types = [index_type(pair) for pair in zip(indices, extents)]
         places = low.coordinates(layout)
         self.first: list[SSAValue] = []         # coordinate of this thread's register 0 in the array, by tile dimension
         p = view.memref.base

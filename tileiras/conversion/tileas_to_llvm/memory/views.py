@@ -1,6 +1,7 @@
 """Memrefs and tiled views: descriptors known while compiling, nothing at run time but their scalars."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerType
@@ -65,6 +66,6 @@ def as_type(low: Lowering, x: int | SSAValue, t: IntegerType, signed: bool = Tru
     return low.b.cast("trunc" if have > want else "sext" if signed else "zext", x, t)
 
 
-def index_type(low: Lowering, values: list[int | SSAValue]) -> IntegerType:
+def index_type(values: Iterable[int | SSAValue]) -> IntegerType:
     """i64 if any of these numbers or scalars takes more than 32 bits, else i32: the type to compute a coordinate in."""
     return I64 if any(v >= 1 << 31 if isinstance(v, int) else width_of(v.type) > 32 for v in values) else I32
