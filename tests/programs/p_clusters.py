@@ -240,3 +240,34 @@ def cluster_persistent_product(ctas, dtype, tm, tn, tk):
     m, n, k = 2 * tm + 8, 2 * tn - 8, 3 * tk
     a, b = draw(m, k, dtype=dtype), draw(k, n, dtype=dtype)
     return Launch(PERSISTENT[ctas], (2,), (a, b, np.zeros((m, n), np.float32), tm, tn, tk), {2: wide(a) @ wide(b)}, 5e-3)
+
+
+def persistent_batch(a, b, out, z, tm: Const, tn: Const, tk: Const, turn: Const):
+    """Each tile of a batch of products, from matrices of three dimensions; B as it lies, turned as a matrix or before it is one."""
+    rows, n = ct.cdiv(a.shape[1], tm), ct.cdiv(out.shape[2], tn)
+    for t in range(ct.bid(0), rows * n * z, ct.num_blocks(0)):
+        q, i, j = t // (rows * n), t // n % rows, t % n
+        acc = ct.zeros((tm, tn), ct.float32)
+        for k in range(ct.cdiv(a.shape[2], tk)):
+            x = ct.load(a, (q, i, k), (1, tm, tk), padding_mode=ZERO).reshape((tm, tk))
+            if turn == 0:
+                y = ct.load(b, (q, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn))
+            elif turn == 1:
+                y = ct.load(b, (q, j, k), (1, tn, tk), padding_mode=ZERO).reshape((tn, tk)).transpose()
+            else:
+                y = ct.load(b, (j, q, k), (tn, 1, tk), padding_mode=ZERO).permute((1, 2, 0)).reshape((tk, tn))
+            acc = ct.mma(x, y, acc)
+        ct.store(out, (q, i, j), acc.astype(out.dtype).reshape((1, tm, tn)))
+
+
+BATCHES = {n: ct.kernel(persistent_batch, num_ctas=n) for n in (1, 2, 4)}
+
+
+@program((2, np.float16, 256, 128, 64, 0), (2, bf16, 256, 256, 64, 1), (4, np.float16, 512, 128, 64, 2),
+         (1, np.float16, 128, 256, 64, 0), since=90)
+def cluster_persistent_batch(ctas, dtype, tm, tn, tk, turn):
+    m, n, k = tm + 8, 2 * tn - 8, 3 * tk - 8
+    a, b = draw(2, m, k, dtype=dtype), draw(2, k, n, dtype=dtype)
+    given = np.ascontiguousarray(b.transpose([(0, 1, 2), (0, 2, 1), (2, 0, 1)][turn]))
+    return Launch(BATCHES[ctas], (2,), (a, given, np.zeros((2, m, n), dtype), 2, tm, tn, tk, turn),
+                  {2: wide(a) @ wide(b)}, 3e-2 if dtype is bf16 else 5e-3)

@@ -18,6 +18,7 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.cta_axes import extents, mnemonic
 from tileiras.analysis.entry_hints import worker_warps
 from tileiras.analysis.host_values import host_value
+from tileiras.analysis.reshapes import kept
 from tileiras.analysis.tma import LEAVES, MapFacts, is_unwritten, map_facts, rounded_by
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects.element import element_bytes, element_name
@@ -71,9 +72,9 @@ class Pairs:
             if any(host_value(v) is None for v in (array.base, *array.sizes, *array.strides)):
                 return "operands of pairs of CTAs come by maps that the launch makes"
             for move in reversed(made[:-1]):
-                if mnemonic(move) == "permute":
-                    order: Any = move.properties["permutation"]
-                    along = int_values(order).index(along)
+                along = _moved(move, along)
+            if along is None:
+                return "rows of the operands of pairs of CTAs are memory's"
             self.along[op, number] = along
         return None
 
@@ -153,10 +154,19 @@ def _made_of(v: SSAValue) -> list[Operation]:
         out.append(v.owner)
         if mnemonic(v.owner) == "tiled_load":
             return out
-        if mnemonic(v.owner) != "permute" and not rounded_by(v.owner):
+        if mnemonic(v.owner) != "permute" and kept(v.owner) is None and not rounded_by(v.owner):
             break
         v = v.owner.operands[0]
     return []
+
+
+def _moved(move: Operation, dim: int | None) -> int | None:
+    """Which dimension behind an op of `_made_of` is the one in front; None for one of a single element."""
+    if mnemonic(move) == "permute" and dim is not None:
+        order: Any = move.properties["permutation"]
+        return int_values(order).index(dim)
+    reshaped = kept(move)
+    return dim if reshaped is None else dict(reshaped).get(dim)     # type: ignore[call-overload]
 
 
 def _size(v: Any) -> int:

@@ -31,6 +31,7 @@ from tileiras.analysis.agents import WARP_THREADS, WARPGROUP
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import worker_warps
 from tileiras.analysis.layout_rules import DOTS
+from tileiras.analysis.reshapes import kept
 from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts, orders_itself
 from tileiras.dialects import arith
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
@@ -140,8 +141,9 @@ def _words_between(func: Operation) -> int:
 
 
 def _are_stored_in_pieces(func: Operation, context: Any) -> bool:
-    """Whether what loops with products carry only goes to tiles that the copy engine stores, by ops element by element. Where
-    products are block-scaled four warps are slower than eight (nvfp4, 128 x 256, B200: 65.6 us against 58.0)."""
+    """Whether what loops with products carry only goes to tiles that the copy engine stores, by ops element by element and
+    reshapes that keep rows and columns. Where products are block-scaled four warps are slower than eight (nvfp4, 128 x 256, B200:
+    65.6 us against 58.0)."""
     if not (context.uses("tma") and context.target.has_tma) or any(op.name == "nv_tileas.dot_scaled" for op in func.walk()):
         return False
     axis = AxisAnalysis(func)
@@ -159,7 +161,7 @@ def _is_stored_by_engine(v: SSAValue, axis: AxisAnalysis) -> bool:
             along = view_facts(op, op.view, axis).contiguous
             return along == len(v.type.get_shape()) - 1 and isinstance(     # type: ignore[attr-defined]
                 map_facts(op, axis, contiguous=along), MapFacts) and (orders_itself(op) or is_unwritten(op))
-        if not isinstance(op, arith.Elementwise):
+        if not isinstance(op, arith.Elementwise) and not kept(op):
             return False
         v = op.results[0]
     return False

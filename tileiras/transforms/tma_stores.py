@@ -33,6 +33,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.access import access_width
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.program_slice import loop_around
+from tileiras.analysis.reshapes import kept
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts, orders_itself
 from tileiras.analysis.tma_choice import SLOTS, pieces
@@ -41,6 +42,7 @@ from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, TensorMapType, layout_of, with_layout
 from tileiras.layout.descriptors import part_of
+from tileiras.layout.linear import LinearLayout
 from tileiras.layout.shared import CanonicalTile, SharedLayout
 from tileiras.layout.slices import part_in_registers
 from tileiras.transforms.tma_common import (
@@ -235,13 +237,28 @@ def _pieces(facts: MapFacts, moves: list[Operation], write: Operation, repeated:
 
 
 def _part(store: Any, tile: SSAValue, form: CanonicalTile, number: int) -> SSAValue:
-    """The elements of a tile's piece."""
-    t: Any = tile.type
+    """The elements of a tile's piece. A reshape that keeps the tile's rows and columns comes behind, where the tile is still in
+    tensor memory in front of it."""
     layout = part_in_registers(layout_of(tile), form.major, form.shape[form.major])
     assert layout is not None
-    indices = [_number(store, number * (d == form.major)) for d in range(len(form.shape))]
+    indices = [number * (d == form.major) for d in range(len(form.shape))]
+    moved = kept(tile.owner)
+    if not moved:
+        return _piece(store, tile, layout, indices)
+    source = tile.owner.operands[0]     # type: ignore[union-attr]
+    shape, at = [1] * len(layout_of(source).shape), [0] * len(layout_of(source).shape)
+    for old, new in moved:
+        shape[old], at[old] = layout.shape[new], indices[new]
+    part = _piece(store, source, layout.reshape(tuple(shape)), at)
+    t: Any = tile.type
     made = with_layout(TensorType(t.element_type, layout.shape), layout)
-    return before(store, nv_tileas.Extract.make([tile, indices], [made]), store).results[0]
+    return before(store, nv_tileas.View.make([part], [made]), store).results[0]
+
+
+def _piece(store: Any, tile: SSAValue, layout: LinearLayout, indices: list[int]) -> SSAValue:
+    t: Any = tile.type
+    made = with_layout(TensorType(t.element_type, layout.shape), layout)
+    return before(store, nv_tileas.Extract.make([tile, [_number(store, n) for n in indices]], [made]), store).results[0]
 
 
 def _number(store: Operation, value: int) -> SSAValue:
