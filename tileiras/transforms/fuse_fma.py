@@ -13,8 +13,9 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tileiras.dialects.cuda_tile.ops import AddF, Fma, MulF, NegF, SubF
-from tileiras.transforms.canonicalize.rewriting import erase, make, replace
+from tileiras.transforms.canonicalize.rewriting import erase, make
 from tileiras.transforms.canonicalize.values import product_first
+from tileiras.transforms.structure import replace
 
 _MODES = ("rounding_mode", "flush_to_zero")
 

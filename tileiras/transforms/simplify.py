@@ -3,6 +3,7 @@
     %1 = arith.muli %0, 1            ->  %0
     %2 = nv_tileaa.broadcast(splat)  ->  nv_tileaa.splat
     scf.if true { A } else { B }     ->  A
+    scf.if %c { A }; scf.if %c { B } ->  scf.if %c { A; B }
     scf.for 0 to 1 { A }             ->  A
 
 Operands are simplified before their users, so one walk reaches what repeated rewriting would. Rules: `rules/`.
@@ -23,7 +24,13 @@ from tileiras.transforms.rules import (  # noqa: F401  (each fills the table)
     shapes,
 )
 from tileiras.transforms.rules.choice import forward_if_results
-from tileiras.transforms.rules.control import WORDS, forward_loop_invariants, inline_constant_if, inline_short_for
+from tileiras.transforms.rules.control import (
+    WORDS,
+    forward_loop_invariants,
+    inline_constant_if,
+    inline_short_for,
+    merge_with_earlier_if,
+)
 
 shapes.install()
 
@@ -37,15 +44,15 @@ def run(top: Operation, context: Any = None) -> None:
         while op is not None:
             following = op.next_op
             if isinstance(op, arith.If):
-                inlined = inline_constant_if(op)
-                if inlined is not None:
-                    op = inlined
+                changed = inline_constant_if(op) or merge_with_earlier_if(op)
+                if changed is not None:
+                    op = changed
                     continue
                 forward_if_results(op, WORDS)
             elif isinstance(op, (arith.For, aa.LoopOp)):
-                inlined = inline_short_for(op) if isinstance(op, arith.For) else None
-                if inlined is not None:
-                    op = inlined
+                changed = inline_short_for(op) if isinstance(op, arith.For) else None
+                if changed is not None:
+                    op = changed
                     continue
                 forward_loop_invariants(op)
             if op.regions:

@@ -1,4 +1,6 @@
 // Identities and constants: what is added to nothing, multiplied by one, or chosen by a constant; loops that run once or never.
+// Two branches on one condition are one, where only values are computed between them, which don't come of the first; what the
+// second takes of the first's results it takes from its branch. Behind a branch that leaves nothing moves.
 // RUN: tileiras-opt %s --passes=simplify --verify-each | filecheck %s
 
 // CHECK: "nv_tileaa.store"(%p, %x)
@@ -10,6 +12,23 @@
 // CHECK: [[A:%[0-9a-z]+]] = "arith.addi"(%x_1, %three)
 // CHECK-NEXT: "nv_tileaa.store"(%p_1, [[A]])
 // CHECK: "scf.for"(%one_1, %three, %one_1, %x_1)
+// CHECK: sym_name = "branches"
+// CHECK: [[S:%[0-9a-z_]+]] = "arith.addi"(%x_2, %x_2)
+// CHECK-NEXT: [[R:%[0-9a-z_]+]], [[Q:%[0-9a-z_]+]] = "scf.if"(%c_2) ({
+// CHECK-NEXT: [[T:%[0-9a-z_]+]] = "nv_tileaa.store"(%p_2, %x_2)
+// CHECK-NEXT: [[U:%[0-9a-z_]+]] = "nv_tileaa.store"(%p_2, [[S]], [[T]])
+// CHECK-NEXT: "scf.yield"([[T]], [[U]])
+// CHECK-NEXT: }, {
+// CHECK-NEXT: "scf.yield"([[N:%[0-9a-z_]+]], [[N]])
+// CHECK: [[D:%[0-9a-z_]+]] = "scf.if"(%c_2)
+// CHECK: "arith.addi"([[D]], %x_2)
+// CHECK: "scf.if"(%c_2)
+// CHECK: sym_name = "leaves"
+// CHECK: "scf.if"
+// CHECK-NEXT: "nv_tileaa.return"
+// CHECK: "arith.divsi"
+// CHECK: "scf.if"
+// CHECK: "nv_tileaa.store"
 "builtin.module"() ({
   "nv_tileaa.func"() <{sym_name = "k"}> ({
   ^bb0(%p: !nv_tileaa.ptr<i32>, %x: i32):
@@ -50,6 +69,52 @@
       "scf.yield"(%n) : (i32) -> ()
     }) : (i32, i32, i32, i32) -> i32
     %u = "nv_tileaa.store"(%p, %twice) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.mem_token
+    "nv_tileaa.return"() : () -> ()
+  }) : () -> ()
+  "nv_tileaa.func"() <{sym_name = "branches"}> ({
+  ^bb0(%p: !nv_tileaa.ptr<i32>, %x: i32, %c: i1):
+    %none = "nv_tileaa.create_mem_token"() : () -> !nv_tileaa.mem_token
+    %first = "scf.if"(%c) ({
+      %t = "nv_tileaa.store"(%p, %x) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.mem_token
+      "scf.yield"(%t) : (!nv_tileaa.mem_token) -> ()
+    }, {
+      "scf.yield"(%none) : (!nv_tileaa.mem_token) -> ()
+    }) : (i1) -> !nv_tileaa.mem_token
+    %s = "arith.addi"(%x, %x) : (i32, i32) -> i32
+    %second = "scf.if"(%c) ({
+      %u = "nv_tileaa.store"(%p, %s, %first) <{operandSegmentSizes = array<i32: 1, 1, 0, 1>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>, i32, !nv_tileaa.mem_token) -> !nv_tileaa.mem_token
+      "scf.yield"(%u) : (!nv_tileaa.mem_token) -> ()
+    }, {
+      "scf.yield"(%first) : (!nv_tileaa.mem_token) -> ()
+    }) : (i1) -> !nv_tileaa.mem_token
+    %b = "nv_tileaa.store"(%p, %x, %second) <{operandSegmentSizes = array<i32: 1, 1, 0, 1>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>, i32, !nv_tileaa.mem_token) -> !nv_tileaa.mem_token
+    %d = "scf.if"(%c) ({
+      %l, %lt = "nv_tileaa.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0, 0>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>) -> (i32, !nv_tileaa.mem_token)
+      "scf.yield"(%l) : (i32) -> ()
+    }, {
+      "scf.yield"(%x) : (i32) -> ()
+    }) : (i1) -> i32
+    %e = "arith.addi"(%d, %x) : (i32, i32) -> i32
+    "scf.if"(%c) ({
+      %v = "nv_tileaa.store"(%p, %e) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.mem_token
+      "scf.yield"() : () -> ()
+    }, {
+    }) : (i1) -> ()
+    "nv_tileaa.return"() : () -> ()
+  }) : () -> ()
+  "nv_tileaa.func"() <{sym_name = "leaves"}> ({
+  ^bb0(%p: !nv_tileaa.ptr<i32>, %x: i32, %c: i1):
+    "scf.if"(%c) ({
+      "nv_tileaa.return"() : () -> ()
+    }, {
+    }) : (i1) -> ()
+    %s = "arith.divsi"(%x, %x) : (i32, i32) -> i32
+    "scf.if"(%c) ({
+      "scf.yield"() : () -> ()
+    }, {
+      %u = "nv_tileaa.store"(%p, %s) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.mem_token
+      "scf.yield"() : () -> ()
+    }) : (i1) -> ()
     "nv_tileaa.return"() : () -> ()
   }) : () -> ()
 }) : () -> ()

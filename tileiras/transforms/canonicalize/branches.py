@@ -27,7 +27,7 @@ from tileiras.dialects.cuda_tile.ops import (
 )
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.transforms.canonicalize.rewriting import WORDS, boolean, erase, make, negate, negated
-from tileiras.transforms.rules.choice import forward_if_results, inline_branch
+from tileiras.transforms.rules.choice import forward_if_results, inline_branch, merge_ifs
 from tileiras.transforms.structure import is_defined_in, replace
 
 _ENDS: dict[type[Operation], tuple[type[Operation], ...]] = {
@@ -174,62 +174,10 @@ def drop_empty_else(op: Any) -> bool:
     return True
 
 
-def _matched(op: Any, before: Any) -> tuple[Region | None, Region | None]:
-    """The branches of an `if` taken where the one before it takes its first, and where it takes its second."""
-    condition, previous = op.operands[0], before.operands[0]
-    yes, no = op.regions
-    if condition is previous:
-        pair = yes, no
-    elif negated(condition) is previous or negated(previous) is condition:
-        pair = no, yes
-    else:
-        return None, None
-    first, second = (region if region.blocks else None for region in pair)
-    return (None if _leaves(before.thenRegion) else first), (None if _leaves(before.elseRegion) else second)
-
-
-def _append(region: Region, other: Region, results: Sequence[SSAValue]) -> None:
-    """Put the ops of a branch behind those of another, whose yielded values stand for `results` there."""
-    if not region.blocks:
-        other.move_blocks(region)
-        return
-    end = region.block.last_op
-    assert isinstance(end, Yield)
-    values = tuple(end.operands)
-    for result, value in zip(results, values):
-        for use in list(result.uses):
-            if other.is_ancestor(use.operation):
-                use.operation.operands[use.index] = value
-    erase(end)
-    for inner in list(other.block.ops):
-        inner.detach()
-        region.block.add_op(inner)
-    last = region.block.last_op
-    if isinstance(last, Yield):
-        last.operands = (*values, *last.operands)
-
-
 def merge_with_previous(op: Any) -> bool:
     """Two `if`s in a row on one condition, or on it and its negation."""
     before = op.prev_op
-    if not isinstance(before, If):
-        return False
-    first, second = _matched(op, before)
-    if first is None and second is None:
-        return False
-    new = make(op, If, (before.operands[0],), [r.type for r in (*before.results, *op.results)],
-               regions=[Region(), Region()])
-    for old, region, follower in zip(before.regions, new.regions, (first, second)):
-        old.move_blocks(region)
-        if follower is not None:
-            _append(region, follower, before.results)
-    count = len(before.results)
-    for old, new_results in ((before, new.results[:count]), (op, new.results[count:])):
-        for result, value in zip(old.results, new_results):
-            result.replace_all_uses_with(value)
-    erase(op)
-    erase(before)
-    return True
+    return isinstance(before, If) and merge_ifs(before, op, WORDS) is not None
 
 
 def merge_nested(op: Any) -> bool:

@@ -7,17 +7,18 @@
     select (not %c), %a, %b                 ->  select %c, %b, %a
     select %c, (select %c, %a, %b), %d      ->  select %c, %a, %d
     if ... { yield %x } else { yield %x }   ->  %x          also where the other branch leaves
+    if %c { A } ; if %c { B }               ->  if %c { A; B }
 
 `simplify` (arith and scf) and `canonicalize` (cuda_tile) both use these; `Words` says how a level spells things.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 
-from tileiras.transforms.structure import is_defined_in, move_in_front, replace
+from tileiras.transforms.structure import insert_in_front, is_defined_in, move_in_front, replace
 
 
 class Words(NamedTuple):
@@ -96,6 +97,65 @@ def inline_branch(op: Operation, index: int, words: Words, may_leave: Callable[[
             return True
     replace(op, end.operands if end is not None else ())
     return True
+
+
+def merge_ifs(before: Operation, op: Operation, words: Words) -> Operation | None:
+    """One `if` for two, between which nothing stands, on one condition, or on it and its negation; None where they aren't."""
+    first, second = _matched(before, op, words)
+    if first is None and second is None:
+        return None
+    new = type(op).create(operands=[before.operands[0]], result_types=[r.type for r in (*before.results, *op.results)],
+                          regions=[Region(), Region()], location=op.location)
+    insert_in_front(op, new)
+    for old, region, follower in zip(before.regions, new.regions, (first, second)):
+        old.move_blocks(region)
+        if follower is not None:
+            _append(region, follower, before.results, words)
+    count = len(before.results)
+    replace(op, new.results[count:])
+    replace(before, new.results[:count])
+    return new
+
+
+def _matched(before: Operation, op: Operation, words: Words) -> tuple[Region | None, Region | None]:
+    """The branches of an `if` taken where the one before it takes its first, and where it takes its second."""
+    condition, previous = op.operands[0], before.operands[0]
+    yes, no = op.regions
+    if condition is previous:
+        pair = yes, no
+    elif words.negated(condition) is previous or words.negated(previous) is condition:
+        pair = no, yes
+    else:
+        return None, None
+    first, second = (None if not region.blocks or leaves(old, words) else region for old, region in zip(before.regions, pair))
+    return first, second
+
+
+def leaves(region: Region, words: Words) -> bool:
+    """Whether a branch ends by leaving, and not by coming back."""
+    return bool(region.blocks) and not isinstance(region.block.last_op, words.end)
+
+
+def _append(region: Region, other: Region, results: Sequence[SSAValue], words: Words) -> None:
+    """Put the ops of a branch behind those of another, whose yielded values stand for `results` there."""
+    if not region.blocks:
+        other.move_blocks(region)
+        return
+    end = region.block.last_op
+    assert isinstance(end, words.end)
+    values = tuple(end.operands)
+    for result, value in zip(results, values):
+        for use in list(result.uses):
+            if other.is_ancestor(use.operation):
+                use.operation.operands[use.index] = value
+    end.detach()
+    end.erase()
+    for inner in list(other.block.ops):
+        inner.detach()
+        region.block.add_op(inner)
+    last = region.block.last_op
+    if isinstance(last, words.end):
+        last.operands = (*values, *last.operands)
 
 
 def erase_from(op: Operation) -> None:

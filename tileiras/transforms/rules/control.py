@@ -4,6 +4,7 @@ Selects and branches: `choice.py` has the rules, this file says how arith and sc
 
     scf.if true { A } else { B }                           ->   A
     %r = scf.for %i = 0 to 8 step 8 iter(%a = %x) { A }    ->   A, with 0 for %i and %x for %a
+    scf.if %c { A } ; scf.if %c { B }                      ->   scf.if %c { A ; B }
     %r = scf.if %c { return } else { yield %x }; use %r    ->   scf.if ...; use %x
     %r = scf.for ... iter(%a = %x) { ...; yield %a }       ->   uses of %a and %r become uses of %x
 """
@@ -19,8 +20,8 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.transforms.rules import build, int_constant, int_width, rule
-from tileiras.transforms.rules.choice import Words, inline_branch, reduce_select, select_value
-from tileiras.transforms.structure import insert_in_front, move_in_front, replace
+from tileiras.transforms.rules.choice import Words, inline_branch, leaves, merge_ifs, reduce_select, select_value
+from tileiras.transforms.structure import insert_in_front, is_movable, move_in_front, replace
 
 PRODUCTS = frozenset({"nv_tileaa.dot", "nv_tileaa.dot_scaled"})
 
@@ -68,6 +69,20 @@ def inline_constant_if(op: Operation) -> Operation | None:
     if not inline_branch(op, 0 if taken else 1, WORDS, lambda end: False):
         return None
     return block.first_op if before is None else before.next_op
+
+
+def merge_with_earlier_if(op: arith.If) -> Operation | None:
+    """One `scf.if` for two with one condition, between which only values are computed, and not from what the first gives; None if
+    nothing was done. Behind one that may leave nothing is computed in front of it."""
+    between: list[Operation] = []
+    before = op.prev_op
+    while before is not None and is_movable(before):
+        between.append(before)
+        before = before.prev_op
+    if not isinstance(before, arith.If) or (between and any(leaves(region, WORDS) for region in before.regions)) or \
+            any(v.owner is before for one in between for v in one.operands):
+        return None
+    return merge_ifs(before, op, WORDS)
 
 
 def inline_short_for(loop: arith.For) -> Operation | None:
