@@ -20,7 +20,8 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, Float32Type, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
-from tileiras.analysis.tensor_dots import goes_on_from, umma_of
+from tileiras.analysis.layout_rules import dot_shape
+from tileiras.analysis.tensor_dots import DOTS, goes_on_from, umma_of
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, TmemType
@@ -33,6 +34,8 @@ from tileiras.transforms.tmem_pieces import load_in_pieces
 PRODUCTS = ("nv_tileas.dot", "nv_tileas.dot_scaled")
 BOOL = IntegerType(1)
 NEAREST = "nearest_even"
+LARGE = 128 * 128 * 64
+"""Multiplications of a product that takes as long as the trip from the tensor core to a thread that waits and back."""
 
 
 def run(module: Operation, context: Any) -> None:
@@ -163,7 +166,7 @@ def _scaled(first: Operation, arg: SSAValue, home: SSAValue) -> bool:
     return True
 
 
-def _first_user(v: SSAValue, block: Block, product: Operation) -> Operation:
+def _first_user(v: SSAValue, block: Block, product: Operation | None) -> Operation:
     """The first op of a block that uses a value, itself or in its regions, or this product, if that comes before."""
     users = {use.operation for use in v.uses}
     return next(op for op in block.ops if op is product or any(inner in users for inner in op.walk()))
@@ -200,9 +203,21 @@ def _alone(op: Operation) -> None:
     result = last.results[0]
     if result.first_use is not None:
         load = nv_tileas.LoadTmem.make([home], [result.type])
-        _before(end.next_op, load, end)     # type: ignore[arg-type]
+        _before(_load_place(last, end), load, end)
         result.replace_all_uses_with(load.results[0])
     _erase(chain)
+
+
+def _load_place(product: Operation, end: Operation) -> Operation:
+    """Where a product's result is loaded, which waits for all products begun until then: at its first use, but before another is
+    begun if they are large."""
+    users = {use.operation for use in product.results[0].uses}
+    batch, m, n, k = dot_shape(product)
+    is_large = max(batch, 1) * m * n * k >= LARGE
+    at: Any = end.next_op
+    while not (any(inner in users for inner in at.walk()) or (is_large and at.name in DOTS)):
+        at = at.next_op
+    return at
 
 
 def _follower(op: Operation) -> Operation | None:

@@ -1,0 +1,119 @@
+"""`early-dots`: products that the tensor cores compute beside the warps are begun before their neighbours are waited for.
+
+    %s = dot %q, %k                           %s = dot %q, %k
+    %p = exp %s                               %d = dot %v, %g
+    %o = dot %p, %g, %o0               ->     %p = exp %s
+    %d = dot %v, %g                           %o = dot %p, %g, %o0
+    %e = subf %d, %x                          %e = subf %d, %x
+
+A product by `wgmma` or `tcgen05` is waited for where its result is needed (overlap-dots, commit-dots). One that needs none of the
+results on their way moves up to the first place where somebody would wait, with what its operands follow from: so the tensor
+cores have work while the warps wait, and stages of rings that it reads last are given back earlier. Only ops that compute values
+move. What it adds to is changed in place: who else reads that must have read it before.
+
+By `wgmma` an accumulator takes registers from its product on; it moves where the block's accumulators leave a thread enough.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.analysis.agents import WARP_THREADS, warps_of
+from tileiras.analysis.tensor_dots import described_of, umma_of
+from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
+from tileiras.dialects.element import tile_bytes
+from tileiras.transforms.structure import holder_in, insert_in_front, is_movable, needed_of
+
+DOT = "nv_tileas.dot"
+WORD = 4
+"""Bytes of a register."""
+MOST_ACCUMULATORS = 128
+"""Registers of a thread that the accumulators of a block's products may take where one by wgmma moves."""
+MOST_WAITS = 8
+"""Of a block, in front of which products are moved."""
+
+
+def run(module: Operation, context: Any = None) -> None:
+    """Move the products, in place."""
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func":
+            for block in dict.fromkeys(op.parent for op in func.walk() if op.name == DOT):
+                assert block is not None
+                ops = list(block.ops)
+                for _ in range(MOST_WAITS):
+                    ops = _begin(block, ops)
+
+
+def _begin(block: Block, ops: list[Operation]) -> list[Operation]:
+    """Of a block's ops from some place on, move products in front of the first that waits for one. What stands behind the next
+    product that does."""
+    place = {op: i for i, op in enumerate(ops)}
+    dots = {op for op in ops if op.name == DOT}
+    if len(dots) < 2 or any(described_of(op) is None for op in dots):
+        return []       # products by warps take the registers
+    results: set[SSAValue] = set()      # of products on their way, and what follows from those
+    waiter: Operation | None = None     # the first op that waits
+    behind: dict[Operation, int] = {}   # what stands behind it, up to where we are
+    late: set[Operation] = set()        # of these, what waits
+    for op in ops:
+        if waiter is not None and op in dots:
+            needed = needed_of(op, behind, is_movable)
+            if needed is not None and not needed & (late | dots) and _may_move(op, needed, behind, dots):
+                for moved in (*sorted(needed, key=place.__getitem__), op):
+                    moved.detach()
+                    insert_in_front(waiter, moved)
+                    behind.pop(moved, None)
+                results.update(op.results)
+                continue
+        if _waits(op, results, dots):
+            waiter = waiter or op
+            late.add(op)
+            results.update(op.results)
+        elif waiter is None and op in dots:
+            results.update(op.results)
+        if waiter is not None:
+            behind[op] = place[op]
+    following = [op for op in ops if op in behind]
+    return following[next((i for i, op in enumerate(following) if op in dots), len(following)):]
+
+
+def _waits(op: Operation, results: set[SSAValue], dots: set[Operation]) -> bool:
+    """Whether an op needs more of products on their way than to add to one."""
+    if op in dots:
+        return any(v in results for v in op.operands if v is not op.operands[2])
+    return any(v in results for inner in op.walk() for v in inner.operands)
+
+
+def _may_move(dot: Operation, needed: set[Operation], behind: dict[Operation, int], dots: set[Operation]) -> bool:
+    """Whether a product may stand in front of what waits, `behind` which it stands now."""
+    acc, block = dot.operands[2], dot.parent
+    assert block is not None
+    readers = {holder_in(block, use.operation) for use in acc.uses if block.is_ancestor(use.operation)} - {dot}
+    if not is_zero(acc) and any(op in behind and op not in needed for op in readers):
+        return False
+    if umma_of(dot) is not None:
+        return True
+    return sum(map(_registers, dots)) <= MOST_ACCUMULATORS and not any(_have_two_forms(dot, other) for other in dots - {dot})
+
+
+def _have_two_forms(dot: Operation, other: Operation) -> bool:
+    """Whether products by wgmma read one tile in two forms: it goes to shared memory by threads then, which wait for it."""
+    if _made_of(dot.operands[1]) is not _made_of(other.operands[1]):
+        return False
+    return wgmma_of(dot).n != wgmma_of(other).n     # type: ignore[union-attr]
+
+
+def _made_of(v: SSAValue) -> Operation | Block:
+    """What makes the tile that an operand is another view of."""
+    while isinstance(v.owner, Operation) and is_movable(v.owner) and len(v.owner.operands) == 1:
+        v = v.owner.operands[0]
+    return v.owner
+
+
+def _registers(dot: Operation) -> int:
+    """Of a thread for a product's accumulator, where it isn't another's."""
+    before = dot.operands[2].owner
+    if isinstance(before, Operation) and before.name == DOT and before.parent is dot.parent:
+        return 0
+    return tile_bytes(dot.results[0].type) // (WORD * WARP_THREADS * warps_of(dot))
