@@ -27,6 +27,7 @@ from tests.kernels.test_store_pieces import persistent
 from tileiras.analysis.pipes import RIGHT, WRONG, check_pipes
 from tileiras.compiler import compile_module, read_module
 from tileiras.driver.options import CompileOptions
+from tileiras.errors import CompileError
 from tileiras.machine.targets import find_target
 from tileiras.pipeline import run
 from tileiras.schedule.options import ScheduleOptions
@@ -127,9 +128,13 @@ def fate(source: Source, mutant: Mutant) -> str:
 
 def simulated(source: Source, mutant: Mutant) -> str:
     """The same for a kernel with the mistake in it, compiled and run in five orders."""
-    plain = order_memory.run
+    plain, programs = order_memory.run, 0
 
     def mutated(module: Any, context: Any = None) -> None:
+        nonlocal programs
+        programs += 1
+        if programs > 1:        # one that may spill less: the mutant isn't of it
+            raise CompileError("the first program is the mutant's")
         plain(module, context)
         mutant.apply(module)
     order_memory.run = mutated

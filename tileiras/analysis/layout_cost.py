@@ -22,9 +22,11 @@ LINE_BYTES = 128
 FETCH_SLOTS = 6
 """A sector that a warp touches, once: 32 bytes at some 14 bytes a cycle and SM (H100: 3.35 TB/s over 132 SMs at 1.76 GHz) are
 two cycles and more of four schedulers, where it isn't in a cache."""
-LINE_SLOTS = 2
-"""A line of the L1 cache that an access touches."""
-ACCESS_SLOTS = 10
+LINE_SLOTS = PASS_SLOTS
+"""A line of the L1 cache that an access touches: it goes through the same port as a pass of shared memory."""
+LEAST_LINES = 2
+"""An access takes the port for no less time than so many lines (machine/units.py, REQUEST_GLOBAL)."""
+ACCESS_SLOTS = 4
 """An access's own instruction and its address."""
 CHECK_SLOTS = 5
 """Comparisons with bounds, the predicate, and what stands where it is false."""
@@ -56,7 +58,7 @@ def global_access(layout: LinearLayout, width: int, contiguous: int | None, elem
         sectors = accesses << _distinct(layout, (*inside, *layout.lane), contiguous, SECTOR_BYTES // elem_bytes)
     else:
         sectors = 1 << _distinct(layout, (*layout.reg, *layout.lane), contiguous, SECTOR_BYTES // elem_bytes)
-    each = ACCESS_SLOTS + LINE_SLOTS * lines + (CHECK_SLOTS if checked else 0)
+    each = ACCESS_SLOTS + LINE_SLOTS * max(lines, LEAST_LINES) + (CHECK_SLOTS if checked else 0)
     cost = accesses * each + FETCH_SLOTS * sectors
     if writes:
         own = len(Span(layout.bases)) - len(Span((*layout.reg, *layout.lane)))
