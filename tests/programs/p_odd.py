@@ -251,3 +251,46 @@ def optimizer_step_of_lists(dtype, t, grid):
         expected |= {(0, n): p, (2, n): m, (3, n): v, (4, n): p}
     numbers = .01, .9, .99, .1, .5, .25, 5.0
     return Launch(step_of_all, (grid,), (weights, gradients, first, second, masters, *numbers, norm, t), expected, 1e-2)
+
+
+@ct.kernel
+def over_one_another(x, out, t: Const, step: Const, count: Const):
+    """Tiles that begin `step` rows apart are stored over one another, by other warps: the last one stays."""
+    view = out.tiled_view((t, t), traversal_steps=(step, t))
+    for i in range(count):
+        view.store((i, 0), ct.load(x, (i, 0), (t, t)))
+
+
+@ct.kernel
+def over_one_another_by_rows(x, out, t: Const, step: Const, count: Const):
+    """The same by columns that are named, and rows where they begin."""
+    column = t - 1 - ct.arange(t, dtype=ct.int32)
+    for i in range(count):
+        ct.store_advanced_indexing(out, (ct.Slice(i * step, t), column), ct.load(x, (i, 0), (t, t)))
+
+
+@ct.kernel
+def over_one_another_by_strides(x, out, t: Const, step: Const, count: Const):
+    """The same in an array whose tiles overlap."""
+    for i in range(count):
+        ct.store(out, (i, 0, 0), ct.load(x, (i, 0), (t, t)).reshape((1, t, t)))
+
+
+OVERLAPS = ((np.float32, 32, 8, 3), (np.float16, 64, 16, 4), (np.int32, 16, 16, 2))
+
+
+@program(*[(kernel, *size) for kernel in (over_one_another, over_one_another_by_rows)
+           for size in (*OVERLAPS, (np.float16, 32, 4, 9))],
+         *[(over_one_another_by_strides, *size) for size in OVERLAPS], quick=True)
+def tiles_stored_over_one_another(kernel, dtype, t, step, count):
+    x = whole(count * t, t, dtype=dtype)
+    flat = np.zeros((step * (count - 1) + t, t), dtype)
+    want = flat.copy()
+    for i in range(count):
+        tile = x[i * t:(i + 1) * t]
+        want[i * step:i * step + t] = tile[:, ::-1] if kernel is over_one_another_by_rows else tile
+    if kernel is over_one_another_by_strides:
+        size = flat.itemsize
+        windows = (count, t, t), (step * t * size, t * size, size)
+        flat, want = (np.lib.stride_tricks.as_strided(a, *windows) for a in (flat, want))
+    return Launch(kernel, (1,), (x, flat, t, step, count), {1: want})

@@ -10,7 +10,9 @@ No load waits for an iteration then: ptxas asks for all of them at once, `cse` r
 `early-loads` moves loads in front of barriers. Counters are constants, which takes part of the addresses. Loops stay with products
 or other loops in them, without loads, with tiles that take more than a few registers, and those that would get long.
 
-A store to tiles that differ from iteration to iteration waits for none of the earlier ones: what comes behind waits for all.
+A store to tiles that lie apart from iteration to iteration waits for none of the earlier ones: what comes behind waits for all.
+Tiles lie apart where another index leads to other elements of a row: views may have steps shorter than their tiles, and strides
+that only the launch knows may be shorter than rows.
 """
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import arith
 from tileiras.dialects.element import tile_bytes
-from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
 from tileiras.transforms.rules import int_constant, int_width
 from tileiras.transforms.rules.control import PRODUCTS, trips, unroll
 
@@ -68,7 +70,20 @@ def _apart(loop: arith.For, times: int) -> set[int]:
     return {i for i, arg in enumerate(loop.carried_args()) if isinstance(arg.type, MemTokenType)
             and [use.operation for use in arg.uses] == [store := last.operands[i].owner] and isinstance(store, Operation)
             and store.name == STORE and store.parent is last.parent and len(list(store.results[0].uses)) == 1
-            and any(_differs(v, loop, times) for v in store.operands if int_width(v.type))}
+            and _lies_apart(store, loop, times)}
+
+
+def _lies_apart(store: Any, loop: arith.For, times: int) -> bool:
+    """Whether each iteration stores a part of one row that no other one stores. Of tiles of several rows nobody knows: where the
+    next row begins is the launch's."""
+    view = store.view.type
+    moving = [d for d, v in enumerate(store.coords) if _change(v, loop) != 0]
+    if view.kind.data == "gather_scatter" or len(moving) != 1:
+        return False
+    along, shape = moving[0], int_values(view.tile_shape)
+    stride = int_values(view.memref.strides)[int_values(view.dim_map)[along]]
+    return all(n == 1 for d, n in enumerate(shape) if d != along) and int_values(view.steps)[along] >= shape[along] and \
+        stride not in (DYNAMIC, 0) and _differs(store.coords[along], loop, times)
 
 
 def _differs(value: SSAValue, loop: arith.For, times: int) -> bool:

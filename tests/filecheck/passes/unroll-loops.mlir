@@ -26,6 +26,13 @@
 // CHECK: [[S0:%[0-9a-z_]+]] = "nv_tileaa.tiled_store"({{.*}}, [[ALL]])
 // CHECK: "nv_tileaa.tiled_store"({{.*}}, [[S0]])
 
+// Tiles that overlap, and rows of tiles that begin where only the launch knows, keep their order.
+// CHECK: sym_name = "overlapping"
+// CHECK: [[O0:%[0-9a-z_]+]] = "nv_tileaa.tiled_store"
+// CHECK: "nv_tileaa.tiled_store"({{.*}}, [[O0]])
+// CHECK: [[R0:%[0-9a-z_]+]] = "nv_tileaa.tiled_store"
+// CHECK: "nv_tileaa.tiled_store"({{.*}}, [[R0]])
+
 // What runs more often, or loads nothing, or goes on from inside, stays; so does what loads more than a few registers.
 // CHECK: sym_name = "left"
 // CHECK-COUNT-4: "scf.for"
@@ -65,6 +72,30 @@ builtin.module {
     ^bb0(%i: i32, %before: !nv_tileaa.mem_token):
       %l, %lt = "nv_tileaa.tiled_load"(%v, %i, %t) <{operandSegmentSizes = array<i32: 1, 1, 1>, mem_semantic = "weak"}> : (!nv_tileaa.tiled_view<partition, tile = [32], !nv_tileaa.memref<?xi32, strides = [1]>>, i32, !nv_tileaa.mem_token) -> (tensor<32xi32>, !nv_tileaa.mem_token)
       %s = "nv_tileaa.tiled_store"(%l, %v, %x, %before) <{operandSegmentSizes = array<i32: 1, 1, 1, 1>, mem_semantic = "weak"}> : (tensor<32xi32>, !nv_tileaa.tiled_view<partition, tile = [32], !nv_tileaa.memref<?xi32, strides = [1]>>, i32, !nv_tileaa.mem_token) -> !nv_tileaa.mem_token
+      "scf.yield"(%s) : (!nv_tileaa.mem_token) -> ()
+    }) : (i32, i32, i32, !nv_tileaa.mem_token) -> !nv_tileaa.mem_token
+    "nv_tileaa.return"() : () -> ()
+  }) : () -> ()
+  "nv_tileaa.func"() <{sym_name = "overlapping"}> ({
+  ^bb0(%p: !nv_tileaa.ptr<i32>, %x: i32):
+    %m = "nv_tileaa.make_memref"(%p, %x) <{operandSegmentSizes = array<i32: 1, 1, 0>}> : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.memref<?xi32, strides = [1]>
+    %v = "nv_tileaa.block_tile"(%m) : (!nv_tileaa.memref<?xi32, strides = [1]>) -> !nv_tileaa.tiled_view<strided, tile = [32], steps = [16], !nv_tileaa.memref<?xi32, strides = [1]>>
+    %n = "nv_tileaa.make_memref"(%p, %x, %x, %x) <{operandSegmentSizes = array<i32: 1, 2, 1>}> : (!nv_tileaa.ptr<i32>, i32, i32, i32) -> !nv_tileaa.memref<?x?xi32, strides = [?, 1]>
+    %w = "nv_tileaa.block_tile"(%n) : (!nv_tileaa.memref<?x?xi32, strides = [?, 1]>) -> !nv_tileaa.tiled_view<partition, tile = [2, 32], !nv_tileaa.memref<?x?xi32, strides = [?, 1]>>
+    %t = "nv_tileaa.create_mem_token"() : () -> !nv_tileaa.mem_token
+    %zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
+    %one = "arith.constant"() <{value = 1 : i32}> : () -> i32
+    %two = "arith.constant"() <{value = 2 : i32}> : () -> i32
+    %all = "scf.for"(%zero, %two, %one, %t) ({
+    ^bb0(%i: i32, %before: !nv_tileaa.mem_token):
+      %l, %lt = "nv_tileaa.tiled_load"(%v, %i, %t) <{operandSegmentSizes = array<i32: 1, 1, 1>, mem_semantic = "weak"}> : (!nv_tileaa.tiled_view<strided, tile = [32], steps = [16], !nv_tileaa.memref<?xi32, strides = [1]>>, i32, !nv_tileaa.mem_token) -> (tensor<32xi32>, !nv_tileaa.mem_token)
+      %s = "nv_tileaa.tiled_store"(%l, %v, %i, %before) <{operandSegmentSizes = array<i32: 1, 1, 1, 1>, mem_semantic = "weak"}> : (tensor<32xi32>, !nv_tileaa.tiled_view<strided, tile = [32], steps = [16], !nv_tileaa.memref<?xi32, strides = [1]>>, i32, !nv_tileaa.mem_token) -> !nv_tileaa.mem_token
+      "scf.yield"(%s) : (!nv_tileaa.mem_token) -> ()
+    }) : (i32, i32, i32, !nv_tileaa.mem_token) -> !nv_tileaa.mem_token
+    "scf.for"(%zero, %two, %one, %all) ({
+    ^bb0(%i: i32, %before: !nv_tileaa.mem_token):
+      %l, %lt = "nv_tileaa.tiled_load"(%w, %i, %x, %t) <{operandSegmentSizes = array<i32: 1, 2, 1>, mem_semantic = "weak"}> : (!nv_tileaa.tiled_view<partition, tile = [2, 32], !nv_tileaa.memref<?x?xi32, strides = [?, 1]>>, i32, i32, !nv_tileaa.mem_token) -> (tensor<2x32xi32>, !nv_tileaa.mem_token)
+      %s = "nv_tileaa.tiled_store"(%l, %w, %x, %i, %before) <{operandSegmentSizes = array<i32: 1, 1, 2, 1>, mem_semantic = "weak"}> : (tensor<2x32xi32>, !nv_tileaa.tiled_view<partition, tile = [2, 32], !nv_tileaa.memref<?x?xi32, strides = [?, 1]>>, i32, i32, !nv_tileaa.mem_token) -> !nv_tileaa.mem_token
       "scf.yield"(%s) : (!nv_tileaa.mem_token) -> ()
     }) : (i32, i32, i32, !nv_tileaa.mem_token) -> !nv_tileaa.mem_token
     "nv_tileaa.return"() : () -> ()
