@@ -10,7 +10,8 @@ takes `interval` cycles reads `that / interval` other stages, and one more is be
 
 Where registers let several blocks share an SM, each has their number times the interval, and rings that kept the others
 out would be a loss: the ring gets what is wanted for a block alone only as far as the others' rings still fit. A kernel that shares
-out its tiles over the blocks there are (`strides_by_blocks`) is launched with few, and where warps multiply each is counted alone.
+out its tiles over the blocks there are (`strides_by_blocks`) is launched with few: as many an SM as its hint `occupancy` says, and
+where it has none, and warps multiply, each is counted alone.
 """
 from __future__ import annotations
 
@@ -139,12 +140,16 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
     num_warps: Any = func.properties.get("num_warps")
     warps = num_warps.data if num_warps is not None else 4
     model = model_of(target, warps)
+    occupancy = hint(func, "occupancy")
     if blocks is None:
         blocks = blocks_by_registers(loop, target, warps)
         if "cluster" in func.properties:
             blocks = min(blocks, MOST_BLOCKS_OF_CLUSTERS)
-        if target.has_tma and strides_by_blocks(loop_around(loop)) and not any(umma_of(op) or wgmma_of(op) for op in loop.walk()):
-            blocks = 1
+        if target.has_tma and strides_by_blocks(loop_around(loop)):
+            if occupancy:
+                blocks = min(blocks, occupancy)
+            elif not any(umma_of(op) or wgmma_of(op) for op in loop.walk()):
+                blocks = 1
     copied = {r for op in loads for r in op.results}
     work, has_product, in_tensor_memory = 0.0, False, False
     for op in loop.regions[0].block.ops:
@@ -153,7 +158,7 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
         work += model.footprint(op).cycles
         has_product = has_product or any(inner.name in DOTS for inner in op.walk())
         in_tensor_memory = in_tensor_memory or umma_of(op) is not None
-    return RingFacts(stage_bytes, work, has_product, other_bytes, hint(func, "occupancy") or 1,
+    return RingFacts(stage_bytes, work, has_product, other_bytes, occupancy or 1,
                      blocks, latency_hint(loads), warps,
                      max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), in_tensor_memory)
 
