@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -34,23 +33,16 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.agents import SWITCH, agent_of, switch_of
 from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.program_slice import loop_around
-from tileiras.analysis.shared_memory import buffer_bytes
-from tileiras.analysis.tensor_dots import is_paired
-from tileiras.analysis.warp_bytes import WarpBytes, warp_bytes
+from tileiras.analysis.touches import DOT, TENSOR_MEMORY, Meeting, Touch, touches
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS, RingType, TmemType, layout_of
+from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS
 from tileiras.errors import CompileError
-from tileiras.layout.atoms.umma import COLUMNS, GROUP_WARPS
 
 NEVER = -1
-TENSOR_MEMORY = 1 << 32
-"""Added to columns of tensor memory, which are places as bytes of shared memory are."""
-DOT, COMMIT, FREE = "nv_tileas.tensor_dot", "nv_tileas.producer_commit", "nv_tileas.tmem_free"
+FREE = "nv_tileas.tmem_free"
 ACQUIRE, RELEASE = "nv_tileas.producer_acquire", "nv_tileas.consumer_release"
-STORE_WAIT = "nv_tileas.store_wait"
-MOVES = ("nv_tileas.load_tmem", "nv_tileas.store_tmem", "nv_tileas.scale_tmem")
 
 
 @dataclass(frozen=True)
@@ -62,57 +54,6 @@ class Pending:
 
     def __or__(self, other: Pending) -> Pending:
         return Pending(max(self.read, other.read), max(self.write, other.write))
-
-
-class Meeting(IntEnum):
-    """Who must meet between two accesses."""
-
-    NOBODY = 0
-    WARP = 1
-    BLOCK = 2
-
-
-@dataclass(frozen=True)
-class Touch:
-    """An access to bytes [start, end) of shared memory by `op` since the last barrier, of `ring` if they are a ring's; `engine`:
-    not by the threads themselves; `own`: of tensor memory, each warp in lanes that no other one reaches; `warps`: which of the
-    bytes each warp touches, where that is known; `met`: the threads of each warp have met since."""
-
-    start: int
-    end: int
-    writes: bool
-    op: Operation
-    ring: SSAValue | None = None
-    engine: bool = False
-    own: bool = False
-    warps: WarpBytes | None = None
-    met: bool = False
-
-    @property
-    def places(self) -> tuple[int, int]:
-        return self.start, self.end
-
-    def clashes(self, other: Touch) -> Meeting:
-        """Who must meet, so that the two don't overtake each other; `other` came first. Writes of one op are in order: the same
-        thread writes the same place."""
-        if not (self.start < other.end and other.start < self.end and (self.writes or other.writes)):
-            return Meeting.NOBODY
-        if self.ring is not None and self.ring is other.ring:
-            return Meeting.NOBODY
-        if self.op.name == other.op.name == DOT:
-            return Meeting.NOBODY       # products are done in order
-        if self.op.name == STORE_WAIT:
-            return Meeting.NOBODY       # it touches nothing; who writes to the buffer behind it waits for it
-        if other.op.name == COMMIT:
-            return Meeting.NOBODY       # of products: who waits for it waits
-        if self.start >= TENSOR_MEMORY and DOT not in (self.op.name, other.op.name) and (
-                self.places == other.places or (self.own and other.own)):
-            return Meeting.NOBODY       # a thread loads what it has stored
-        if self.op is other.op and self.writes and other.writes:
-            return Meeting.NOBODY
-        if self.warps is None or other.warps is None or self.start != other.start or self.warps.crosses(other.warps):
-            return Meeting.BLOCK
-        return Meeting.NOBODY if other.met else Meeting.WARP
 
 
 State = frozenset[Touch]
@@ -180,45 +121,13 @@ def _is_joined(op: Operation) -> bool:
     return op.name == "nv_tileas.create_pipeline" and not {"peers", "pair"}.isdisjoint(op.properties)
 
 
-def touches(op: Operation, effects: Effects) -> list[Touch]:
-    """The bytes that an op touches; of a buffer that it reads and writes, both."""
-    out = [Touch(TENSOR_MEMORY, TENSOR_MEMORY + COLUMNS + 1, True, op)] if effects.accumulators else []
-    for buffers, writes in ((effects.reads, False), (effects.writes, True)):
-        for v in buffers:
-            if isinstance(v.type, TmemType):
-                out.append(_columns(v, writes, op, effects.engine))
-                continue
-            if not buffer_bytes(v.type):
-                continue
-            ring = v if isinstance(v.type, RingType) else None
-            owner = v.owner
-            if isinstance(owner, Operation) and owner.name == "nv_tileas.extract_slice":
-                v = ring = owner.operands[0]
-                owner = v.owner
-            offset: Any = owner.properties.get("offset") if isinstance(owner, Operation) else None
-            if offset is None:
-                raise CompileError("a buffer has no place yet: order-memory runs behind allocate-buffers")
-            warps = warp_bytes(op) if ring is None else None
-            out.append(Touch(offset.data, offset.data + buffer_bytes(v.type), writes, op, ring, effects.engine, warps=warps))
-    return out
-
-
-def _columns(v: SSAValue, writes: bool, op: Operation, engine: bool) -> Touch:
-    t: Any = v.type
-    offset: Any = v.owner.properties.get("offset") if isinstance(v.owner, Operation) else None
-    if offset is None:
-        raise CompileError("an accumulator has no place yet: order-memory runs behind allocate-buffers")
-    start = TENSOR_MEMORY + offset.data
-    own = op.name in MOVES and layout_of((*op.results, *op.operands)[0]).num_warps == GROUP_WARPS
-    return Touch(start, start + t.columns, writes, op, None, engine, own)
-
-
 class _Ordering:
     """The walk in program order. `state`: what shared memory's accesses are pending, None where control doesn't get.
     `rehearsing`: what would be done is noted, and nothing is put into the program."""
 
     def __init__(self, effects: dict[Operation, Effects], cluster: bool = False) -> None:
         self.effects = effects
+        self.known: dict[Operation, list[Touch]] = {}
         self.cluster = cluster
         self.now = 0
         self.last_barrier = 0
@@ -228,10 +137,16 @@ class _Ordering:
         self.exits: list[Exits] = []
         self.rehearsing = False
         self.placed = NONE_PLACED
-        self.engine = [t for op, found in effects.items() if found.engine for t in touches(op, found)
+        self.engine = [t for op, found in effects.items() if found.engine for t in self.touches(op, found)
                        if t.start < TENSOR_MEMORY]
         self.fence_due = False
         self.joined = False         # whether barriers that other CTAs arrive at are being set up
+
+    def touches(self, op: Operation, found: Effects) -> list[Touch]:
+        """What an op touches, found once for all walks over it."""
+        if op not in self.known:
+            self.known[op] = touches(op, found)
+        return self.known[op]
 
     def pending(self, v: SSAValue) -> Pending:
         return self.tokens.get(v, Pending())
@@ -322,14 +237,13 @@ class _Ordering:
                 before |= self.pending(v)
         after = before
         if found is not None:
-            mine = touches(op, found)
-            state = self.state or NOTHING
+            mine = self.touches(op, found)
             if ((found.token_read or found.token_write) and before.write > self.last_meeting) or (
                     found.token_write and before.read > self.last_meeting):
                 self.barrier(op, self.cluster)
             else:
-                meeting = max((t.clashes(old) for t in mine for old in state), default=Meeting.NOBODY)
-                if found.before or (found.engine and self.fence_due) or meeting == Meeting.BLOCK:
+                meeting = Meeting.BLOCK if found.before or (found.engine and self.fence_due) else self.meeting(mine)
+                if meeting == Meeting.BLOCK:
                     self.barrier(op, self.joins(op))
                 elif meeting == Meeting.WARP:
                     self.warp_barrier(op)
@@ -349,10 +263,23 @@ class _Ordering:
             if isinstance(r.type, MemTokenType):
                 self.tokens[r] = after
 
+    def meeting(self, mine: list[Touch]) -> Meeting:
+        """Who must meet in front of an op that touches this, for what is pending."""
+        found = Meeting.NOBODY
+        for touch in mine:
+            for old in self.state or NOTHING:
+                found = max(found, touch.clashes(old))
+                if found == Meeting.BLOCK:
+                    return found
+        return found
+
     def joins(self, op: Operation) -> bool:
         """Whether an op reads and writes what threads of two CTAs touch: products of a pair. Raises CompileError where these don't
         meet."""
-        paired = op.name == DOT and is_paired(op)
+        if op.name != DOT:
+            return False
+        from tileiras.analysis.tensor_dots import is_paired  # few kernels have tensor memory
+        paired = is_paired(op)
         if paired and agent_of(op) is not None:
             raise CompileError("agents of two CTAs would have to meet before their product", location_text(op))
         return paired
@@ -404,7 +331,7 @@ class _Ordering:
         inside = [(inner, self.effects[inner]) for inner in op.walk() if inner in self.effects]
         reads = any(e.token_read for _, e in inside)
         writes = any(e.token_write for _, e in inside)
-        touched = frozenset(t for inner, e in inside for t in touches(inner, e))
+        touched = frozenset(t for inner, e in inside for t in self.touches(inner, e))
         carried = frozenset(Carried(i, w) for i, v in enumerate(op.carried_inits()) if isinstance(v.type, MemTokenType)
                             for w, does in ((False, reads), (True, writes)) if does)
         if (touched or carried) and _loops_within(op) <= MOST_NESTED:
