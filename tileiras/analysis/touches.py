@@ -17,6 +17,7 @@ from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.analysis.warp_bytes import WarpBytes, warp_bytes
 from tileiras.dialects.nv_tileas import RingType, TmemType, layout_of
 from tileiras.errors import CompileError
+from tileiras.layout.atoms.umma import COLUMNS, GROUP_WARPS
 
 TENSOR_MEMORY = 1 << 32
 """Added to columns of tensor memory, which are places as bytes of shared memory are."""
@@ -77,7 +78,7 @@ class Touch:
 
 def touches(op: Operation, effects: Effects) -> list[Touch]:
     """The bytes that an op touches; of a buffer that it reads and writes, both."""
-    out = [_all_columns(op)] if effects.accumulators else []
+    out = [Touch(TENSOR_MEMORY, TENSOR_MEMORY + COLUMNS + 1, True, op)] if effects.accumulators else []
     for buffers, writes in ((effects.reads, False), (effects.writes, True)):
         for v in buffers:
             if isinstance(v.type, TmemType):
@@ -98,13 +99,7 @@ def touches(op: Operation, effects: Effects) -> list[Touch]:
     return out
 
 
-def _all_columns(op: Operation) -> Touch:
-    from tileiras.layout.atoms.umma import COLUMNS  # few kernels have tensor memory
-    return Touch(TENSOR_MEMORY, TENSOR_MEMORY + COLUMNS + 1, True, op)
-
-
 def _columns(v: SSAValue, writes: bool, op: Operation, engine: bool) -> Touch:
-    from tileiras.layout.atoms.umma import GROUP_WARPS
     t: Any = v.type
     offset: Any = v.owner.properties.get("offset") if isinstance(v.owner, Operation) else None
     if offset is None:

@@ -13,7 +13,7 @@ Tensor maps that the kernel builds are numbered: each has its own part of the me
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import IntAttr, UnitAttr
 from xdsl.ir import Block, Operation
@@ -21,12 +21,14 @@ from xdsl.ir import Block, Operation
 from tileiras.analysis.agents import agent_of, switch_of
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import is_paired
-from tileiras.analysis.tensor_memory import TensorPlan, plan_tensor_memory
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileas import TmemType
 from tileiras.errors import CompileError
 from tileiras.transforms.structure import first_pipe
+
+if TYPE_CHECKING:
+    from tileiras.analysis.tensor_memory import TensorPlan
 
 ALLOC, ALLOC_TENSOR = "nv_tileas.tmem_alloc", "nv_tileas.alloc_tensor"
 RETURN = "nv_tileas.return"
@@ -66,8 +68,11 @@ def _built_maps(func: Operation) -> None:
 def _tensor_memory(func: Operation) -> dict[Operation, Operation]:
     """Columns for the accumulators, and the ops that get and free the block's; by each that gets some, the one that says where they
     are. Raises CompileError if they don't fit."""
-    switch = switch_of(func)
     allocs = [op for op in func.walk() if op.name == ALLOC_TENSOR and isinstance(op.results[0].type, TmemType)]
+    if not allocs:
+        return {}
+    from tileiras.analysis.tensor_memory import plan_tensor_memory  # few kernels have tensor memory
+    switch = switch_of(func)
     top = func.regions[0].block
     if switch is None or any(agent_of(op) is None for op in allocs):
         return _columns(func, func if switch is None else switch.regions[0], plan_tensor_memory(func), top, top)

@@ -18,7 +18,7 @@ from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands
 from tileiras.dialects import nv_tileas
 from tileiras.transforms.hoist_conversions import loops_of
-from tileiras.transforms.structure import is_defined_in
+from tileiras.transforms.structure import is_defined_in, only_store
 
 
 def run(module: Operation, context: Any) -> None:
@@ -39,12 +39,6 @@ def _loop(loop: Operation, target: Any, lives: SharedLives) -> None:
                     v is not op.results[0] and is_defined_in(v, body) for v in store.operands) and \
                     not any(changes_operands(use.operation) for use in op.results[0].uses):
                 _move_if_it_fits(loop, op, store, target, lives)
-
-
-def only_store(alloc: Operation) -> Operation | None:
-    """The one op that writes a buffer, if it is one."""
-    stores = [use.operation for use in alloc.results[0].uses if isinstance(use.operation, nv_tileas.StoreShared)]
-    return stores[0] if len(stores) == 1 else None
 
 
 def _move_if_it_fits(loop: Operation, alloc: Operation, store: Operation, target: Any, lives: SharedLives) -> None:

@@ -19,8 +19,8 @@ from tileiras.analysis.layout_rules import operand_fragments
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import BufferType, layout_of, with_layout
-from tileiras.transforms.hoist_buffers import only_store
 from tileiras.transforms.hoist_conversions import loops_of
+from tileiras.transforms.structure import only_store
 from tileiras.transforms.unspecialized_pipeline import is_of_warps
 
 MOST_REGISTERS = 16

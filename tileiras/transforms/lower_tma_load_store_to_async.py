@@ -39,9 +39,8 @@ from tileiras.layout.descriptors import part_of
 from tileiras.layout.operands import is_described, ldmatrix_plan
 from tileiras.layout.shared import CanonicalTile, SharedLayout, bank_conflicts, vector_width
 from tileiras.schedule.names import DEPTH, told
-from tileiras.transforms.hoist_buffers import only_store
 from tileiras.transforms.stage_tiles import is_staged, staged_ops, unstage
-from tileiras.transforms.structure import holder_in
+from tileiras.transforms.structure import holder_in, only_store
 from tileiras.transforms.tma_common import (
     MOVES,
     Refused,

@@ -47,10 +47,9 @@ from tileiras.dialects import nv_tileaa, nv_tileas
 from tileiras.dialects.nv_tileas import LOOPS, BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
 from tileiras.schedule.names import DEPTH, told
-from tileiras.transforms.hoist_buffers import only_store
 from tileiras.transforms.iterations import WIDE
 from tileiras.transforms.rules import int_constant
-from tileiras.transforms.structure import holder_in
+from tileiras.transforms.structure import holder_in, only_store
 
 READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
 """What reads a buffer and nothing else."""

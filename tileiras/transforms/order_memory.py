@@ -33,6 +33,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.agents import SWITCH, agent_of, switch_of
 from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.program_slice import loop_around
+from tileiras.analysis.tensor_dots import is_paired
 from tileiras.analysis.touches import DOT, TENSOR_MEMORY, Meeting, Touch, touches
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
@@ -276,10 +277,7 @@ class _Ordering:
     def joins(self, op: Operation) -> bool:
         """Whether an op reads and writes what threads of two CTAs touch: products of a pair. Raises CompileError where these don't
         meet."""
-        if op.name != DOT:
-            return False
-        from tileiras.analysis.tensor_dots import is_paired  # few kernels have tensor memory
-        paired = is_paired(op)
+        paired = op.name == DOT and is_paired(op)
         if paired and agent_of(op) is not None:
             raise CompileError("agents of two CTAs would have to meet before their product", location_text(op))
         return paired

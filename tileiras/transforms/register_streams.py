@@ -29,8 +29,8 @@ from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType, PipeType, RingType
-from tileiras.transforms.hoist_buffers import only_store
 from tileiras.transforms.materialize_async import READERS
+from tileiras.transforms.structure import only_store
 
 LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
 MAX_CHAIN = 64

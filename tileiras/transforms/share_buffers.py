@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands
 from tileiras.dialects import nv_tileas
-from tileiras.transforms.hoist_buffers import only_store
+from tileiras.transforms.structure import only_store
 
 
 def run(module: Operation, context: Any) -> None:

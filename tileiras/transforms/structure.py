@@ -1,6 +1,6 @@
 """Blocks, loops and functions, for passes that change them: which op of a block holds another, which values are a block's own,
 where its pipes begin, what an op needs of those in front of it, a body or values in the place of the op that has them, a loop that
-carries fewer values, a function in another's place."""
+carries fewer values, a function in another's place, who writes a buffer."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Sequence
@@ -105,3 +105,9 @@ def carry_no_longer(loop: Any, numbers: Collection[int]) -> None:
         loop.results[i].replace_all_uses_with(result)
     loop.detach()
     loop.erase()
+
+
+def only_store(alloc: Operation) -> Operation | None:
+    """The one op that writes a buffer, if it is one."""
+    stores = [use.operation for use in alloc.results[0].uses if use.operation.name == "nv_tileas.store_shared"]
+    return stores[0] if len(stores) == 1 else None
