@@ -15,6 +15,8 @@ from tileiras.layout.shared import access
 KINDS = [("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("tf32", "f32"), ("e4m3", "f32"), ("e5m2", "f32"), ("e4m3", "f16"),
          ("s8", "s32"), ("u8", "s32")]
 WGMMA = "wgmma.mma_async.sync.aligned"
+FEW_SPILLED = 16
+"""Bytes a thread: four numbers, of more than two hundred."""
 
 
 @pytest.fixture
@@ -79,6 +81,21 @@ def test_bytes_are_summed_anew_each_step_unless_a_fast_sum_is_asked_for() -> Non
     assert "add.rn.f32" in steps[False] and "add.rn.f32" not in steps[True]
     assert len(set(added[False])) == 2, "the first instruction of a step doesn't add"
     assert len(set(added[True])) == 1
+
+
+@pytest.mark.parametrize("acc, tile, order", [("f32", (128, 256, 64), "mk nk"), ("f32", (256, 128, 64), "mk nk"),
+                                              ("f32", (256, 128, 64), "mk kn"), ("f32", (128, 256, 32), "mk kn"),
+                                              ("f32", (256, 256, 32), "mk nk"),
+                                              ("f16", (256, 256, 32), "mk nk")])
+def test_sums_that_take_half_of_the_registers_are_joined_part_by_part(acc: str, tile: tuple[int, int, int], order: str) -> None:
+    a, b = order.split()
+    p = Product("e4m3", acc, tile, steps=3, a_order=a, b_order=b, start=5, warps=8 if acc == "f16" else 0)
+    made = p.compiled(verify_each=True)
+    assert set(re.findall(r"wgmma\S+(m64n\d+)k32", made.ptx)) == {"m64n128" if b == "nk" else "m64n64"}
+    assert made.entries[0].spill_stores <= FEW_SPILLED
+    for seed in range(5):
+        np.testing.assert_array_equal(p.simulated(made.ptx, seed), p.expected())
+    np.testing.assert_array_equal(p.simulated(p.compiled(opt_level=0).ptx), p.expected())
 
 
 @pytest.mark.parametrize("fast", [False, True])

@@ -23,8 +23,9 @@ def wgmma_of(op: Operation) -> WgmmaAtom | None:
 
 
 def is_synchronous(op: Operation) -> bool:
-    """Whether a dot by wgmma is waited for where it stands."""
-    return op.name == "nv_tileas.dot" and wgmma_of(op) is not None
+    """Whether a dot by wgmma is waited for where it stands, and might be later: not one that is joined to its accumulator part by
+    part."""
+    return op.name == "nv_tileas.dot" and "joined" not in op.properties and wgmma_of(op) is not None
 
 
 def is_zero(v: SSAValue) -> bool:

@@ -14,21 +14,26 @@ tcgen05, as far as the accumulators of all products have room there (`--without=
 than f32 has: without `fast_acc` each product starts anew, and an addition joins it to what was there.
 
     %d = dot %a, %b, %c : f8 to f32      ->      %0 = constant 0 ; %p = dot %a, %b, %0 {atom = "sm90..."} ; %d = addf %c, %p
+
+Such a product takes as many registers again as what it is added to. Where a thread hasn't as many, instructions have fewer columns,
+and each one's are added before the next one begins (`joined`).
 """
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation
 
+from tileiras.analysis.agents import WARP_THREADS
 from tileiras.analysis.dot_chains import is_chained, takes_rows
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.tensor_dots import goes_on_from
 from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith
-from tileiras.dialects.element import element_bytes, element_name
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes, element_name, tile_bytes
 from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
 from tileiras.layout.atoms import MmaAtom, choose_atom, umma, warpgroup
@@ -40,6 +45,12 @@ if TYPE_CHECKING:
     from tileiras.layout.atoms.block_scaled import BlockScaledAtom
     from tileiras.layout.atoms.tensor_scaled import TensorScaledAtom
 
+MOST_APART = 64
+"""Registers of a thread for a product beside those for what it will be added to, which may be as many: with twice as many of both
+nothing is left for anything else."""
+COLUMNS_APART, COLUMNS_OF_TURNED = 128, 64
+"""Of an instruction whose sums are added before the next one begins: two registers of a thread for four columns. Fewer where
+warps of the load agent turn B and need registers, too."""
 CALLS = frozenset({"nv_tileas.print", "nv_tileas.assert"})
 NEAREST = "nearest_even"
 
@@ -76,6 +87,10 @@ def run(module: Operation, context: Any) -> None:
                     if columns <= free - taken.beside(op):
                         atom = atom.with_a_in(shared=False)
                         taken.add(op, columns)
+                apart = isinstance(atom, WgmmaAtom) and _starts_anew(op, atom)
+                if apart and _words(op, func) > MOST_APART:
+                    atom = replace(atom, n=min(atom.n, COLUMNS_OF_TURNED if _is_turned(op.operands[1]) else COLUMNS_APART))
+                    op.properties["joined"] = UnitAttr()
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
                     report_dot(func, op, atom, slices, context.target, context.remarks, why)
@@ -84,9 +99,9 @@ def run(module: Operation, context: Any) -> None:
                     raise CompileError(f"a pair of CTAs can't multiply these tiles: {reason}", location_text(op))
                 if atom is not None:
                     op.properties["atom"] = StringAttr(atom.intrinsic)
-                    if isinstance(atom, WgmmaAtom):
-                        _start_anew(op, atom)
-                    elif not isinstance(atom, UmmaAtom) and is_chained(op):
+                    if apart and "joined" not in op.properties:
+                        _start_anew(op)
+                    elif not isinstance(atom, WgmmaAtom) and not isinstance(atom, UmmaAtom) and is_chained(op):
                         op.properties["chained"] = UnitAttr()
                     if atom.widen:
                         _widen(op)
@@ -178,10 +193,28 @@ def _calls(op: Operation) -> bool:
     return op.name in CALLS or (op.name == "nv_tileas.alloca" and "global" in op.properties)
 
 
-def _start_anew(op: Operation, atom: WgmmaAtom) -> None:
-    """Without `fast_acc`, a product of 8-bit floats starts at zero and is added to its accumulator afterwards."""
-    if atom.a not in warpgroup.NARROW_SUMS or "fast_acc" in op.properties or is_zero(op.operands[2]):
-        return
+def _starts_anew(op: Operation, atom: WgmmaAtom) -> bool:
+    """Whether a product starts at zero and is added to its accumulator afterwards: one of 8-bit floats without `fast_acc`."""
+    return atom.a in warpgroup.NARROW_SUMS and "fast_acc" not in op.properties and not is_zero(op.operands[2])
+
+
+def _words(op: Operation, func: Operation) -> int:
+    """Registers of a thread that hold a product."""
+    num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
+    return tile_bytes(op.results[0].type) // (REGISTER_BYTES * WARP_THREADS * num_warps)    # type: ignore[arg-type]
+
+
+def _is_turned(rhs: Any) -> bool:
+    """Whether B's columns lie contiguous in memory, which a matrix descriptor of bytes can't say."""
+    load = rhs.owner
+    if not isinstance(load, Operation) or load.name != "nv_tileas.tiled_load":
+        return False
+    along: Any = load.properties.get("contiguous")
+    return along is not None and along.data == len(rhs.type.get_shape()) - 1
+
+
+def _start_anew(op: Operation) -> None:
+    """Start at zero, and add."""
     acc, block = op.operands[2], op.parent
     assert block is not None and isinstance(acc.type, TensorType)
     zero = arith.Constant.make([], [acc.type], {"value": FloatAttr(0.0, acc.type.element_type)})  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ from tileiras.analysis.tensor_dots import goes_on_from, umma_of
 from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.element import REGISTER_BYTES, element_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, int_array
 from tileiras.dialects.nv_tileas import (
     COPIES_BY_THREADS,
@@ -89,6 +89,8 @@ COPY = "nv_tileas.tiled_copy"
 MOST_CHUNKS = 16
 """Copies that a thread of the load agent makes for a stage: then one warp keeps up with the tensor cores, and leaves registers for
 another block on the SM."""
+MOST_OF_NINE = 168
+"""Registers of a thread of nine warps, by the SM's four parts."""
 COPY_REGISTERS = 40
 """Of the thread that tells the copy engine what to load."""
 FEW_COPY_REGISTERS = 32
@@ -280,6 +282,7 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     widest = max((dot for dot in func.walk() if wgmma_of(dot) is not None), key=_instruction_registers, default=None)
     if widest is not None and _instruction_registers(widest) > target.registers_per_sm // (WARP_THREADS * (warps + load_warps)):
         raise Refusal(widest, "its instruction needs more registers than as many threads are launched with; use narrower tiles")
+    crowded = max((_joined_registers(dot, warps) for dot in func.walk() if "joined" in dot.properties), default=0)
     loaders = [loader]
     if layouts is not None:
         for v, layout in layouts.items():
@@ -298,7 +301,7 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     may_lend = by_engine or (layouts is None and not any(is_placed(op, loader) for op in loader.ops))
     if may_lend and not blocks and [warps, load_warps] == SHORT_OF_REGISTERS and target.has_setmaxnreg:
         context.may_lend = True
-        blocks = int(context.lend_registers)
+        blocks = int(context.lend_registers or crowded > MOST_OF_NINE)
     _hoist(func, shared)
     regions = [*(_chain(compute.copy(), n, own) for n in range(chains)), *(part.copy() for part in loaders)]
     for region in regions[chains:]:
@@ -316,6 +319,12 @@ def _instruction_registers(dot: Operation) -> int:
     assert atom is not None
     return atom.m * atom.n * element_bytes(dot.results[0].type.element_type) // (        # type: ignore[attr-defined]
         REGISTER_BYTES * WARPGROUP * WARP_THREADS) + BESIDE_ACCUMULATORS
+
+
+def _joined_registers(dot: Operation, warps: int) -> int:
+    """Of a thread, for a product that is added to its sums in parts: the sums and a part."""
+    words = tile_bytes(dot.results[0].type) // (REGISTER_BYTES * WARP_THREADS * warps)      # type: ignore[arg-type]
+    return words + _instruction_registers(dot)
 
 
 def _by_engine_and_threads(loads: list[Operation]) -> list[list[Operation]]:

@@ -13,6 +13,7 @@ way as began behind it. A product into the accumulator of one that is on its way
 hardware does them in order. What only goes on in its own accumulator from iteration to iteration is waited for behind the loop;
 buffers of its own are written again in the next iteration, behind a wait there, and stages of a ring are given back one
 iteration later. Copies that fill a stage by the threads' own instructions go behind the product that doesn't need them.
+A product that is joined to its accumulator part by part isn't left on its way: it waits for each part itself.
 """
 from __future__ import annotations
 

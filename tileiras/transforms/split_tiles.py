@@ -12,18 +12,19 @@
 Otherwise they'd go to memory and back in every iteration. What isn't split is loaded once more, mostly out of L2. Where tensor
 memory holds accumulators there is no need. Only for functions that do nothing but load what they don't write, multiply, and
 store tiles of which each part has its own piece, so that the parts needn't know of each other. Tiles are split as for the CTAs of
-a cluster (cta_split.py): rows before columns.
+a cluster (cta_split.py): rows before columns; columns first where warpgroups multiply 8-bit floats that they may not sum fast,
+since B has often to be turned, by way of registers that are short: each part then turns its own.
 """
 from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.analysis.entry_hints import worker_warps
 from tileiras.dialects import arith
-from tileiras.dialects.element import REGISTER_BYTES, tile_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 
 DOT = "nv_tileaa.dot"
 LOADS, STORES = ("tiled_load", "load"), ("tiled_store", "store")
@@ -63,7 +64,7 @@ def _split(func: Operation, context: Any) -> None:
         return
     dots = [op for op in ops if op.name == DOT]
     axes = Axes(func)
-    for dim in (-2, -1):
+    for dim in (-1, -2) if context.target.has_wgmma and any(map(_sums_apart, dots)) else (-2, -1):
         found = {axes.of(op.results[0], len(op.results[0].type.get_shape()) + dim) for op in dots}       # type: ignore[attr-defined]
         if len(found) == 1 and found <= set(axes.free()):
             plan = Plan(axes, {found.pop(): PARTS - 1}, PARTS)
@@ -79,6 +80,12 @@ def _split(func: Operation, context: Any) -> None:
     rank = _Rank(func)
     Split(func, plan, rank).run()
     rank.enclose()
+
+
+def _sums_apart(dot: Operation) -> bool:
+    """Whether a product of bytes may not be summed where it is added, but takes registers of its own (`choose-atoms`)."""
+    t: Any = dot.operands[1].type
+    return element_bytes(t.element_type) == 1 and not isinstance(t.element_type, IntegerType) and "fast_acc" not in dot.properties
 
 
 def _by_parts(op: Operation, plan: Any) -> bool:

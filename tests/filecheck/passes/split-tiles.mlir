@@ -1,9 +1,11 @@
 // Accumulators of 256 x 256 f32 no block's registers hold: the block computes 128 rows after the other. Where tensor memory holds
-// them it needn't, and smaller ones stay whole, as do tiles that a store orders behind what is loaded.
+// them it needn't, and smaller ones stay whole, as do tiles that a store orders behind what is loaded. Of bytes it computes 128
+// columns after the other.
 // RUN: tileiras-opt %s --to=nv_tileaa --gpu-name=sm_90 | filecheck %s
 // RUN: tileiras-opt %s --to=nv_tileaa --gpu-name=sm_100 | filecheck %s --check-prefix=WHOLE
 // RUN: sed 's/256x256xf32/128x256xf32/g; s/256x64x/128x64x/g; s/(256x256)/(128x256)/g; s/(256x64)/(128x64)/g' %s | tileiras-opt - --to=nv_tileaa --gpu-name=sm_90 | filecheck %s --check-prefix=SMALL
 // RUN: sed 's/^    return/    %%o = store_view_tko weak %%first, %%v[%%i, %%zero] token = %%u : tile<256x64xf16>, partition_view<tile=(256x64), tensor_view<4096x4096xf16, strides=[4096,1]>>, tile<i32> -> token\n    return/' %s | tileiras-opt - --to=nv_tileaa --gpu-name=sm_90 | filecheck %s --check-prefix=WHOLE
+// RUN: sed 's/xf16/xf8E4M3FN/g; s/<f16>/<f8E4M3FN>/g' %s | tileiras-opt - --to=nv_tileaa --gpu-name=sm_90 | filecheck %s --check-prefix=BYTES
 // RUN: tileiras-opt %s --to=nv_tileaa --gpu-name=sm_90 -O0 | filecheck %s --check-prefix=WHOLE
 
 // CHECK: "scf.for"({{%[0-9]+}}, {{%[0-9]+}}, {{%[0-9]+}}) ({
@@ -14,6 +16,10 @@
 // CHECK: "nv_tileaa.dot"{{.*}} -> tensor<128x256xf32>
 // CHECK: "nv_tileaa.tiled_store"({{%[0-9]+}}, {{%[0-9]+}}, [[ROWS]],
 // CHECK-NEXT: "scf.yield"() : () -> ()
+
+// BYTES: "nv_tileaa.tiled_load"{{.*}} -> (tensor<256x64xf8E4M3FN>
+// BYTES: "nv_tileaa.tiled_load"{{.*}} -> (tensor<64x128xf8E4M3FN>
+// BYTES: "nv_tileaa.dot"{{.*}} -> tensor<256x128xf32>
 
 // WHOLE: "nv_tileaa.dot"{{.*}} -> tensor<256x256xf32>
 // SMALL-NOT: value = 2 : i32

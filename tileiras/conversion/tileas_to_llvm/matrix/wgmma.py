@@ -5,7 +5,7 @@
 
 A matrix descriptor is the buffer's form (layout/descriptors.py) and, in its low bits, the address where a step's part begins:
 one addition a step. A product whose accumulator is a constant zero doesn't read it: its first step is told not to add. What is
-in flight passes through the wait.
+in flight passes through the wait. What is `joined` to its accumulator part by part is waited for before the next part begins.
 """
 from __future__ import annotations
 
@@ -78,6 +78,9 @@ def _registers_of_a(low: Lowering, v: SSAValue, parts: int) -> list[SSAValue]:
 
 def dot(low: Lowering, op: Operation, atom: WgmmaAtom) -> None:
     """Lower a dot by this instruction, and wait for it."""
+    if "joined" in op.properties:
+        _joined(low, op, atom)
+        return
     b = low.b
     acc = op.operands[2]
     pieces, taken = _issue(low, op, atom, None if is_zero(acc) else _apart(low, acc, atom.n // 2))
@@ -132,47 +135,92 @@ def _together(low: Lowering, v: SSAValue, pieces: list[SSAValue]) -> None:
     low.set(v, b.concat(pieces))
 
 
+class _Operands:
+    """What a dot's instructions multiply: A and B of each, over `over` batches, rows and columns and `steps` steps of k. `held`:
+    the registers that A is in."""
+
+    def __init__(self, low: Lowering, op: Operation, atom: WgmmaAtom) -> None:
+        self.b = low.b
+        batch, m, n, k = dot_shape(op)
+        self.atom = atom
+        self.row_groups, self.column_groups = split(m, low.num_warps)
+        self.over = units(atom, m, n, low.num_warps, batch)
+        self.steps = k // atom.k
+        self.rhs = Described(low, op.operands[1], 0)
+        self.lhs: Described | None = None
+        self.held: list[SSAValue] = []
+        if isinstance(op.operands[0].type, TensorType):
+            self.held = _registers_of_a(low, op.operands[0], self.over[0] * self.over[1] * self.steps)
+        else:
+            self.lhs = Described(low, op.operands[0], 1)
+        self.name = atom.instruction(self.lhs is not None and self.lhs.transposed, self.rhs.transposed)
+
+    def find_parts(self, low: Lowering) -> None:
+        """Say where the warpgroup's own rows and columns begin."""
+        b = self.b
+        self.row_group = self.column_group = b.i64(0)
+        if self.row_groups * self.column_groups > 1:
+            number = uniform(b, b.lshr(low.warp, log2(GROUP_WARPS)))
+            if self.lhs is not None:
+                self.row_group = b.mul(b.cast("zext", b.and_(number, b.i32(self.row_groups - 1)), I64), b.i64(self.lhs.step(M)))
+            self.column_group = b.mul(b.cast("zext", b.lshr(number, log2(self.row_groups)), I64), b.i64(self.rhs.step(self.atom.n)))
+
+    def multiply(self, piece: SSAValue, at: tuple[int, ...], step: int, adds: bool) -> SSAValue:
+        """One instruction: its batch, rows and columns, its step of k."""
+        z, i, j = at
+        if self.lhs is None:
+            a = self.held[(z * self.over[1] + i) * self.steps + step]
+        else:
+            a = self.lhs.at(z, i * self.row_groups * M, step * self.atom.k, self.row_group)
+        right = self.rhs.at(z, j * self.column_groups * self.atom.n, step * self.atom.k, self.column_group)
+        return self.b.nvvm(self.name, [piece, a, right, self.b.true() if adds else self.b.false()])[0]
+
+
 def _issue(low: Lowering, op: Operation, atom: WgmmaAtom,
            acc: list[SSAValue] | None) -> tuple[list[SSAValue], list[SSAValue]]:
     """Start a dot's products as one group: its accumulators in flight, and the registers of A that it may still read. `acc`:
     what it goes on from (None: it starts at zero)."""
     b = low.b
-    batch, m, n, k = dot_shape(op)
-    row_groups, column_groups = split(m, low.num_warps)
-    over = units(atom, m, n, low.num_warps, batch)
-    steps = k // atom.k
-    rhs = Described(low, op.operands[1], 0)
-    lhs: Described | None = None
-    held: list[SSAValue] = []
-    if isinstance(op.operands[0].type, TensorType):
-        held = _registers_of_a(low, op.operands[0], over[0] * over[1] * steps)
-    else:
-        lhs = Described(low, op.operands[0], 1)
-    fenced = b.nvvm("wgmma.fence", [*(acc or []), *held])
+    operands = _Operands(low, op, atom)
+    count = prod(operands.over)
+    fenced = b.nvvm("wgmma.fence", [*(acc or []), *operands.held])
     if acc is not None:
         pieces = fenced[:len(acc)]
-        held = fenced[len(acc):]
+        operands.held = fenced[len(acc):]
     else:
-        held = fenced
+        operands.held = fenced
         t: Any = op.results[0].type
-        pieces = [b.poison(piece_type(t.tensor if isinstance(t, FlightType) else t, prod(over)))] * prod(over)
-    name = atom.instruction(lhs is not None and lhs.transposed, rhs.transposed)
-    row_group = column_group = b.i64(0)
-    if row_groups * column_groups > 1:
-        number = uniform(b, b.lshr(low.warp, log2(GROUP_WARPS)))
-        if lhs is not None:
-            row_group = b.mul(b.cast("zext", b.and_(number, b.i32(row_groups - 1)), I64), b.i64(lhs.step(M)))
-        column_group = b.mul(b.cast("zext", b.lshr(number, log2(row_groups)), I64), b.i64(rhs.step(atom.n)))
-    for step in range(steps):
-        for unit, (z, i, j) in enumerate(product(*map(range, over))):
-            if lhs is None:
-                a = held[(z * over[1] + i) * steps + step]
-            else:
-                a = lhs.at(z, i * row_groups * M, step * atom.k, row_group)
-            right = rhs.at(z, j * column_groups * atom.n, step * atom.k, column_group)
-            pieces[unit], = b.nvvm(name, [pieces[unit], a, right, b.false() if acc is None and step == 0 else b.true()])
+        pieces = [b.poison(piece_type(t.tensor if isinstance(t, FlightType) else t, count))] * count
+    operands.find_parts(low)
+    for step in range(operands.steps):
+        for unit, at in enumerate(product(*map(range, operands.over))):
+            pieces[unit] = operands.multiply(pieces[unit], at, step, acc is not None or step > 0)
     b.nvvm("wgmma.commit_group.sync.aligned")
-    return pieces, held
+    return pieces, operands.held
+
+
+def _joined(low: Lowering, op: Operation, atom: WgmmaAtom) -> None:
+    """Each instruction's columns by themselves: start at zero, wait, add what was there."""
+    b = low.b
+    result = op.results[0]
+    kind: Any = result.type
+    operands = _Operands(low, op, atom)
+    operands.find_parts(low)
+    whole = low.vec(op.operands[2])
+    each = layout_of(result).num_regs // prod(operands.over)
+    fresh = b.poison(piece_type(kind, prod(operands.over)))
+    sums: list[SSAValue] = []
+    for unit, at in enumerate(product(*map(range, operands.over))):
+        operands.held = b.nvvm("wgmma.fence", operands.held)
+        piece = fresh
+        for step in range(operands.steps):
+            piece = operands.multiply(piece, at, step, step > 0)
+        b.nvvm("wgmma.commit_group.sync.aligned")
+        piece, *operands.held = b.nvvm("wgmma.wait_group.0", [piece, *operands.held])
+        if low.element(result) == F16:
+            piece = b.cast("bitcast", piece, vec(each, F16))
+        sums.append(b.binary("fadd", b.slice(whole, unit * each, each), piece))
+    low.set(result, b.concat(sums))
 
 
 def uniform(b: Builder, x: SSAValue) -> SSAValue:
