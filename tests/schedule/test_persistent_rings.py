@@ -31,8 +31,8 @@ def partition(rows: int, columns: int, element: str) -> str:
     return f"partition_view<tile=({TILE}x{TILE}), tensor_view<{rows}x{columns}x{element}, strides=[{columns},1]>>"
 
 
-def load(name: str, array: str, at: str, *shape: int) -> str:
-    return f"%{name}, %t{name} = load_view_tko weak %v{array}[{at}] token = %t : {partition(*shape, 'f16')}, tile<i32> -> " \
+def load(name: str, array: str, at: str, rows: int, columns: int) -> str:
+    return f"%{name}, %t{name} = load_view_tko weak %v{array}[{at}] token = %t : {partition(rows, columns, 'f16')}, tile<i32> -> " \
            f"tile<{TILE}x{TILE}xf16>, token"
 
 
