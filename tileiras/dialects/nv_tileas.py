@@ -588,9 +588,11 @@ class WarpBarrier(TileOp):
 
 
 class ClusterBarrier(TileOp):
-    """All threads of the cluster meet; shared- and global-memory writes before it are seen after it."""
+    """All threads of the cluster meet; shared- and global-memory writes before it are seen after it. `relaxed`: only the set-up of
+    pipes is, where nothing else has been written that others want."""
 
     name = "nv_tileas.cluster_barrier"
+    ATTRS = "relaxed:unit?"
 
 
 class Fence(TileOp):

@@ -1,4 +1,5 @@
 // Two CTAs multiply together: each has half of A's rows and of B's columns; the lower one begins the products, commits reach both.
+// That pipes are set up is told by their fence: who meets behind it needn't wait for other writes.
 // RUN: tileiras-opt %s --to=nv_tileaa --gpu-name=sm_100 --verify-each | filecheck %s
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 --verify-each | filecheck %s --check-prefix=AGENTS
 // RUN: env TILEIRAS_WITHOUT=pairs tileiras-opt %s --to=nv_tileaa --gpu-name=sm_100 | filecheck %s --check-prefix=ALONE
@@ -12,12 +13,12 @@
 
 // AGENTS: [[DONE:%[0-9]+]] = "nv_tileas.create_pipeline"() {{.*}}pair{{.*}} -> !nv_tileas.pipe<"umma"
 // AGENTS: "nv_tileas.create_pipeline"() {{.*}}consumers = #builtin.int<1>{{.*}}pair{{.*}} -> !nv_tileas.pipe<"tma"
-// AGENTS: "nv_tileas.cluster_barrier"
+// AGENTS: "nv_tileas.cluster_barrier"() <{relaxed}>
 // AGENTS-NEXT: "nv_tileas.agent_switch"
 // AGENTS-NEXT: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<128>, pair
 // AGENTS: "nv_tileas.tensor_dot"({{.*}}sm100.mma.f16.m256n128k16.f32.f16.f16.cg2.ss
 // AGENTS: "nv_tileas.producer_commit"([[DONE]])
-// AGENTS: "nv_tileas.cluster_barrier"
+// AGENTS: "nv_tileas.cluster_barrier"() : () -> ()
 // AGENTS-NEXT: "nv_tileas.tmem_free"() <{columns = #builtin.int<128>, pair}>
 // AGENTS-NEXT: "nv_tileas.return"
 // AGENTS: "nv_tileas.tma_load"

@@ -58,7 +58,7 @@ def warp_barrier(low: Lowering, op: Operation) -> None:
 @lowers("nv_tileas.cluster_barrier")
 def cluster_barrier(low: Lowering, op: Operation) -> None:
     low.b.nvvm("bar.warp.sync", [low.b.i32(-1)])        # one thread may have done something alone, and come late
-    low.b.nvvm("barrier.cluster.arrive.aligned")
+    low.b.nvvm(f"barrier.cluster.arrive{'.relaxed' if 'relaxed' in op.properties else ''}.aligned")
     low.b.nvvm("barrier.cluster.wait.aligned")
 
 
