@@ -2,9 +2,9 @@
 
 Of each kernel of the suite and each aligned twin that loops or multiplies, compiled by both for one SM: the instruction of its
 products, how memory comes to the block (tensor maps or else), how it goes back, and the barriers and fences that this takes.
-docs/used.md has a row for each kernel where the original has an engine at work that ours hasn't, with what the remarks say of
-it, and the totals. What was measured of the same sources before isn't measured again, nor the original of the same bytecode;
-`--minutes` ends a run early, `--loop-free` looks at all other kernels, too.
+docs/used.md (docs/used-SM.md but for sm_90) has a row for each kernel where the original has an engine at work that ours hasn't,
+with what the remarks say of it, and the totals. What was measured of the same sources before isn't measured again, nor the
+original of the same bytecode; `--minutes` ends a run early, `--loop-free` looks at all other kernels, too.
 """
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from bench.speed.original import NoOriginal, compile_original
 from tests.kernels import runner, twins
 from tests.sim import reference
 
+DEFAULT = "sm_90"
 PAGE = runner.ROOT / "docs" / "used.md"
 KEPT = runner.BUILD / "used.jsonl"
 KEPT_ORIGINAL = runner.BUILD / "used-original.jsonl"
@@ -133,6 +134,11 @@ def measure(names: list[str], gpu: str, minutes: float) -> dict[str, dict[str, A
     return {name: known[name] for name in names if name in known}
 
 
+def page_of(gpu: str) -> pathlib.Path:
+    """Where an SM's page lies."""
+    return PAGE if gpu == DEFAULT else PAGE.with_name(f"{PAGE.stem}-{gpu}.md")
+
+
 def cell(side: dict[str, int]) -> str:
     names = [name for name in (*ENGINES, "mma.sync", "cp.async") if side[name]]
     return ", ".join([*names, *([f"{side['maps']} maps"] if side["maps"] else [])]) or "plain"
@@ -142,7 +148,8 @@ def page(found: dict[str, dict[str, Any]], gpu: str, whole: int, loop_free: bool
     compared = {name: r for name, r in found.items() if "ours" in r}
     lines = [
         "# Engines at work, beside the original",
-        f"Written by `python -m bench.used {'--loop-free ' if loop_free else ''}--write`: kernels of the suite"
+        f"Written by `python -m bench.used {'--loop-free ' if loop_free else ''}"
+        f"{'' if gpu == DEFAULT else f'--gpu-name {gpu} '}--write`: kernels of the suite"
         f"{'' if loop_free else ' that loop or multiply'}, and their aligned twins, compiled by both for {gpu} at -O3: "
         f"{len(found)} of {whole} so far. A kernel uses an engine if its PTX has the instruction.",
         "",
@@ -175,17 +182,17 @@ def page(found: dict[str, dict[str, Any]], gpu: str, whole: int, loop_free: bool
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.used", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("case", nargs="*")
-    parser.add_argument("--gpu-name", default="sm_90")
+    parser.add_argument("--gpu-name", default=DEFAULT)
     parser.add_argument("--minutes", type=float, default=0.0, help="stop after so long")
     parser.add_argument("--loop-free", action="store_true", help="look at all kernels of the suite")
-    parser.add_argument("--write", nargs="?", type=pathlib.Path, const=PAGE, help="write the page (docs/used.md)")
+    parser.add_argument("--write", nargs="?", const="", metavar="FILE", help="write the page")
     given = parser.parse_args(argv)
     if reference.original() is None:
         raise SystemExit("the original isn't there: make bench, or TILEIRAS_ORIGINAL")
     every = list(chosen(given.loop_free))
     text = page(measure(given.case or every, given.gpu_name, given.minutes), given.gpu_name, len(every), given.loop_free)
-    if given.write:
-        given.write.write_text(text)
+    if given.write is not None:
+        (pathlib.Path(given.write) if given.write else page_of(given.gpu_name)).write_text(text)
     else:
         print(text, end="")
     return 0

@@ -39,6 +39,12 @@ def test_the_page_lists_what_the_original_alone_has_at_work() -> None:
     assert f"| lacking | wgmma | {copies}, mma.sync, 2 maps | wgmma, {copies}, 2 maps | 64 rows \\| it" in text
     assert "| equal |" not in text
     assert "1 kernels of 2." in text and "refuses 1: strange" in text and "3 of 5" in text
+    assert "`python -m bench.used --write`" in text
+    assert "`python -m bench.used --loop-free --gpu-name sm_100 --write`" in used.page(found, "sm_100", 5, loop_free=True)
+
+
+def test_each_sm_has_its_page() -> None:
+    assert (used.page_of("sm_90").name, used.page_of("sm_100").name) == ("used.md", "used-sm_100.md")
 
 
 def test_kernels_that_loop_or_multiply_are_looked_at_each_before_its_twin() -> None:

@@ -453,7 +453,9 @@ def choose_entry(module: ptx.Module, kernel: str | None) -> ptx.Function:
     """The entry function named, or the only one."""
     entries = [f for f in module.functions.values() if f.entry and f.defined]
     if kernel is None:
-        if len(entries) != 1:
+        if not entries:
+            raise LaunchError("the module has no kernel")
+        if len(entries) > 1:
             raise LaunchError(f"the module has {len(entries)} kernels; name one of: " + ", ".join(f.name for f in entries))
         return entries[0]
     for f in entries:
