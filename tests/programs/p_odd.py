@@ -294,3 +294,99 @@ def tiles_stored_over_one_another(kernel, dtype, t, step, count):
         windows = (count, t, t), (step * t * size, t * size, size)
         flat, want = (np.lib.stride_tricks.as_strided(a, *windows) for a in (flat, want))
     return Launch(kernel, (1,), (x, flat, t, step, count), {1: want})
+
+
+@ct.kernel
+def branch_after_branch(x, y, out, flags, t: Const):
+    """Branches on one condition and on its opposite, one behind the other: the second ones use what the first ones give, store and
+    add where these have; some end the kernel."""
+    i = ct.bid(0)
+    flag = ct.load(flags, (i,), ())
+    odd = flag % 2 == 1
+    tile = ct.load(x, (i, 0), (1, t))
+    place = i
+    if odd:
+        ct.store(y, (i, 0), tile * 2)
+        tile = tile + 1
+    else:
+        place = i + 1
+    more = tile * 3
+    if odd:
+        tile = ct.load(y, (i, 0), (1, t)) + more
+        ct.store(y, (i, 1), tile)
+    if not odd:
+        ct.store(y, (i, 1), ct.load(x, (place % 3, 0), (1, t)) - more)
+        if flag == 4:
+            ct.store(out, (i, 0), tile)
+            return
+    else:
+        place = place + 5
+    if odd:
+        ct.atomic_add(flags, i, place)
+    if not odd:
+        tile = tile - ct.load(y, (i, 1), (1, t))
+    if flag > 2:
+        if odd:
+            return
+    else:
+        tile = tile + ct.load(flags, (i,), ()).astype(tile.dtype)
+    ct.store(out, (i, 0), tile)
+
+
+@program((np.float32, 32), (np.int32, 256), (np.float16, 64), quick=True)
+def branches_one_behind_the_other(dtype, t):
+    flags = np.array([1, 2, 3, 4, 6], np.int32)
+    x, y, out = whole(5, t, dtype=dtype), np.zeros((5, 2 * t), dtype), np.zeros((5, t), dtype)
+    want_y, want, after = wide(y), wide(out), flags.copy()
+    for i, flag in enumerate(flags):
+        tile, odd = wide(x[i]), flag % 2
+        if odd:
+            want_y[i, :t] = tile * 2
+            want_y[i, t:] = want_y[i, :t] + (tile + 1) * 3
+            after[i] += i + 5
+            if flag <= 2:
+                want[i] = want_y[i, t:] + after[i]
+            continue
+        want_y[i, t:] = wide(x[(i + 1) % 3]) - tile * 3
+        want[i] = tile
+        if flag != 4:
+            want[i] -= want_y[i, t:]
+            if flag <= 2:
+                want[i] += flag
+    return Launch(branch_after_branch, (5,), (x, y, out, flags, t), {1: want_y, 2: want, 3: after})
+
+
+@ct.kernel
+def few_iterations(x, out, sums, first: Const, last: Const, step: Const, t: Const):
+    """A few iterations, counted from anywhere: what they store is read by later ones, and added to by atomics; the last counter's
+    tiles are carried out."""
+    i = ct.bid(0)
+    acc, before = ct.zeros((1, t), ct.float32), ct.load(x, (i, 0), (1, t)).astype(ct.float32)
+    kept = -1
+    for k in range(first, last, step):
+        tile = ct.load(x, (i, k % 3), (1, t), padding_mode=ZERO).astype(ct.float32)
+        ct.store(out, (i, k % 3), (tile + before).astype(out.dtype))
+        acc = acc + ct.load(out, (i, (k + 1) % 3), (1, t)).astype(ct.float32) * ((k + 1) % 7)
+        if k % 2 == 0:
+            ct.atomic_add(sums, (i, ct.arange(t, dtype=ct.int32)), tile.reshape((t,)))
+            kept = k % 5
+        before = tile
+    ct.store(out, (i, 3), (acc + kept).astype(out.dtype))
+
+
+@program((np.float32, 0, 2, 1, 32), (np.float32, -3, 6, 3, 64), (np.float16, 5, 9, 1, 128), (np.float32, 1, 8, 2, 16),
+         (np.float32, 2**31 - 4, 2**31 - 1, 1, 32), (np.float32, 3, 3, 1, 32))
+def loops_of_few_iterations(dtype, first, last, step, t):
+    x, out, sums = whole(2, 3 * t, dtype=dtype, low=-3, high=3), whole(2, 4 * t, dtype=dtype, low=-3, high=3, seed=1), np.zeros(
+        (2, t), np.float32)
+    want, added = wide(out).reshape(2, 4, t), wide(sums)
+    acc, before, kept = np.zeros((2, t)), wide(x)[:, :t], -1
+    for k in range(first, last, step):
+        tile = wide(x).reshape(2, 3, t)[:, k % 3]
+        want[:, k % 3] = tile + before
+        acc = acc + want[:, (k + 1) % 3] * ((k + 1) % 7)
+        if k % 2 == 0:
+            added, kept = added + tile, k % 5
+        before = tile
+    want[:, 3] = acc + kept
+    return Launch(few_iterations, (2,), (x, out, sums, first, last, step, t), {1: want.reshape(2, -1), 2: added}, 1e-6)
