@@ -96,6 +96,12 @@ def test_kernel_names_are_ptx_names(name: str, fine: bool) -> None:
     assert bool(problems(programs.vector_op(SM90, name=name), SM90)) != fine
 
 
+def test_a_kernels_name_is_said_as_the_program_has_it() -> None:
+    """LLVM's text writes a backslash by its number."""
+    assert problems('define ptx_kernel void @"a\\5Cxe5"() {', SM90) == [
+        r"a kernel called 'a\xe5': PTX names are of letters, digits, '_' and '$'"]
+
+
 def test_rules_name_features_of_the_table() -> None:
     for rule in FEATURES:
         assert any(getattr(target, rule.feature) for target in TARGETS), rule

@@ -174,7 +174,8 @@ def problems(llvm_ir: str, target: Target) -> list[str]:
     found: dict[str, None] = {}
     for kernel in _kernels(llvm_ir):
         if not _PTX_IDENTIFIER.fullmatch(kernel):
-            found[f"a kernel called '{kernel}': PTX names are of letters, digits, '_' and '$'"] = None
+            name = kernel.replace(r"\5C", "\\")      # as LLVM's text has it
+            found[f"a kernel called '{name}': PTX names are of letters, digits, '_' and '$'"] = None
     for name in dict.fromkeys(_INTRINSIC.findall(llvm_ir)):
         if name.startswith("llvm.nvvm."):
             short = name[len("llvm.nvvm."):]
