@@ -353,3 +353,24 @@ def products_of_two_kinds(way, first, second, tm, tn):
     s, t = (1, 1) if way < 2 else (2, .5)
     return Launch(two_kinds, (blocks(m, tm), blocks(n, tn)), (a, b, x, y, np.zeros((m, n), np.float32), tm, tn, 16, way),
                   {4: s * wide(a) @ wide(b) + t * wide(x) @ wide(y)}, 1e-2)
+
+
+@ct.kernel
+def rows_in_bytes(x, w, v, out, tm: Const, tk: Const, d: Const):
+    """What a product of f8 makes becomes f8 and multiplies values; large sums begin with ones."""
+    q = ct.load(x, (ct.bid(0), 0), (tm, tk))
+    acc = ct.ones((tm, d), ct.float32)
+    for j in range(ct.cdiv(w.shape[0], tk)):
+        s = ct.mma(q, ct.load(w, (j, 0), (tk, tk)).permute((1, 0)), ct.zeros((tm, tk), ct.float32))
+        acc = ct.mma((s * 0.25).astype(x.dtype), ct.load(v, (0, j), (d, tk)).permute((1, 0)), acc)
+    ct.store(out, (ct.bid(0), 0), acc)
+
+
+@program((128, 64, 256), (256, 64, 128), since=90)
+def product_of_rows_in_bytes(tm, tk, d):
+    n = 3 * tk
+    x, w, v = whole(2 * tm, tk, low=-1, high=1), whole(n, tk, low=-1, high=1, seed=1), whole(d, n, low=-2, high=2, seed=2)
+    x, w, v = (a.astype(e4m3) for a in (x, w, v))
+    parts = ((wide(x) @ wide(w[j:j + tk]).T * .25).astype(e4m3) for j in range(0, n, tk))
+    want = 1 + sum(wide(p) @ wide(v[:, j:j + tk]).T for p, j in zip(parts, range(0, n, tk)))
+    return Launch(rows_in_bytes, (2,), (x, w, v, np.zeros((2 * tm, d), np.float32), tm, tk, d), {3: want})

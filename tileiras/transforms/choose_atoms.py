@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 MOST_APART = 64
 """Registers of a thread for a product beside those for what it will be added to, which may be as many: with twice as many of both
 nothing is left for anything else."""
-COLUMNS_APART, COLUMNS_OF_TURNED = 128, 64
+COLUMNS_APART, FEW_COLUMNS_APART = 128, 64
 """Of an instruction whose sums are added before the next one begins: two registers of a thread for four columns. Fewer where
-warps of the load agent turn B and need registers, too."""
+warps of the load agent turn B and need registers, too, or what another product makes takes some."""
 CALLS = frozenset({"nv_tileas.print", "nv_tileas.assert"})
 NEAREST = "nearest_even"
 
@@ -89,7 +89,8 @@ def run(module: Operation, context: Any) -> None:
                         taken.add(op, columns)
                 apart = isinstance(atom, WgmmaAtom) and _starts_anew(op, atom)
                 if apart and _words(op, func) > MOST_APART:
-                    atom = replace(atom, n=min(atom.n, COLUMNS_OF_TURNED if _is_turned(op.operands[1]) else COLUMNS_APART))
+                    few = is_chained(op) or _is_turned(op.operands[1])
+                    atom = replace(atom, n=min(atom.n, FEW_COLUMNS_APART if few else COLUMNS_APART))
                     op.properties["joined"] = UnitAttr()
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
