@@ -98,7 +98,7 @@ def backward(q, k, v, grad, lse, delta, dk, dv, scale, tm: Const, tn: Const, d: 
     ct.store(dv, (h, j, 0), gv.reshape((1, tn, d)))
 
 
-@program((np.float16, 64, 64, 64), (bf16, 64, 128, 64), (np.float16, 128, 128, 128))
+@program((np.float16, 64, 64, 64), (bf16, 64, 128, 64), (np.float16, 128, 128, 128), (bf16, 128, 128, 64))
 def attention_backward(dtype, tm, tn, d):
     n, scale = 200, d ** -.5
     q, k, v, grad = (draw(2, n, d, dtype=dtype, scale=.5, seed=s) for s in range(4))

@@ -3,7 +3,7 @@
 As shared memory is planned (shared_memory.py): ops are numbered in program order, an accumulator lives from its alloc to its last
 use, to the end of the loop around that if the alloc stands outside; each gets the first columns where nothing lives. What a product
 reads from tensor memory it may still read in its loop's next iteration: no thread stores there as long as the loop runs, but other
-products, which are done after it, may write there.
+products, which are done after it, may write there, also where nobody has waited for it yet.
 """
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tileiras.analysis.shared_memory import number_ops, reach
 from tileiras.dialects.nv_tileas import TmemType
 from tileiras.layout.atoms.umma import COLUMNS
 
+WAIT = "nv_tileas.consumer_wait"
 STORES = ("nv_tileas.store_tmem", "nv_tileas.scale_tmem")
 LEAST_COLUMNS = 32
 """Of an allocation, which is a power of two (PTX ISA, tcgen05.alloc)."""
@@ -105,10 +106,12 @@ class _Life:
     @staticmethod
     def of(op: Operation, number: dict[Operation, int], last_inside: dict[Operation, int]) -> _Life:
         t: Any = op.results[0].type
+        loop, is_read = loop_around(op), t.packed.data > 1
         uses = [use.operation for use in op.results[0].uses]
-        narrow = number[op], int(max((reach(op, user, last_inside) for user in uses), default=number[op]))
-        wide, loop = narrow, loop_around(op)
-        if t.packed.data > 1 and loop is not None:
+        lasting = [user for user in uses if not (is_read and loop is not None and user.name == WAIT and loop_around(user) is loop)]
+        narrow = number[op], int(max((reach(op, user, last_inside) for user in lasting), default=number[op]))
+        wide = narrow
+        if is_read and loop is not None:
             wide = min(number[loop], narrow[0]), int(max(last_inside[loop], narrow[1]))
         return _Life(op, t.columns, narrow, wide, any(user.name in STORES for user in uses))
 

@@ -467,10 +467,11 @@ class LoadTmem(TileOp):
 
 
 class StoreTmem(TileOp):
-    """A tensor becomes what an accumulator holds."""
+    """A tensor becomes what an accumulator holds; with `first`, its columns from that one on, as many as the tensor has."""
 
     name = "nv_tileas.store_tmem"
     OPERANDS = "source:number_tensor buffer:tmem"
+    ATTRS = "first:count?"
 
 
 class ScaleTmem(TileOp):

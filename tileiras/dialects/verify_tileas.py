@@ -439,7 +439,7 @@ def _scales(op: Any, atom: TensorScaledAtom, extents: tuple[int, int], k: int, b
 def _moves_accumulator(op: Any) -> None:
     """Between a tensor and tensor memory."""
     t, tensor = op.buffer.type, (op.results or op.operands)[0].type
-    wanted, first = int_values(t.shape), op.properties.get("first") if op.name == "nv_tileas.load_tmem" else None
+    wanted, first = int_values(t.shape), op.properties.get("first")
     if first is not None and first.data + tensor.get_shape()[-1] <= wanted[-1]:
         wanted = (*wanted[:-1], tensor.get_shape()[-1])
     if tensor.element_type != t.element_type or tuple(tensor.get_shape()) != wanted:

@@ -26,6 +26,7 @@ from tileiras.schedule.constraints import constraints_of
 from tileiras.schedule.names import ASYNC_LOADS
 from tileiras.schedule.resources import Model
 
+RENAMES = ("nv_tileas.view", "nv_tileas.permute")
 ACCUMULATOR = 2
 """Which operand of a dot is added to."""
 PIPE_OPS = ("nv_tileas.producer_acquire", "nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_tileas.consumer_release")
@@ -188,7 +189,7 @@ class _Builder:
         the stage is taken from the load's start on, and the store takes no time of its own."""
         nodes = self.graph.nodes
         store = nodes[writer].op
-        load = load_behind(store) if store is not None else None
+        load = load_behind(store, True) if store is not None else None
         number = self.number.get(load) if load is not None else None
         if number is not None:
             nodes[writer] = replace(nodes[writer], uses=(), latency=0)
@@ -212,18 +213,25 @@ class _Builder:
             self._add(chain[-1], chain[0], 0, 1, "order")
 
 
-def load_behind(store: Operation) -> Operation | None:
-    """The load whose tile a `store_shared` puts into its buffer, as it is or seen in another shape, if nothing else uses it."""
+def load_behind(store: Operation, several: bool = False) -> Operation | None:
+    """The load whose tile a `store_shared` puts into its buffer, as it is or seen in another shape, if nothing else uses it.
+    `several`: other buffers may get it, too."""
     if store.name != "nv_tileas.store_shared":
         return None
     v = store.operands[0]
-    while isinstance(v.owner, Operation) and v.has_one_use():
+    while isinstance(v.owner, Operation) and (v.has_one_use() or (several and _goes_to_buffers(v))):
         if v.owner.name in ASYNC_LOADS:
             return v.owner
-        if v.owner.name not in ("nv_tileas.view", "nv_tileas.permute"):
+        if v.owner.name not in RENAMES:
             return None
         v = v.owner.operands[0]
     return None
+
+
+def _goes_to_buffers(v: SSAValue) -> bool:
+    """Whether a tile is only stored to shared memory, as it is or seen in another shape."""
+    return all(use.index == 0 if use.operation.name == "nv_tileas.store_shared" else
+               use.operation.name in RENAMES and _goes_to_buffers(use.operation.results[0]) for use in v.uses)
 
 
 def node_of(index: int, op: Operation, model: Model) -> Node:

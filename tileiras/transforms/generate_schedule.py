@@ -45,20 +45,22 @@ def run(module: Operation, context: Any) -> None:
         _write_trace(options)
 
 
-def rings_of(loop: Operation) -> dict[SSAValue, Operation]:
-    """The buffers of a loop's body that loads fill directly -> the load."""
+def rings_of(loop: Operation, by_engine: bool = False) -> dict[SSAValue, Operation]:
+    """The buffers of a loop's body that loads fill directly -> the load. `by_engine`: the copy engine brings tiles of views, so
+    that one that goes to several buffers comes but once."""
     from tileiras.schedule.graph import load_behind
     body = loop.regions[0].block
     found: dict[SSAValue, Operation] = {}
     for op in body.ops:
-        load = load_behind(op)
-        if load is not None and load.parent is body:
+        load = load_behind(op) or (load_behind(op, True) if by_engine else None)
+        if load is not None and load.parent is body and (load.name == "nv_tileas.tiled_load" or load.results[0].has_one_use()):
             found[op.operands[1]] = load
     return found
 
 
 def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) -> None:
-    rings = rings_of(loop)
+    by_engine = context.target.has_tma and context.uses("tma")
+    rings = rings_of(loop, by_engine)
     if not rings:
         return
     from tileiras.analysis.shared_memory import buffer_bytes
@@ -76,6 +78,8 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     allocs = [v.owner for v in rings if isinstance(v.owner, Operation)]
     beside = lives.beside(loop, allocs)
     sizes = {v: buffer_bytes(v.type) for v in rings}
+    if by_engine:
+        sizes.update(dict.fromkeys(_same_by_other_names(rings), 0))
     dice = None if options.seed is None else _dice(f"{options.seed} {func.properties['sym_name']} {len(graph.nodes)}")
     if dice is not None:
         graph.edges = [replace(e, latency=e.latency + dice.randrange(LONGEST_DELAY)) if not e.distance else e for e in graph.edges]
@@ -110,6 +114,19 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
         _remark(func, loop, schedule, depth, outcome.why, context.remarks)
         for load in dict.fromkeys(rings.values()):
             apply_latency(func, load, depth.stages, f"the ring is bound by {depth.bound}", context.remarks)
+
+
+def _same_by_other_names(rings: dict[SSAValue, Operation]) -> list[SSAValue]:
+    """Buffers that get, from a load, what another gets from it at the same places: the copy engine fills both at once."""
+    seen: set[tuple[Operation, tuple[int, ...]]] = set()
+    same = []
+    for v, load in rings.items():
+        t: Any = v.type
+        key = (load, tuple(sorted(t.layout.data.bases)))
+        if key in seen:
+            same.append(v)
+        seen.add(key)
+    return same
 
 
 def _dice(seed: str) -> Any:

@@ -16,6 +16,9 @@ an agent of its own) changes the types and moves ops. What one op reads first is
 a map (analysis/tma.py), the tile must lie in its buffer as boxes lie (the buffer's layout is changed if its readers take that),
 and nothing written may be what is read: the engine doesn't see a thread's stores without fences of its own. What rounds f32 to
 tf32 on the way the engine does, too.
+
+A tile that goes to several buffers, as it is and transposed (attention's gradients multiply Q, K and dO in both roles), comes once:
+its ring's stage is each of these buffers, by other names of the same elements.
 """
 from __future__ import annotations
 
@@ -59,16 +62,32 @@ STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
 
 
 @dataclass
-class Site:
-    """A tile on its way: the load, what lies between it and its buffer, the buffer, and how the tile lies there."""
+class Way:
+    """What lies between a load and a buffer (`moves`, the last one first), the buffer, and who reads it. `rounded`: to which kind
+    of number the elements are rounded on the way."""
 
-    load: Operation
     moves: list[Operation]
     store: Operation
     alloc: Operation
+    rounded: str = ""
+
+    @property
+    def readers(self) -> list[Operation]:
+        return [use.operation for use in self.alloc.results[0].uses if use.operation is not self.store]
+
+
+@dataclass
+class Site:
+    """A tile on its way: the load, the buffers that it goes to, and how the engine puts it there."""
+
+    load: Operation
+    ways: list[Way]
     facts: MapFacts
-    layout: SharedLayout
     readers: list[Operation] = field(default_factory=list)
+
+    @property
+    def allocs(self) -> list[Operation]:
+        return [way.alloc for way in self.ways]
 
 
 def run(module: Operation, context: Any) -> None:
@@ -146,50 +165,82 @@ class _Function:
 
     def site(self, alloc: Operation) -> Site | Refused | None:
         """The tile that is loaded into a buffer, if the engine can bring it; why it can't; None for buffers of other things."""
-        store = only_store(alloc)
-        if store is None or not isinstance(alloc.results[0].type, BufferType):
+        way = _way(alloc)
+        if way is None:
             return None
-        moves: list[Operation] = []
-        value = store.operands[0]
-        rounded = ""
-        while isinstance(value.owner, Operation) and (value.owner.name in MOVES or rounded_by(value.owner)):
-            rounded = rounded_by(value.owner) or rounded
-            moves.append(value.owner)
-            value = value.owner.operands[0]
-        load = value.owner
+        load = (way.moves[-1] if way.moves else way.store).operands[0].owner
         if not isinstance(load, Operation) or load.name != LOAD:
             return None
-        if {"slice", "rounds", "owners"} & store.properties.keys() or "owners" in load.properties:
+        if {"slice", "rounds", "owners"} & way.store.properties.keys() or "owners" in load.properties:
             return load, [Refusal("only a part of the tile goes to shared memory at a time")]
-        if any(_uses(op.results[0]) != 1 for op in (load, *moves)):
+        ways = _ways(load)
+        if ways is None or any(other.rounded != way.rounded for other in ways):
             return load, [Refusal("the tile is used from registers too")]
-        if load.parent is not store.parent or alloc.parent is not store.parent:
+        if ways[0].alloc is not alloc:
+            return None         # comes with the first
+        if any(load.parent is not op.parent for way in ways for op in (way.store, way.alloc)):
             return load, [Refusal("the load stands outside of the loop that uses it")]
         facts = map_facts(load, self.axis)
         if not isinstance(facts, MapFacts):
             return load, facts
         if not is_unwritten(load):
             return load, [Refusal("a store to global memory comes before the load in its token's order")]
-        if rounded:
-            facts = replace(facts, element=rounded)
-        readers = [use.operation for use in alloc.results[0].uses if use.operation is not store]
+        if way.rounded:
+            facts = replace(facts, element=way.rounded)
+        readers = [reader for way in ways for reader in way.readers]
         t: Any = alloc.results[0].type
         if is_staged(load):
             found = next((f for f in in_forms(facts) if f.tile.layout == t.layout.data), None)
         else:
             found = next((f for f in for_products(facts)
-                          if all(_takes(r, alloc, buffer_layout(f, moves, alloc), self.target.has_ldmatrix_bytes)
-                                 for r in readers)), None)
-        if any(changes_operands(r) and r.parent is not load.parent for r in readers):
+                          if all(_takes(r, way.alloc, buffer_layout(f, way), self.target.has_ldmatrix_bytes)
+                                 for way in ways for r in way.readers)), None)
+        if any(changes_operands(r) and (len(ways) > 1 or r.parent is not load.parent) for r in readers):
             return load, [Refusal("a product in a loop may give its elements the signs of their scales, each time anew")]
-        if not readers or found is None:
+        if not all(way.readers for way in ways) or found is None:
             return load, [Refusal("what reads the tile from shared memory wants it in another order than the copy engine's")]
         block = load.parent
         assert block is not None
         last = max((holder_in(block, reader) for reader in readers), key=block.get_operation_index)
         if _leaves_between(load, last):
             return load, [Refusal("a break, continue or return may stand between the load and its use")]
-        return Site(load, moves, store, alloc, found, buffer_layout(found, moves, alloc), readers)
+        return Site(load, ways, found, readers)
+
+
+def _way(alloc: Operation) -> Way | None:
+    """How a tile comes to a buffer that is written once."""
+    store = only_store(alloc)
+    if store is None or not isinstance(alloc.results[0].type, BufferType):
+        return None
+    moves: list[Operation] = []
+    value = store.operands[0]
+    rounded = ""
+    while isinstance(value.owner, Operation) and (value.owner.name in MOVES or rounded_by(value.owner)):
+        rounded = rounded_by(value.owner) or rounded
+        moves.append(value.owner)
+        value = value.owner.operands[0]
+    return Way(moves, store, alloc, rounded)
+
+
+def _ways(load: Operation) -> list[Way] | None:
+    """All buffers that a tile goes to, in the order in which they are written; None where it goes elsewhere, too."""
+    found: list[Way] = []
+    pending = [load.results[0]]
+    while pending:
+        for use in pending.pop().uses:
+            op = use.operation
+            if op.name in MOVES or rounded_by(op):
+                pending.append(op.results[0])
+                continue
+            alloc = op.operands[1].owner if op.name == STORE_SHARED and use.index == 0 else None
+            way = _way(alloc) if isinstance(alloc, Operation) else None
+            if way is None or way.store is not op or op.parent is not load.parent or \
+                    {"slice", "rounds", "owners"} & op.properties.keys():
+                return None
+            found.append(way)
+    block = load.parent
+    assert block is not None
+    return sorted(found, key=lambda way: block.get_operation_index(way.store)) if len(found) > 1 else found
 
 
 def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[Block, Operation], list[Site]]:
@@ -246,10 +297,6 @@ def _reads_as_well(fragment: Any, old: SharedLayout, new: SharedLayout, size: in
         and bank_conflicts(fragment, new, size) <= bank_conflicts(fragment, old, size))
 
 
-def _uses(v: SSAValue) -> int:
-    return len(list(v.uses))
-
-
 def _leaves_between(first: Operation, last: Operation) -> bool:
     """Whether control may leave the block between two of its ops (the first before the last)."""
     op: Operation | None = first
@@ -276,12 +323,11 @@ def _in_block_of(leaving: Operation, op: Operation) -> bool:
     return True
 
 
-def buffer_layout(facts: MapFacts, moves: list[Operation], alloc: Operation) -> SharedLayout:
-    """Where the buffer's elements lie when the engine has put the view's tile there; `moves` lead from the load to the buffer, the
-    last one first."""
-    t: Any = alloc.results[0].type
+def buffer_layout(facts: MapFacts, way: Way) -> SharedLayout:
+    """Where a buffer's elements lie when the engine has put the view's tile there."""
+    t: Any = way.alloc.results[0].type
     bases = facts.tile.layout.bases
-    return SharedLayout(t.layout.data.shape, tuple(bases[b] for b in index_bits(moves, len(bases))))
+    return SharedLayout(t.layout.data.shape, tuple(bases[b] for b in index_bits(way.moves, len(bases))))
 
 
 # --- what becomes of them --------------------------------------------------------------------------------------------
@@ -301,13 +347,14 @@ def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], t
     ordered = any(r.uses for site in sites for r in site.load.results[1:])
     full = before(after(start) if ordered else first, nv_tileas.ConsumerWait.make([pipe], [i32]), first)
     rings = [_use_ring(site, outer, full) for site in sites]
-    made_and_left = [pipe.owner, *(ring.owner for ring in rings), *(site.alloc for site in sites)]
+    made_and_left = [pipe.owner, *(ring.owner for ring in rings), *(alloc for site in sites for alloc in site.allocs)]
     lives.update(made_and_left)     # type: ignore[arg-type]
-    if lives.size_without(site.alloc for site in sites) > target.most_static_smem:
+    if lives.size_without(alloc for site in sites for alloc in site.allocs) > target.most_static_smem:
         for site, ring in zip(sites, rings):
-            slice_, = [use.operation for use in ring.uses]
-            slice_.results[0].replace_all_uses_with(site.alloc.results[0])
-            erase(slice_, ring.owner)  # type: ignore[arg-type]
+            for alloc, slice_ in zip(site.allocs, _slices_in_order(ring)):
+                slice_.results[0].replace_all_uses_with(alloc.results[0])
+                erase(slice_)
+            erase(ring.owner)  # type: ignore[arg-type]
         erase(full, pipe.owner)  # type: ignore[arg-type]
         lives.update(made_and_left)     # type: ignore[arg-type]
         return False
@@ -355,13 +402,23 @@ def subsets(mask: int) -> list[int]:
 
 
 def _use_ring(site: Site, outer: Operation, full: Operation) -> SSAValue:
-    """A ring of one stage before `outer`; who used the buffer uses the stage that `full` waits for."""
-    t: Any = site.alloc.results[0].type
-    buffer = BufferType(t.element_type, SharedLayoutAttr(site.layout))
-    ring = before(outer, nv_tileas.AllocTensor.make([], [RingType(buffer, IntAttr(1))]), site.load).results[0]
-    slot = before(after(full), nv_tileas.ExtractSlice.make([ring, full.results[0]], [buffer]), site.load)
-    site.alloc.results[0].replace_uses_with_if(slot.results[0], lambda use: use.operation is not site.store)
+    """A ring of one stage before `outer`; who used a buffer uses the stage that `full` waits for."""
+    t: Any = site.allocs[0].results[0].type
+    buffers = [BufferType(t.element_type, SharedLayoutAttr(buffer_layout(site.facts, way))) for way in site.ways]
+    ring = before(outer, nv_tileas.AllocTensor.make([], [RingType(buffers[0], IntAttr(1))]), site.load).results[0]
+    place = after(full)
+    for way, buffer in zip(site.ways, buffers):
+        slot = before(place, nv_tileas.ExtractSlice.make([ring, full.results[0]], [buffer]), site.load)
+        for use in [use for use in way.alloc.results[0].uses if use.operation is not way.store]:
+            use.operation.operands[use.index] = slot.results[0]
     return ring
+
+
+def _slices_in_order(ring: SSAValue) -> list[Operation]:
+    slices = [use.operation for use in ring.uses]
+    block = slices[0].parent
+    assert block is not None
+    return sorted(slices, key=block.get_operation_index)
 
 
 def _remove(site: Site) -> None:
@@ -372,4 +429,9 @@ def _remove(site: Site) -> None:
             if token is None:
                 token = before(site.load, nv_tileas.CreateMemToken.make([], [MemTokenType()]), site.load).results[0]
             result.replace_all_uses_with(token)
-    erase(site.store, *site.moves, site.load, site.alloc)
+    for way in site.ways:
+        erase(way.store, way.alloc)
+    for op in [op for way in site.ways for op in way.moves]:
+        if op.parent is not None and op.results[0].first_use is None:
+            erase(op)
+    erase(site.load)

@@ -27,6 +27,7 @@ other hasn't. Where no cut is made, the block goes through its chains one after 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -358,13 +359,43 @@ def _blocks(func: Operation, warps: list[int], target: Any) -> int:
 
 
 def _columns(func: Operation) -> int:
-    """Of tensor memory, that a function's products take at a time."""
+    """Of tensor memory, that a function's products take at a time. Products of one block whose results threads load before the next
+    one begins have their columns in turn (attention's gradients), and there is room for what becomes of their rows."""
     columns = ColumnsByLoop()
+    blocks: dict[Block | None, list[Operation]] = {}
     for op in [op for op in func.walk() if isinstance(umma_of(op), UmmaAtom)]:
         if goes_on_from(op) is None:
-            taken = TmemType.of(op.results[0].type, umma_of(op).rows).columns      # type: ignore
-            columns.add(op, taken)
+            blocks.setdefault(op.parent, []).append(op)
+    for block, dots in blocks.items():
+        between = [op for op in dots if any(use.operation.name not in (YIELD, DOT) for use in op.results[0].uses)]
+        in_turn = block is not None and all(_is_loaded_before(op, following) for op, following in pairwise(between))
+        most = max(map(_accumulator, between), default=0)
+        for op in dots:
+            if not in_turn or op not in between:
+                columns.add(op, _accumulator(op))
+        if in_turn and between:
+            rows = [op for op in func.walk()
+                    if op.parent is block and op.name == DOT and isinstance(op.operands[0].type, TensorType)]
+            columns.add(between[0], max(most, sum(map(_rows_columns, rows))))
     return columns.most()
+
+
+def _accumulator(dot: Operation) -> int:
+    return TmemType.of(dot.results[0].type, umma_of(dot).rows).columns      # type: ignore
+
+
+def _rows_columns(dot: Any) -> int:
+    """Of the first operand, where the tensor core reads it from its own memory."""
+    t = dot.operands[0].type
+    return t.get_shape()[-1] * element_bytes(t.element_type) // REGISTER_BYTES
+
+
+def _is_loaded_before(dot: Operation, following: Operation) -> bool:
+    """Whether all that threads do with a product's result itself stands in front of another op of the block."""
+    block = dot.parent
+    assert block is not None
+    return all(block.get_operation_index(holder_in(block, use.operation)) < block.get_operation_index(following)
+               for use in dot.results[0].uses)
 
 
 def _most_registers(func: Operation) -> int:

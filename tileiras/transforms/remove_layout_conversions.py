@@ -9,6 +9,10 @@
     %a = convert_layout %x                            %b = convert_layout %x        at once
     %b = convert_layout %a                     ->
 
+    %x = load ...                                     %x = load ...                 what is loaded may then be copied
+    %n = negf %x                               ->     %y = convert_layout %x        to shared memory by itself; sums and
+    %b = convert_layout %n                            %b = negf %y                  products take a sign for nothing
+
 What is computed again is a few element-wise ops on constants, ranges and splats, and only where that takes fewer issue slots
 than the conversion (analysis/layout_cost.py). A conversion that an enclosing block already has isn't made twice.
 """
@@ -22,6 +26,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis import layout_cost
 from tileiras.analysis.layout_choice import LEAVES, element_bits, slots_of
 from tileiras.analysis.layout_rules import is_tensor
+from tileiras.analysis.program_slice import loop_around
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import layout_of, with_layout
 from tileiras.layout.linear import LinearLayout
@@ -30,6 +35,11 @@ MAX_REPEATED = 12
 """Ops that are computed again for one conversion, at most."""
 REPEATABLE = frozenset({"nv_tileas.addptr", "nv_tileas.assume", "nv_tileas.ptr_to_int", "nv_tileas.int_to_ptr",
                         "nv_tileas.ptr_to_ptr"})
+
+LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
+RENAMES = frozenset({"nv_tileas.view", "nv_tileas.permute", "nv_tileas.broadcast"})
+SIGNED = frozenset({"math.fma", "arith.addf", "arith.subf", "arith.mulf"})
+"""Whose instructions take each operand negated, too."""
 
 
 def run(module: Operation, context: Any) -> None:
@@ -67,7 +77,7 @@ class _Removal:
         if known is not None:
             _replace(op, known)
             return
-        if self.repeat(op, source, layout) or self.before_growth(op, source, layout):
+        if self.repeat(op, source, layout) or self.before_growth(op, source, layout) or self.before_sign(op, source, layout):
             return
         assert op.parent is not None
         self.made.setdefault((source, layout), []).append((op.parent, result))
@@ -117,8 +127,23 @@ class _Removal:
             have, layout, element_bits(narrow))
         if saved <= slots * (layout.num_regs - have.num_regs):
             return False
+        self.before(op, cast, layout)
+        return True
+
+    def before_sign(self, op: Operation, source: SSAValue, layout: LinearLayout) -> bool:
+        """Convert what a loop loads before its sign changes, if only instructions that negate what they read want it negated."""
+        sign = source.owner
+        if not isinstance(sign, arith.Negf) or not source.has_one_use() or loop_around(op) is None or \
+                not _is_loaded(sign.operands[0]) or not _takes_signs(op.results[0]):
+            return False
+        self.before(op, sign, layout)
+        return True
+
+    def before(self, op: Operation, cast: Operation, layout: LinearLayout) -> None:
+        """Convert an op's operand instead of its result."""
+        narrow, source = cast.operands[0], cast.results[0]
         block = op.parent
-        assert block is not None and isinstance(source.type, TensorType)
+        assert block is not None and isinstance(source.type, TensorType) and isinstance(narrow.type, TensorType)
         convert = nv_tileas.ConvertLayout.make([narrow], [with_layout(narrow.type, layout)])
         convert.location = op.location
         block.insert_op_before(convert, op)
@@ -128,7 +153,23 @@ class _Removal:
         block.insert_op_before(copy, op)
         _replace(op, copy.results[0])
         self.visit(convert)
-        return True
+
+
+def _is_loaded(v: SSAValue) -> bool:
+    """Whether a tile is what a load gives, for one op alone."""
+    while v.has_one_use() and isinstance(v.owner, Operation):
+        if v.owner.name in LOADS:
+            return True
+        if v.owner.name not in RENAMES:
+            return False
+        v = v.owner.operands[0]
+    return False
+
+
+def _takes_signs(v: SSAValue) -> bool:
+    """Whether all that is done with a tile is done by instructions that negate what they read."""
+    return all(use.operation.name in SIGNED or (use.operation.name in RENAMES and _takes_signs(use.operation.results[0]))
+               for use in v.uses)
 
 
 def _chain(source: SSAValue) -> list[Operation] | None:

@@ -9,22 +9,43 @@
 
 A thread then holds the registers of a piece, not of a tile, and the first piece is on its way while the others are still in tensor
 memory. Elementwise ops between an accumulator and its pieces are done a piece at a time.
+
+    %x = load_tmem %d                         %x0 = load_tmem %d {first = 0}
+    %y = mulf %x, %p                          %h0 = convertf (mulf %x0, extract %p[0, 0])
+    %h = convertf %y                  ->      %x1 = load_tmem %d {first = 32}
+    store_tmem %h, %rows                      ...
+                                              store_tmem %h0, %rows {first = 0}
+                                              store_tmem %h1, %rows {first = 32}
+                                              ...
+
+So do rows that go to the next product, where they meet another tile that threads hold (attention's gradients, with the weights):
+two tiles of 128 columns are all registers that a thread may have. A row that is the same for all rows of the tile is read from its
+ring for each part. They are stored when all are loaded: what is loaded from and stored to may have the same columns.
 """
 from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.slices import static_number
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import TmemType, layout_of, with_layout
 from tileiras.layout.atoms.umma import LANES
+from tileiras.layout.linear import LinearLayout
+from tileiras.transforms.commit_dots import pipe_of
 from tileiras.transforms.tma_common import before, erase
 
 EXTRACT, LOAD = "nv_tileas.extract", "nv_tileas.load_tmem"
+STORE = "nv_tileas.store_tmem"
 MATRIX = 2
+PIECE = 32
+"""Columns that are loaded at a time of rows that go to the next product."""
+MOST_HELD = 192
+"""Registers of a thread that an accumulator's rows may take together with a tile that they meet."""
+SPREAD = frozenset({"nv_tileas.broadcast", "nv_tileas.splat", "arith.constant"})
+"""Ops whose results take few registers."""
 
 
 def load_in_pieces(func: Operation) -> None:
@@ -108,3 +129,107 @@ def _part_of(extract: Operation, v: SSAValue, part: Any) -> SSAValue:
     t: Any = v.type
     made = nv_tileas.Extract.make([v, list(extract.operands[1:])], [with_layout(TensorType(t.element_type, part.shape), part)])
     return before(extract, made, extract).results[0]
+
+
+# --- rows that go to the next product -----------------------------------------------------------------------------------
+
+
+def rows_in_pieces(func: Operation) -> None:
+    """Compute rows for the next product by parts, where they meet a tile that threads hold, in place."""
+    for load in [op for op in func.walk() if op.name == LOAD and "first" not in op.properties]:
+        chain = _to_rows(load)
+        if chain is not None and _meets_another(load, chain) and _is_still_there(load.results[0], chain[-2].results[0]):
+            _in_parts(load, chain[:-1], chain[-1])
+
+
+def _to_rows(load: Operation) -> list[Any] | None:
+    """The elementwise ops, one behind the other and all of one block, that make of an accumulator's rows what is stored for the
+    next product, and the store; None where something else is done with them."""
+    buffer: Any = load.operands[0].type
+    layout = layout_of(load.results[0])
+    columns = layout.shape[-1]
+    if (buffer.rows.data, buffer.packed.data) != (LANES, 1) or len(layout.shape) != MATRIX or columns <= PIECE or \
+            layout.reg != tuple(1 << i for i in range(columns.bit_length() - 1)):
+        return None
+    chain: list[Any] = []
+    v = load.results[0]
+    while v.has_one_use():
+        use = v.first_use
+        assert use is not None
+        op: Any = use.operation
+        if op.parent is not load.parent:
+            return None
+        if op.name == STORE:
+            return [*chain, op] if chain and "first" not in op.properties else None
+        if not isinstance(op, arith.Elementwise) or len(op.results) != 1 or layout_of(op.results[0]) != layout or \
+                any(isinstance(operand.type, TensorType) and layout_of(operand) != layout for operand in op.operands):
+            return None
+        chain.append(op)
+        v = op.results[0]
+    return None
+
+
+def _meets_another(load: Operation, chain: list[Any]) -> bool:
+    """Whether a thread would hold more than MOST_HELD registers of the rows and of another tile."""
+    made = {load, *chain}
+    columns = layout_of(load.results[0]).num_regs
+
+    def is_held(v: SSAValue) -> bool:
+        own = isinstance(v.owner, Operation) and (v.owner in made or v.owner.name in SPREAD)
+        return isinstance(v.type, TensorType) and not own and columns + layout_of(v).num_regs > MOST_HELD
+    return any(is_held(v) for op in chain[:-1] for v in op.operands)
+
+
+def _in_parts(load: Any, chain: list[Any], store: Any) -> None:
+    whole = layout_of(load.results[0])
+    count = whole.shape[-1] // PIECE
+    shift = (count - 1).bit_length()
+    part = LinearLayout((whole.shape[0], PIECE), tuple(1 << i for i in range(PIECE.bit_length() - 1)),
+                        tuple(n >> shift for n in whole.lane), tuple(n >> shift for n in whole.warp))
+
+    def of(v: Any) -> Any:
+        return with_layout(TensorType(v.type.element_type, part.shape), part)
+
+    def number(n: int) -> SSAValue:
+        return before(store, arith.Constant.make([], [i32], {"value": IntegerAttr(n, i32)}), store).results[0]
+    zero = number(0)
+    pieces: list[SSAValue] = []
+    for piece in range(count):
+        at = [zero, number(piece)]
+        first = {"first": IntAttr(piece * PIECE)}
+        loaded = before(store, nv_tileas.LoadTmem.make([load.buffer], [of(load.results[0])], first), load)
+        made: dict[SSAValue, SSAValue] = {load.results[0]: loaded.results[0]}
+        for op in chain:
+            operands = [made[v] if v in made else
+                        before(store, nv_tileas.Extract.make([_read_again(v, store), at], [of(v)]), op).results[0]
+                        if isinstance(v.type, TensorType) else v for v in op.operands]
+            new = type(op).create(operands=operands, result_types=[of(op.results[0])], properties=dict(op.properties))
+            made[op.results[0]] = before(store, new, op).results[0]
+        pieces.append(made[chain[-1].results[0]])
+    rows = store.buffer.owner
+    if rows.parent is store.parent and all(use.operation is store or not use.operation.is_before_in_block(store)
+                                           for use in rows.results[0].uses if use.operation.parent is store.parent):
+        rows.detach()
+        before(store, rows, rows)
+    for piece, v in enumerate(pieces):
+        before(store, nv_tileas.StoreTmem.make([v, store.buffer], [], {"first": IntAttr(piece * PIECE)}), store)
+    erase(store, *reversed(chain), load)
+
+
+def _read_again(v: SSAValue, place: Operation) -> SSAValue:
+    """A broadcast row, read once more from its ring's stage, where that is still there; else what was read before. What of it the
+    part doesn't want LLVM leaves out."""
+    spread: Any = v.owner
+    read: Any = spread.operands[0].owner if isinstance(spread, nv_tileas.Broadcast) else None
+    if not isinstance(read, nv_tileas.LoadShared) or read.parent is not place.parent or len(read.operands) != 1:
+        return v
+    pipe = pipe_of(read.operands[0])
+    op = read.next_op
+    while pipe is not None and op is not None and op is not place:
+        if any(inner.name == "nv_tileas.consumer_release" and inner.operands[0] is pipe for inner in op.walk()):
+            return v
+        op = op.next_op
+    if pipe is None or op is None:
+        return v
+    again = before(place, read.clone(), read)
+    return before(place, spread.clone({read.results[0]: again.results[0]}), spread).results[0]

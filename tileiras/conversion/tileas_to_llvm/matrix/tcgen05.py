@@ -130,19 +130,19 @@ class _Window:
         self.parts = [(r, count, count // each, address(b, b.add(at, b.i32(r // each * columns))))
                       for r in range(0, registers, count)]
 
-    def narrow(self, low: Lowering, first: int, layout: LinearLayout) -> None:
+    def narrow(self, low: Lowering, first: int, layout: LinearLayout, packed: int = 1) -> None:
         """Only some columns, of an accumulator of which a thread has whole rows: `LANES` rows lie beside the ones before them, and
-        are the next warpgroup's, as far as there are some."""
-        b, at, columns = low.b, self.start, layout.shape[-1]
+        are the next warpgroup's, as far as there are some. `packed`: elements of a cell."""
+        b, at, columns, all_columns = low.b, self.start, layout.shape[-1] // packed, self.tile[-1] // packed
         blocks = self.tile[-2] // LANES
         for i in range(log2(GROUP_WARPS), log2(low.num_warps)):
             if blocks > 1:
                 blocks //= 2
-                at = b.add(at, b.mul(b.and_(b.lshr(low.warp, i), b.i32(1)), b.i32(blocks * self.tile[-1])))
-        if blocks * columns != layout.num_regs:
+                at = b.add(at, b.mul(b.and_(b.lshr(low.warp, i), b.i32(1)), b.i32(blocks * all_columns)))
+        if blocks * columns * packed != layout.num_regs:
             raise CompileError("columns of an accumulator aren't held as its rows are")
         width = min(columns, MOST_REGISTERS)
-        self.parts = [(i * columns + c, width, width, address(b, b.add(at, b.i32(i * self.tile[-1] + first + c))))
+        self.parts = [(i * columns + c, width, width, address(b, b.add(at, b.i32(i * all_columns + first // packed + c))))
                       for i in range(blocks) for c in range(0, columns, width)]
 
 
@@ -173,6 +173,9 @@ def store_tmem(low: Lowering, op: Operation) -> None:
     t: Any = buffer.type
     packed: int = t.packed.data
     window = _Window(low, buffer, layout_of(source).num_regs // packed)
+    first_column: Any = op.properties.get("first")
+    if first_column is not None:
+        window.narrow(low, first_column.data, layout_of(source), packed)
     whole = low.vec(source)
     if layout_of(source).num_warps > GROUP_WARPS:
         b.nvvm("tcgen05.fence.after.thread.sync")       # another warp may have read other columns of these lanes
