@@ -2,9 +2,9 @@
 
 What is on its way takes a thread's registers from its load to its use, beside what the loop carries, and second buffers take
 shared memory. It must fit with that, and may not take away blocks, which hide the same latency and more: as many must fit an SM
-as before beside products, nine of ten without, and where many do nothing is to be gained. A loop that only streams has enough
-bytes on their way if what its blocks load in an iteration keeps the SM's share of memory busy for twice a latency (Little; half
-the time they don't load).
+as before beside products, nine of ten without. A loop that only streams has enough bytes on their way if what its blocks load in
+an iteration keeps the SM's share of memory busy for twice a latency (Little; half the time they don't load). One that multiplies
+loads ahead however many blocks there is room for: a small grid has fewer.
 """
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from tileiras.schedule.depth import BESIDE_CARRIED, LANES, registers_of
 STAGES = 2
 """One that is computed with and one on its way."""
 
-ENOUGH_BLOCKS = 4
-"""On an SM: while one waits for its loads three others multiply."""
 BUSY = 2
 KEPT = 0.9
 """Of the blocks, where loads that run ahead without a product beside hide more than those that no longer fit."""
@@ -60,7 +58,7 @@ def why_not_ahead(loop: Operation, loads: Collection[Operation], nbytes: int, ha
     if after < before * (1 if has_product else KEPT):
         return f"{after} blocks would fit an SM instead of {before}, which hide as much"
     if has_product:
-        return f"{before} blocks of an SM hide it" if before >= ENOUGH_BLOCKS else ""
+        return ""
     return "what blocks load in an iteration keeps memory busy" if before * nbytes >= BUSY * streaming_bytes(target) else ""
 
 

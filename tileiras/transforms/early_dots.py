@@ -11,15 +11,20 @@ results on their way moves up to the first place where somebody would wait, with
 cores have work while the warps wait, and stages of rings that it reads last are given back earlier. Only ops that compute values
 move. What it adds to is changed in place: who else reads that must have read it before.
 
+Outside loops, where no ring does it, loads move too (of memory that nobody writes before them, as far as shared memory surely has
+room): the copy engine brings a second product's operands while the first one is computed.
+
 By `wgmma` an accumulator takes registers from its product on; it moves where the block's accumulators leave a thread enough.
 """
 from __future__ import annotations
 
 from typing import Any
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import WARP_THREADS, warps_of
+from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tensor_dots import described_of, umma_of
 from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
 from tileiras.dialects.element import tile_bytes
@@ -35,6 +40,10 @@ BLOCKS = 2
 """On an SM, that have their turns at its tensor cores."""
 MOST_WAITS = 8
 """Of a block, in front of which products are moved."""
+MOST_BYTES = 48 << 10
+"""Of shared memory for tiles whose loads move."""
+LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
+ASSERTIONS = frozenset({"nv_tileas.assert"})
 
 
 def run(module: Operation, context: Any = None) -> None:
@@ -44,41 +53,68 @@ def run(module: Operation, context: Any = None) -> None:
             for block in dict.fromkeys(op.parent for op in func.walk() if op.name == DOT):
                 assert block is not None
                 ops = list(block.ops)
+                room = MOST_BYTES if context.target.has_tma and loop_around(ops[0]) is None else 0
                 for _ in range(MOST_WAITS):
-                    ops = _begin(block, ops)
+                    ops = _begin(block, ops, room)
+                    room = 0
 
 
-def _begin(block: Block, ops: list[Operation]) -> list[Operation]:
-    """Of a block's ops from some place on, move products in front of the first that waits for one. What stands behind the next
-    product that does."""
+def _begin(block: Block, ops: list[Operation], room: int) -> list[Operation]:
+    """Of a block's ops from some place on, move products in front of the first that waits for one, and loads, of as many bytes as
+    there is room for, in front of all. What stands behind the next product that waits."""
     place = {op: i for i, op in enumerate(ops)}
     dots = {op for op in ops if op.name == DOT}
-    if len(dots) < 2 or any(described_of(op) is None for op in dots):
-        return []       # products by warps take the registers
+    if len(dots) < 2:
+        return []
+    begin = all(described_of(op) is not None for op in dots)        # products by warps take the registers
+    first: Operation | None = None      # product
     results: set[SSAValue] = set()      # of products on their way, and what follows from those
     waiter: Operation | None = None     # the first op that waits
-    behind: dict[Operation, int] = {}   # what stands behind it, up to where we are
+    started: dict[Operation, int] = {}  # what stands behind the first product
+    behind: dict[Operation, int] = {}   # the first op that waits and what stands behind it, up to where we are
     late: set[Operation] = set()        # of these, what waits
+
+    def move(op: Operation, needed: set[Operation], front: Operation) -> None:
+        for moved in (*sorted(needed, key=place.__getitem__), op):
+            moved.detach()
+            insert_in_front(front, moved)
+            behind.pop(moved, None)
+            started.pop(moved, None)
+
     for op in ops:
-        if waiter is not None and op in dots:
+        if first is not None and op.name in LOADS and _may_be_read(op, room):
+            needed = needed_of(op, started, is_movable)
+            if needed is not None and not needed & (late | dots):
+                move(op, needed, first)
+                room -= tile_bytes(op.results[0].type)
+                continue
+        if begin and waiter is not None and op in dots:
             needed = needed_of(op, behind, is_movable)
             if needed is not None and not needed & (late | dots) and _may_move(op, needed, behind, dots):
-                for moved in (*sorted(needed, key=place.__getitem__), op):
-                    moved.detach()
-                    insert_in_front(waiter, moved)
-                    behind.pop(moved, None)
+                move(op, needed, waiter)
                 results.update(op.results)
                 continue
+        if op.name in ASSERTIONS:
+            room = 0    # it may be about an address
         if _waits(op, results, dots):
             waiter = waiter or op
             late.add(op)
             results.update(op.results)
         elif waiter is None and op in dots:
             results.update(op.results)
+        first = first or (op if op in dots else None)
+        if first is not None:
+            started[op] = place[op]
         if waiter is not None:
             behind[op] = place[op]
     following = [op for op in ops if op in behind]
     return following[next((i for i, op in enumerate(following) if op in dots), len(following)):]
+
+
+def _may_be_read(load: Operation, room: int) -> bool:
+    """Whether a tile may be loaded earlier, and there is room for it."""
+    return isinstance(load.results[0].type, TensorType) and tile_bytes(load.results[0].type) <= room and \
+        ("invariant" in load.properties or "first" in load.properties)
 
 
 def _waits(op: Operation, results: set[SSAValue], dots: set[Operation]) -> bool:

@@ -210,15 +210,18 @@ def _alone(op: Operation) -> None:
 
 
 def _load_place(product: Operation, end: Operation) -> Operation:
-    """Where a product's result is loaded, which waits for all products begun until then: at its first use, but before another is
-    begun if they are large."""
+    """Where a product's result is loaded, which waits for all products begun until then: behind it, but of small products that
+    stand together behind the last."""
     users = {use.operation for use in product.results[0].uses}
     batch, m, n, k = dot_shape(product)
-    is_large = max(batch, 1) * m * n * k >= LARGE
     at: Any = end.next_op
-    while not (any(inner in users for inner in at.walk()) or (is_large and at.name in DOTS)):
-        at = at.next_op
-    return at
+    place = at
+    if max(batch, 1) * m * n * k < LARGE:
+        while not any(inner in users for inner in at.walk()):
+            if at.name in DOTS:
+                place = at.next_op
+            at = at.next_op
+    return place
 
 
 def _follower(op: Operation) -> Operation | None:

@@ -16,6 +16,14 @@
 // CHECK: [[P:%[0-9]+]] = "arith.convertf"([[E]])
 // CHECK: "nv_tileas.dot"([[P]], {{%[0-9]+}}, [[O]])
 
+// Outside loops the tiles of a second product are asked for in front of the first one.
+// CHECK: sym_name = "line"
+// CHECK: "nv_tileas.tiled_load"
+// CHECK-NOT: "nv_tileas.dot"
+// CHECK: "nv_tileas.tiled_load"
+// CHECK: "nv_tileas.dot"
+// CHECK: math.exp2
+
 // STAY: IR dump after early-dots
 // STAY: [[S:%[0-9]+]] = "nv_tileas.dot"
 // STAY: math.exp2
@@ -47,6 +55,26 @@ cuda_tile.module @m {
       %u1 = store_view_tko weak %q, %vo[%i, %zero] token = %t : tile<128x128xf32>, partition_view<tile=(128x128), tensor_view<8192x128xf32, strides=[128,1]>>, tile<i32> -> token
       continue %next : tile<128x128xf32>
     }
+    return
+  }
+  entry @line(%px: tile<ptr<f16>>, %po: tile<ptr<f32>>) {
+    %t = make_token : token
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<64x64xf32>
+    %ax = assume div_by<16>, %px : tile<ptr<f16>>
+    %ao = assume div_by<16>, %po : tile<ptr<f32>>
+    %tx = make_tensor_view %ax, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf16, strides=[64,1]>
+    %to = make_tensor_view %ao, shape = [64, 64], strides = [64, 1] : tensor_view<64x64xf32, strides=[64,1]>
+    %vx = make_partition_view %tx : partition_view<tile=(64x64), tensor_view<128x64xf16, strides=[64,1]>>
+    %vo = make_partition_view %to : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %x, %u0 = load_view_tko weak %vx[%zero, %zero] token = %t : partition_view<tile=(64x64), tensor_view<128x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+    %s = mmaf %x, %x, %none : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+    %e = exp2 %s : tile<64x64xf32>
+    %p = ftof %e : tile<64x64xf32> -> tile<64x64xf16>
+    %y, %u1 = load_view_tko weak %vx[%one, %zero] token = %t : partition_view<tile=(64x64), tensor_view<128x64xf16, strides=[64,1]>>, tile<i32> -> tile<64x64xf16>, token
+    %o = mmaf %p, %y, %none : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+    %u2 = store_view_tko weak %o, %vo[%zero, %zero] token = %t : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
     return
   }
 }
