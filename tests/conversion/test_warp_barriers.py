@@ -41,3 +41,11 @@ def test_the_products_before_ask_for_the_block() -> None:
 def test_values(sm: int, level: int) -> None:
     case = "gemm_f16_f32_ragged_k"
     assert run(case, runner.compile_case(case, f"sm_{sm}", opt_level=level).ptx) == (True, [])
+
+
+def test_what_little_scratch_makes_shuffles_of_is_lowered_as_shuffles() -> None:
+    """On sm_75 a tile of 128 KB would go through shared memory in rounds, dearer than shuffles; with all of it in one, cheaper."""
+    case = "gemm_f16_f32_128x256x64"
+    ptx = runner.compile_case(case, "sm_75").ptx
+    assert ptx.count("shfl.sync") > 100
+    assert run(case, ptx) == (True, [])

@@ -77,17 +77,24 @@ def plan_conversion(src: LinearLayout, dst: LinearLayout, elem_bits: int, budget
 
     budget: bytes of scratch that a trip through shared memory may use at most (0: as many as it likes); it then goes
     in several rounds."""
-    mapping = register_permutation(src, dst)
-    if mapping is not None:
-        return Noop() if mapping == tuple(range(src.num_regs)) else RegisterPermute(mapping)
-    shuffle = plan_shuffle(src, dst, elem_bits)
-    if shuffle is None:
+    inside = plan_in_warps(src, dst, elem_bits)
+    if inside is None:
         return through_shared(src, dst, elem_bits, budget)
-    slots = shuffle_slots(shuffle, elem_bits)
+    if not isinstance(inside, WarpShuffle):
+        return inside
+    shuffle, slots = inside, shuffle_slots(inside, elem_bits)
     if slots <= 2 * BARRIER_SLOTS:
         return shuffle
     shared = through_shared(src, dst, elem_bits, budget)
     return shuffle if slots <= shared_slots(shared, src, dst) else shared
+
+
+def plan_in_warps(src: LinearLayout, dst: LinearLayout, elem_bits: int) -> Noop | RegisterPermute | WarpShuffle | None:
+    """The way from `src` to `dst` without shared memory; None where there is none."""
+    mapping = register_permutation(src, dst)
+    if mapping is not None:
+        return Noop() if mapping == tuple(range(src.num_regs)) else RegisterPermute(mapping)
+    return plan_shuffle(src, dst, elem_bits)
 
 
 def stays_in_warps(src: LinearLayout, dst: LinearLayout) -> bool:

@@ -12,7 +12,7 @@ from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, len
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import integer, vec
 from tileiras.errors import CompileError
-from tileiras.layout.convert import Noop, Plan, RegisterPermute, ThroughShared, plan_conversion
+from tileiras.layout.convert import Noop, Plan, RegisterPermute, plan_in_warps
 from tileiras.layout.linear import log2
 from tileiras.layout.shuffle import Stage, WarpShuffle, in_words
 
@@ -68,8 +68,8 @@ def _shuffle(low: Lowering, v: SSAValue, plan: WarpShuffle) -> SSAValue:
 def convert_layout(low: Lowering, op: Operation) -> None:
     source, result = op.operands[0], op.results[0]
     src, dst = low.layout(source), low.layout(result)
-    plan = plan_conversion(src, dst, 8 * element_bytes(low.element(source)))
-    if isinstance(plan, ThroughShared):
+    plan = plan_in_warps(src, dst, 8 * element_bytes(low.element(source)))
+    if plan is None:
         raise CompileError("a conversion between warps is left: materialize-convert-layout hasn't run", location_text(op))
     if isinstance(plan, WarpShuffle):
         low.set(result, emit_plan(low, low.vec(source), plan))
