@@ -102,14 +102,17 @@ def elementwise(body: str, elements: int = 128, kind: str = "f32") -> str:
 """
 
 
+THREE_ROOTS = "%a = sqrt %x rounding<zero> : TILE\n %b = sqrt %a rounding<zero> : TILE\n %y = sqrt %b rounding<zero> : TILE"
 POWER, TWO_POWERS = "%y = pow %x, %x : TILE", "%p = pow %x, %x : TILE\n    %y = pow %p, %x : TILE"
 
 
 @pytest.mark.parametrize(("program", "expected"), [
     (elementwise("%y = addf %x, %x : TILE"), 1), (elementwise(POWER), 2),
-    (elementwise(POWER, 512, "f16"), 4), (elementwise("%y = exp2 %x : TILE", 256), 2)])
+    (elementwise(POWER, 512, "f16"), 4), (elementwise("%y = exp2 %x : TILE", 256), 2),
+    (elementwise(THREE_ROOTS, 512, "f16"), 4),
+    (elementwise("%y = sqrt %x rounding<approx> : TILE"), 1), (elementwise("%y = sqrt %x rounding<zero> : TILE"), 2)])
 def test_long_work_is_shared_by_more_warps(program: str, expected: int) -> None:
-    """A power is a hundred instructions; four numbers a thread of an addition, or 8 of an exponential, are soon done."""
+    """A power is a hundred instructions, an exact root thirty; additions of four numbers, or exponentials of 8, are soon done."""
     assert warps(program, "sm_90") == expected
 
 

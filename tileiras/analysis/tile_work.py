@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Block, Operation
 
 from tileiras.analysis.agents import WARP_THREADS
@@ -25,7 +25,9 @@ ATOMIC_SLOTS = 8
 """An atomic operation takes the load-store unit's time for each number, too."""
 SWAP_SLOTS = 512
 """An atomic operation that the machine has not is a loop of compare-and-swap, and waits for memory for each number."""
-POWER_SLOTS = 96
+LONG_SLOTS = {"math.powf": 96, "math.sqrt": 32, "arith.remf": 160}
+"""Functions that each number takes a subroutine or a loop for, one after the other; a square root where it is rounded exactly."""
+APPROXIMATE = "approx"
 ATOMICS = frozenset({"tiled_atomic_rmw", "atomic_rmw", "atomic_cas"})
 ACCESSES = {**dict.fromkeys(("tiled_load", "load", "tiled_store", "store"), ACCESS_SLOTS), **dict.fromkeys(ATOMICS, ATOMIC_SLOTS)}
 EXCHANGES = frozenset({"reduce", "scan", "permute", "dot", "dot_scaled", "cat", "extract", "insert", "pack", "unpack"})
@@ -71,7 +73,9 @@ def tile_work(func: Operation) -> TileWork:
 
 def _slots(op: Operation, mnemonic: str) -> float:
     if isinstance(op, Elementwise):
-        return POWER_SLOTS if op.name == "math.powf" else slots_of(op)
+        rounding = op.properties.get("rounding")
+        is_long = op.name in LONG_SLOTS and not (isinstance(rounding, StringAttr) and rounding.data == APPROXIMATE)
+        return LONG_SLOTS[op.name] if is_long else slots_of(op)
     if mnemonic in ATOMICS and any(isinstance(v.type, TensorType) and element_bytes(v.type.element_type) < REGISTER_BYTES
                                    for v in op.operands if v is not getattr(op, "mask", None)):
         return SWAP_SLOTS
