@@ -125,7 +125,7 @@ def image_windows(x, w, bias, out, p: Const, c: Const, n: Const, size: Const, st
     ct.store(out, (b, y, q, 0), ct.maximum(acc, 0.0).astype(out.dtype).reshape((1, 1, p, n)))
 
 
-@program((np.float16, 16, 16, 32, 3, 1), (np.float32, 8, 8, 16, 5, 2))
+@program((bf16, 64, 32, 64, 1, 2), (np.float16, 16, 16, 32, 3, 1), (np.float32, 8, 8, 16, 5, 2), quick=True)
 def images_convolved_by_products(dtype, p, c, n, size, stride):
     height, width, channels = 5, (p + p // 2) * stride, c + c // 2
     x = whole(2, height, width, channels, dtype=dtype, low=-2, high=2)

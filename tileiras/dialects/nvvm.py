@@ -271,6 +271,8 @@ def _table() -> None:
     # products of a warpgroup
     _intrinsic("wgmma.commit_group.sync.aligned", convergent=True, effects=ALL)
     _assembly("wgmma.fence", "wgmma.fence.sync.aligned;", features="has_wgmma", convergent=True, tied=-1)
+    # no instruction: what it gives back is nothing that LLVM knows to be equal to something else
+    _assembly("own.registers", "// registers of their own", tied=-1, effects=NONE, volatile=True)
     for count in range(8):
         _assembly(f"wgmma.wait_group.{count}", f"wgmma.wait_group.sync.aligned {count};", features="has_wgmma", convergent=True,
                   tied=-1, flight="wait:wgmma")

@@ -8,6 +8,7 @@ from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.analysis.agents import block_warps, launch_registers
 from tileiras.analysis.entry_hints import hint, register_limit
+from tileiras.analysis.warpgroup_dots import shared_beginnings
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, storage_type
@@ -65,6 +66,7 @@ def lower_function(func: Operation, target: Any, is_optimized: bool = True) -> l
         hidden = len(attributes) - (len(maps.data) if maps is not None else 0)
         low.map_memory = entry.insert_arg(llvm.ptr(0), hidden)
         attributes.insert(hidden, "align 1")
+    low.made_distinct = shared_beginnings(func) if target.has_wgmma else set()
     low.lower_block(old)
     globals_ += low.extra_globals
     launch = {"nvvm.reqntid": StringAttr(str(32 * num_warps)), "nvvm.minctasm": StringAttr("1")}

@@ -91,7 +91,8 @@ BOUNDS = frozenset({"nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_
 class Lowering:
     """One function's lowering. `b` is the builder, `target` the SM's facts; `loops` and `joins` are the enclosing loops'
     and ifs' targets, `views` what the memref and view values stand for, `read_registers` the words of a tensor that products
-    in flight read; `late` makes the instructions that wait for a place between others."""
+    in flight read; `late` makes the instructions that wait for a place between others; `made_distinct` are tensors whose registers
+    get values of their own."""
 
     def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str, is_optimized: bool = True) -> None:
         self.b = builder
@@ -110,6 +111,7 @@ class Lowering:
         self.tensor_base: SSAValue | None = None
         self.late: list[Callable[[], None]] = []
         self.read_registers: dict[SSAValue, list[SSAValue]] = {}
+        self.made_distinct: set[SSAValue] = set()
         self._value: dict[SSAValue, SSAValue] = {}
         self._pieces: dict[SSAValue, list[SSAValue]] = {}
         self._list: dict[SSAValue, list[SSAValue]] = {}
@@ -190,6 +192,21 @@ class Lowering:
     def pieces(self, v: SSAValue) -> list[SSAValue]:
         """What a loop or branch carries of a value: the accumulators of a product in flight, one value of anything else."""
         return self._pieces[v] if isinstance(v.type, FlightType) else [self.vec(v)]
+
+    def make_distinct(self, v: SSAValue) -> None:
+        """Every register of a tensor has a value that LLVM doesn't know to be another register's.
+
+        LLVM may have a value in one register for all elements that are equal. A sum that a product adds to where it lies needs a
+        register of its own, and a copy that LLVM makes for that may come as late as between two products of a group, when the
+        first of them is in flight."""
+        b, whole = self.b, self.vec(v)
+        t = whole.type
+        if not isinstance(t, VectorType):
+            return
+        words = b.cast("bitcast", whole, vec(t.get_shape()[0] // 2, integer(32))) if t.element_type == F16 else whole
+        own = b.nvvm("own.registers", [words])[0]
+        self._list.pop(v, None)
+        self.set(v, b.cast("bitcast", own, t) if own.type != t else own)
 
     def has_list(self, v: SSAValue) -> bool:
         """Whether a tensor's registers are at hand as scalars, so that taking them costs nothing."""
@@ -334,6 +351,10 @@ class Lowering:
         except CompileError as error:
             error.loc = error.loc or location_text(op)
             raise
+        if self.made_distinct:
+            for v in op.results:
+                if v in self.made_distinct:
+                    self.make_distinct(v)
         self.b.location = outer
 
 
