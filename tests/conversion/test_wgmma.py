@@ -157,6 +157,14 @@ def test_products_in_flight_over_a_loop(kind: str, acc: str, fast: bool, without
             np.testing.assert_array_equal(longer.simulated(ptx, seed), longer.expected())
 
 
+@pytest.mark.parametrize("level", [0, 3])
+def test_sums_that_begin_with_equal_values_are_not_copied_in_flight(level: int) -> None:
+    """A bias for all rows: LLVM has one register for it, and each sum must have its own before the first product."""
+    from tests.programs.programs import load_all, run
+    load_all()
+    assert run("images_convolved_by_products_0", "sm_90", level, ORDERS).asynchronous or level == 0
+
+
 def test_a_product_is_waited_for_behind_the_loop() -> None:
     lines = [line.strip() for line in Product("f16", "f32", (64, 64, 64), b_order="nk").compiled().ptx.splitlines()]
     products = [i for i, line in enumerate(lines) if line.startswith("wgmma.mma_async")]
