@@ -65,7 +65,7 @@ def test_a_kernel_that_is_assembled_again_keeps_it(kernel_bytecode: Callable[...
     runs: list[bytes] = []
     assemble = ptxas.assemble
     monkeypatch.setattr(ptxas, "assemble", lambda *given, host=b"": runs.append(host) or assemble(*given, host=host))
-    module = tileiras.compile(kernel_bytecode("dequant_gemm_codebook_f16"), "sm_90")
+    module = tileiras.compile(kernel_bytecode("jacobi_5_point_f32"), "sm_90")
     assert len(runs) > 1 and set(runs) == {host_of(module.cubin)} and runs[0]
 
 

@@ -145,4 +145,4 @@ def test_code_isnt_repeated_below_the_highest_level() -> None:
 
 def test_a_load_agent_that_turns_large_tiles_goes_one_iteration_at_a_time() -> None:
     """4 KiB of bytes that it turns on their way: one copy by the engine beside them stands in its loop, not four."""
-    assert runner.compile_case("gemm_u8_i8_i32", "sm_90").ptx.count("cp.async.bulk.tensor") == 1
+    assert runner.compile_case("gemm_u8_i8_i32", "sm_90").ptx.count("complete_tx::bytes [") == 1
