@@ -73,13 +73,12 @@ def predicted(name: str, machine: Machine, who: str) -> dict[str, Any]:
         case, launch = runner.case_of(name), runner.launch_of(name)
         if who == "ours":
             cubin = runner.compile_case(name, sm, 3, lineinfo=True).cubin
-            args = launch.flat
         else:
             cubin = reference.original_cubin(name, sm)
-            args = reference.arguments(name, sm, launch.flat)
         path = side.CACHE / "suite" / f"{who}-{_key(cubin, case.grid, launch.flat, machine)}.json"
         if path.exists():
             return json.loads(path.read_text())
+        args = launch.flat if who == "ours" else reference.arguments(name, sm, launch.flat)
         record = predict(Cubin(cubin).ptx, cubin, case.name, case.grid, args, machine.name).record()
     except subprocess.SubprocessError:
         return {"failed": "isn't compiled"}

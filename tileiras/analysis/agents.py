@@ -11,7 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
+
+from tileiras.dialects.element import REGISTER_BYTES, tile_bytes
 
 SWITCH = "nv_tileas.agent_switch"
 WARPGROUP = 4
@@ -19,6 +22,11 @@ WARP_THREADS = 32
 REGISTER_STEP = 8
 FEWEST_REGISTERS, MOST_REGISTERS = 24, 256
 """What setmaxnreg takes: multiples of REGISTER_STEP between these."""
+
+
+def words_of(tile: TensorType, warps: int) -> int:
+    """Registers of each thread of some warps that hold a tile together."""
+    return -(-tile_bytes(tile) // (REGISTER_BYTES * WARP_THREADS * warps))
 
 
 @dataclass(frozen=True)

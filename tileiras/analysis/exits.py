@@ -1,4 +1,5 @@
-"""Where values go that leave a block with its last op: the results of the branch or loop that it ends, or what a loop carries.
+"""Where values go that leave a block with its last op: the results of the branch or loop that it ends, or what a loop carries;
+and all that an op hands on.
 
     scf.yield in scf.if           its results                     break       the loop's results
     scf.yield, continue in for    what it carries, its results    continue    what the loop carries
@@ -7,7 +8,7 @@ Of nv_tileaa and of nv_tileas alike.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
@@ -41,3 +42,15 @@ def receivers(op: Operation) -> list[Sequence[SSAValue]]:
     if target.name == "scf.if" or op.name.endswith(".break"):
         return [target.results]
     return [target.carried_args(), target.results] if target.name == COUNTED else [target.carried_args()]
+
+
+def handed_on(op: Operation) -> Iterator[tuple[Sequence[SSAValue], Sequence[SSAValue]]]:
+    """Values and those that stand for them, in the same order: what a loop begins with, for what it carries and, where it may run
+    no iteration, gives; what a terminator gives, for its receivers."""
+    if op.name in LOOPS:
+        loop: Any = op
+        yield loop.carried_inits(), loop.carried_args()
+        if op.name == COUNTED:
+            yield loop.carried_inits(), loop.results
+    for ends in receivers(op):
+        yield op.operands, ends

@@ -18,12 +18,13 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.exits import LOOPS, receivers
+from tileiras.analysis.exits import LOOPS, handed_on
 from tileiras.dialects.nv_tileaa import MemTokenType
 
 LOADS = frozenset({"nv_tileaa.load", "nv_tileaa.tiled_load"})
 NEUTRAL = frozenset({"nv_tileaa.create_mem_token", "nv_tileaa.join_mem_token"})
 """Ops that only hand tokens on."""
+HANDING_ON = LOOPS | {"scf.if", "scf.yield", "nv_tileaa.break", "nv_tileaa.continue"}
 OUTSIDE = frozenset({"nv_tileaa.gdc_wait", "nv_tileaa.fence_alias", "nv_tileaa.alloca"})
 """Ops that make memory change, or be another, while the kernel runs."""
 
@@ -57,14 +58,9 @@ def loads_by_order(func: Operation) -> Loads:
         name = op.name
         if name in OUTSIDE:
             return Loads(set(), set())
-        if name in LOOPS:
-            lead(op.carried_inits(), op.carried_args())  # type: ignore[attr-defined]
-            if name == "scf.for":
-                lead(op.carried_inits(), op.results)  # type: ignore[attr-defined]
-        elif name in ("scf.yield", "nv_tileaa.break", "nv_tileaa.continue"):
-            for ends in receivers(op):
-                lead(op.operands, ends)
-        elif name != "scf.if":
+        for sources, targets in handed_on(op):
+            lead(sources, targets)
+        if name not in HANDING_ON:
             consumed, made = _tokens(op.operands), _tokens(op.results)
             for result in made:
                 lead(consumed, [result] * len(consumed))

@@ -195,6 +195,7 @@ class FlightType(ParametrizedAttribute, TypeAttribute):
 
 
 LOOPS = frozenset({"scf.for", "nv_tileas.loop"})
+LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
 EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
 """Early ways out of a loop's iteration, of a loop, of the function."""
 

@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation
 
-from tileiras.analysis.agents import WARP_THREADS
+from tileiras.analysis.agents import words_of
 from tileiras.analysis.dot_chains import is_chained, takes_rows
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.tensor_dots import goes_on_from
 from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith
-from tileiras.dialects.element import REGISTER_BYTES, element_bytes, element_name, tile_bytes
+from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
 from tileiras.layout.atoms import MmaAtom, choose_atom, umma, warpgroup
@@ -202,7 +202,7 @@ def _starts_anew(op: Operation, atom: WgmmaAtom) -> bool:
 def _words(op: Operation, func: Operation) -> int:
     """Registers of a thread that hold a product."""
     num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
-    return tile_bytes(op.results[0].type) // (REGISTER_BYTES * WARP_THREADS * num_warps)    # type: ignore[arg-type]
+    return words_of(op.results[0].type, num_warps)     # type: ignore[arg-type]
 
 
 def _is_turned(rhs: Any) -> bool:

@@ -23,17 +23,16 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.analysis.agents import WARP_THREADS, warps_of
+from tileiras.analysis.agents import warps_of, words_of
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tensor_dots import described_of, umma_of
 from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
 from tileiras.dialects.element import tile_bytes
+from tileiras.dialects.nv_tileas import LOADS
 from tileiras.layout.atoms.umma import COLUMNS
-from tileiras.transforms.structure import holder_in, insert_in_front, is_movable, needed_of
+from tileiras.transforms.structure import holder_in, is_movable, move_up, needed_of
 
 DOT = "nv_tileas.dot"
-WORD = 4
-"""Bytes of a register."""
 MOST_ACCUMULATORS = 128
 """Registers of a thread that the accumulators of a block's products may take where one by wgmma moves."""
 BLOCKS = 2
@@ -42,7 +41,6 @@ MOST_WAITS = 8
 """Of a block, in front of which products are moved."""
 MOST_BYTES = 48 << 10
 """Of shared memory for tiles whose loads move."""
-LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
 ASSERTIONS = frozenset({"nv_tileas.assert"})
 
 
@@ -54,9 +52,8 @@ def run(module: Operation, context: Any = None) -> None:
                 assert block is not None
                 ops = list(block.ops)
                 room = MOST_BYTES if context.target.has_tma and loop_around(ops[0]) is None else 0
-                for _ in range(MOST_WAITS):
-                    ops = _begin(block, ops, room)
-                    room = 0
+                for wait in range(MOST_WAITS):
+                    ops = _begin(block, ops, 0 if wait else room)
 
 
 def _begin(block: Block, ops: list[Operation], room: int) -> list[Operation]:
@@ -66,7 +63,7 @@ def _begin(block: Block, ops: list[Operation], room: int) -> list[Operation]:
     dots = {op for op in ops if op.name == DOT}
     if len(dots) < 2:
         return []
-    begin = all(described_of(op) is not None for op in dots)        # products by warps take the registers
+    begin = _may_be_early(dots)
     first: Operation | None = None      # product
     results: set[SSAValue] = set()      # of products on their way, and what follows from those
     waiter: Operation | None = None     # the first op that waits
@@ -75,9 +72,7 @@ def _begin(block: Block, ops: list[Operation], room: int) -> list[Operation]:
     late: set[Operation] = set()        # of these, what waits
 
     def move(op: Operation, needed: set[Operation], front: Operation) -> None:
-        for moved in (*sorted(needed, key=place.__getitem__), op):
-            moved.detach()
-            insert_in_front(front, moved)
+        for moved in move_up(op, needed, place, front):
             behind.pop(moved, None)
             started.pop(moved, None)
 
@@ -88,9 +83,9 @@ def _begin(block: Block, ops: list[Operation], room: int) -> list[Operation]:
                 move(op, needed, first)
                 room -= tile_bytes(op.results[0].type)
                 continue
-        if begin and waiter is not None and op in dots:
+        if op in begin and waiter is not None:
             needed = needed_of(op, behind, is_movable)
-            if needed is not None and not needed & (late | dots) and _may_move(op, needed, behind, dots):
+            if needed is not None and not needed & (late | dots) and _was_read(op, needed, behind):
                 move(op, needed, waiter)
                 results.update(op.results)
                 continue
@@ -124,16 +119,24 @@ def _waits(op: Operation, results: set[SSAValue], dots: set[Operation]) -> bool:
     return any(v in results for inner in op.walk() for v in inner.operands)
 
 
-def _may_move(dot: Operation, needed: set[Operation], behind: dict[Operation, int], dots: set[Operation]) -> bool:
-    """Whether a product may stand in front of what waits, `behind` which it stands now."""
+def _may_be_early(dots: set[Operation]) -> set[Operation]:
+    """The products for whose accumulators there is room if they begin before others are waited for."""
+    if any(described_of(op) is None for op in dots):
+        return set()        # products by warps take the registers
+    into_tensor_memory = {op for op in dots if umma_of(op) is not None}
+    early = set() if _keeps_another_block_out(dots) else into_tensor_memory
+    by_groups = dots - into_tensor_memory
+    if by_groups and sum(map(_registers, dots)) <= MOST_ACCUMULATORS:
+        early |= by_groups - _read_in_two_forms(by_groups)
+    return early
+
+
+def _was_read(dot: Operation, needed: set[Operation], behind: dict[Operation, int]) -> bool:
+    """Whether who else reads what a product adds to does so in front of what waits, `behind` which it stands now."""
     acc, block = dot.operands[2], dot.parent
     assert block is not None
     readers = {holder_in(block, use.operation) for use in acc.uses if block.is_ancestor(use.operation)} - {dot}
-    if not is_zero(acc) and any(op in behind and op not in needed for op in readers):
-        return False
-    if umma_of(dot) is not None:
-        return not _keeps_another_block_out(dots)
-    return sum(map(_registers, dots)) <= MOST_ACCUMULATORS and not any(_have_two_forms(dot, other) for other in dots - {dot})
+    return is_zero(acc) or not any(op in behind and op not in needed for op in readers)
 
 
 def _keeps_another_block_out(dots: set[Operation]) -> bool:
@@ -146,11 +149,13 @@ def _keeps_another_block_out(dots: set[Operation]) -> bool:
     return kept + sum(anew) > COLUMNS // BLOCKS >= kept + max(anew, default=0)
 
 
-def _have_two_forms(dot: Operation, other: Operation) -> bool:
-    """Whether products by wgmma read one tile in two forms: it goes to shared memory by threads then, which wait for it."""
-    if _made_of(dot.operands[1]) is not _made_of(other.operands[1]):
-        return False
-    return wgmma_of(dot).n != wgmma_of(other).n     # type: ignore[union-attr]
+def _read_in_two_forms(dots: set[Operation]) -> set[Operation]:
+    """The products by wgmma whose tile others read in another form: it goes to shared memory by threads then, which wait for it."""
+    made_of = {dot: _made_of(dot.operands[1]) for dot in dots}
+    forms: dict[Operation | Block, set[int]] = {}
+    for dot, maker in made_of.items():
+        forms.setdefault(maker, set()).add(wgmma_of(dot).n)     # type: ignore[union-attr]
+    return {dot for dot, maker in made_of.items() if len(forms[maker]) > 1}
 
 
 def _made_of(v: SSAValue) -> Operation | Block:
@@ -165,4 +170,4 @@ def _registers(dot: Operation) -> int:
     before = dot.operands[2].owner
     if isinstance(before, Operation) and before.name == DOT and before.parent is dot.parent:
         return 0
-    return tile_bytes(dot.results[0].type) // (WORD * WARP_THREADS * warps_of(dot))
+    return words_of(dot.results[0].type, warps_of(dot))     # type: ignore[arg-type]

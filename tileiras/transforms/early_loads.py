@@ -24,19 +24,16 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Block, Operation
 
-from tileiras.analysis.agents import WARP_THREADS, warps_of
+from tileiras.analysis.agents import warps_of, words_of
 from tileiras.analysis.effects import effects_of
 from tileiras.dialects.base import TileOp
-from tileiras.dialects.element import tile_bytes
-from tileiras.transforms.structure import is_movable, needed_of
+from tileiras.dialects.nv_tileas import LOADS
+from tileiras.transforms.structure import is_movable, move_up, needed_of
 
-LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
 BRANCHES = frozenset({"scf.if", "scf.for", "nv_tileas.loop", "nv_tileas.agent_switch", "nv_tileas.assert"})
 """Ops behind which another piece of code begins, but for a choice of values: that becomes selects."""
 SMALL = 4
 """Beside a load of so many times its elements a load is small."""
-WORD = 4
-"""Bytes of a register."""
 FEW = 16
 """Registers that a thread may give a load which moves."""
 ALL = 32
@@ -67,7 +64,7 @@ def _elements(load: Operation) -> int:
 def _registers(load: Operation) -> int:
     """How many a thread needs for what it loads."""
     t = load.results[0].type
-    return -(-tile_bytes(t) // (WORD * WARP_THREADS * warps_of(load))) if isinstance(t, TensorType) else 1
+    return words_of(t, warps_of(load)) if isinstance(t, TensorType) else 1
 
 
 class _Pieces:
@@ -107,8 +104,6 @@ class _Pieces:
             return False
         self.taken += registers
         assert self.holding is not None
-        for op in (*sorted(needed, key=self.behind.__getitem__), load):
-            op.detach()
-            self.block.insert_op_before(op, self.holding)
+        for op in move_up(load, needed, self.behind, self.holding):
             self.behind.pop(op, None)
         return True

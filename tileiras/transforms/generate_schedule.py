@@ -52,7 +52,7 @@ def rings_of(loop: Operation, by_engine: bool = False) -> dict[SSAValue, Operati
     body = loop.regions[0].block
     found: dict[SSAValue, Operation] = {}
     for op in body.ops:
-        load = load_behind(op) or (load_behind(op, True) if by_engine else None)
+        load = load_behind(op, by_engine)
         if load is not None and load.parent is body and (load.name == "nv_tileas.tiled_load" or load.results[0].has_one_use()):
             found[op.operands[1]] = load
     return found
@@ -78,8 +78,7 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     allocs = [v.owner for v in rings if isinstance(v.owner, Operation)]
     beside = lives.beside(loop, allocs)
     sizes = {v: buffer_bytes(v.type) for v in rings}
-    if by_engine:
-        sizes.update(dict.fromkeys(_same_by_other_names(rings), 0))
+    sizes.update(dict.fromkeys(_same_by_other_names(rings), 0))
     dice = None if options.seed is None else _dice(f"{options.seed} {func.properties['sym_name']} {len(graph.nodes)}")
     if dice is not None:
         graph.edges = [replace(e, latency=e.latency + dice.randrange(LONGEST_DELAY)) if not e.distance else e for e in graph.edges]

@@ -26,7 +26,7 @@ other hasn't. Where no cut is made, the block goes through its chains one after 
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -34,7 +34,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, TensorType, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGROUP, agent_of, agents_of
+from tileiras.analysis.agents import REGISTER_STEP, SWITCH, WARP_THREADS, WARPGROUP, agent_of, agents_of, words_of
 from tileiras.analysis.chains import CHAIN, chains_of
 from tileiras.analysis.effects import BY_TOKENS
 from tileiras.analysis.entry_hints import hint
@@ -47,11 +47,12 @@ from tileiras.analysis.tensor_dots import goes_on_from, umma_of
 from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, int_array
 from tileiras.dialects.nv_tileas import (
     COPIES_BY_THREADS,
     EXITS,
+    LOADS,
     LOOPS,
     LayoutAttr,
     PipeType,
@@ -74,7 +75,6 @@ BOTH = ("nv_tileas.gdc_wait", "nv_tileas.is_valid_program_id")
 """What every agent does that touches memory."""
 PLACES = ("nv_tileas.alloc_tensor", "nv_tileas.create_pipeline")
 """Shared memory's objects: they have no effect of their own."""
-LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
 KINDS = ("tma", "cp_async", "mbarrier")
 """Pipes whose consumers learn from a barrier that a stage is full: who fills it may be somebody else."""
 COSTLY = ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.scan", "nv_tileas.reduce")
@@ -324,8 +324,7 @@ def _instruction_registers(dot: Operation) -> int:
 
 def _joined_registers(dot: Operation, warps: int) -> int:
     """Of a thread, for a product that is added to its sums in parts: the sums and a part."""
-    words = tile_bytes(dot.results[0].type) // (REGISTER_BYTES * WARP_THREADS * warps)      # type: ignore[arg-type]
-    return words + _instruction_registers(dot)
+    return words_of(dot.results[0].type, warps) + _instruction_registers(dot)       # type: ignore[arg-type]
 
 
 def _by_engine_and_threads(loads: list[Operation]) -> list[list[Operation]]:
@@ -368,14 +367,15 @@ def _columns(func: Operation) -> int:
             blocks.setdefault(op.parent, []).append(op)
     for block, dots in blocks.items():
         between = [op for op in dots if any(use.operation.name not in (YIELD, DOT) for use in op.results[0].uses)]
-        in_turn = block is not None and all(_is_loaded_before(op, following) for op, following in pairwise(between))
+        assert block is not None
+        place = {op: i for i, op in enumerate(block.ops)}
+        in_turn = all(_is_loaded_before(op, following, place) for op, following in pairwise(between))
         most = max(map(_accumulator, between), default=0)
         for op in dots:
             if not in_turn or op not in between:
                 columns.add(op, _accumulator(op))
         if in_turn and between:
-            rows = [op for op in func.walk()
-                    if op.parent is block and op.name == DOT and isinstance(op.operands[0].type, TensorType)]
+            rows = [op for op in block.ops if op.name == DOT and isinstance(op.operands[0].type, TensorType)]
             columns.add(between[0], max(most, sum(map(_rows_columns, rows))))
     return columns.most()
 
@@ -390,12 +390,11 @@ def _rows_columns(dot: Any) -> int:
     return t.get_shape()[-1] * element_bytes(t.element_type) // REGISTER_BYTES
 
 
-def _is_loaded_before(dot: Operation, following: Operation) -> bool:
-    """Whether all that threads do with a product's result itself stands in front of another op of the block."""
+def _is_loaded_before(dot: Operation, following: Operation, place: Mapping[Operation, int]) -> bool:
+    """Whether all that threads do with a product's result itself stands in front of another op of the block, by their places."""
     block = dot.parent
     assert block is not None
-    return all(block.get_operation_index(holder_in(block, use.operation)) < block.get_operation_index(following)
-               for use in dot.results[0].uses)
+    return all(place[holder_in(block, use.operation)] < place[following] for use in dot.results[0].uses)
 
 
 def _most_registers(func: Operation) -> int:

@@ -167,7 +167,7 @@ def _scaled(first: Operation, arg: SSAValue, home: SSAValue) -> bool:
     return True
 
 
-def _first_user(v: SSAValue, block: Block, product: Operation | None) -> Operation:
+def _first_user(v: SSAValue, block: Block, product: Operation) -> Operation:
     """The first op of a block that uses a value, itself or in its regions, or this product, if that comes before."""
     users = {use.operation for use in v.uses}
     return next(op for op in block.ops if op is product or any(inner in users for inner in op.walk()))

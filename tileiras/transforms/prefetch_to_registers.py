@@ -36,13 +36,13 @@ from tileiras.analysis.shared_memory import stage_bytes
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import element_bytes, tile_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, PtrType
-from tileiras.dialects.nv_tileas import RingType
+from tileiras.dialects.nv_tileas import LOADS, RingType
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
 from tileiras.schedule.constraints import FORCE_SERIAL
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.materialize_async import is_short_of_overflow
-from tileiras.transforms.register_streams import LOADS, is_streamed
+from tileiras.transforms.register_streams import is_streamed
 from tileiras.transforms.unspecialized_pipeline import is_of_warps
 
 INSTRUCTION = "registers"

@@ -28,11 +28,10 @@ from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import BufferType, PipeType, RingType
+from tileiras.dialects.nv_tileas import LOADS, BufferType, PipeType, RingType
 from tileiras.transforms.materialize_async import READERS
 from tileiras.transforms.structure import only_store
 
-LOADS = ("nv_tileas.tiled_load", "nv_tileas.load")
 MAX_CHAIN = 64
 """Ops between the loads and the buffer, at most."""
 

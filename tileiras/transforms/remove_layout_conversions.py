@@ -28,15 +28,13 @@ from tileiras.analysis.layout_choice import LEAVES, element_bits, slots_of
 from tileiras.analysis.layout_rules import is_tensor
 from tileiras.analysis.program_slice import loop_around
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.nv_tileas import layout_of, with_layout
+from tileiras.dialects.nv_tileas import LOADS, layout_of, with_layout
 from tileiras.layout.linear import LinearLayout
 
 MAX_REPEATED = 12
 """Ops that are computed again for one conversion, at most."""
 REPEATABLE = frozenset({"nv_tileas.addptr", "nv_tileas.assume", "nv_tileas.ptr_to_int", "nv_tileas.int_to_ptr",
                         "nv_tileas.ptr_to_ptr"})
-
-LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
 RENAMES = frozenset({"nv_tileas.view", "nv_tileas.permute", "nv_tileas.broadcast"})
 SIGNED = frozenset({"math.fma", "arith.addf", "arith.subf", "arith.mulf"})
 """Whose instructions take each operand negated, too."""

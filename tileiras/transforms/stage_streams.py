@@ -28,12 +28,11 @@ from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import stage_bytes
 from tileiras.dialects import nv_tileas
-from tileiras.dialects.nv_tileas import BufferType, RingType, SharedLayoutAttr
+from tileiras.dialects.nv_tileas import LOADS, BufferType, RingType, SharedLayoutAttr
 from tileiras.layout.shared import SharedLayout
 from tileiras.transforms.materialize_async import obstacle
 from tileiras.transforms.stage_tiles import fill
 
-LOADS = frozenset({"nv_tileas.tiled_load", "nv_tileas.load"})
 LEAST_CHUNK = 8
 """Bytes."""
 LEAST_STAGES, LEAST_OF_LARGE = 3, 2

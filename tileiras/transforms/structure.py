@@ -3,7 +3,7 @@ where its pipes begin, what an op needs of those in front of it, a body or value
 carries fewer values, a function in another's place, who writes a buffer."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -68,6 +68,15 @@ def needed_of(op: Operation, between: Container[Operation], moves: Callable[[Ope
         needed.add(owner)
         pending += owner.operands
     return needed
+
+
+def move_up(op: Operation, needed: Collection[Operation], place: Mapping[Operation, int], front: Operation) -> list[Operation]:
+    """Put an op, behind what it needs (`needed_of`) in the order of its `place`, in front of an earlier op. What moved."""
+    moved = [*sorted(needed, key=place.__getitem__), op]
+    for one in moved:
+        one.detach()
+        insert_in_front(front, one)
+    return moved
 
 
 def first_pipe(block: Block, uses: Callable[[Operation], bool]) -> Operation:

@@ -33,7 +33,7 @@ from tileiras.analysis.slices import static_number
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import TmemType, layout_of, with_layout
 from tileiras.layout.atoms.umma import LANES
-from tileiras.layout.linear import LinearLayout
+from tileiras.layout.slices import part_in_registers
 from tileiras.transforms.commit_dots import pipe_of
 from tileiras.transforms.tma_common import before, erase
 
@@ -183,9 +183,8 @@ def _meets_another(load: Operation, chain: list[Any]) -> bool:
 def _in_parts(load: Any, chain: list[Any], store: Any) -> None:
     whole = layout_of(load.results[0])
     count = whole.shape[-1] // PIECE
-    shift = (count - 1).bit_length()
-    part = LinearLayout((whole.shape[0], PIECE), tuple(1 << i for i in range(PIECE.bit_length() - 1)),
-                        tuple(n >> shift for n in whole.lane), tuple(n >> shift for n in whole.warp))
+    part = part_in_registers(whole, MATRIX - 1, PIECE)
+    assert part is not None
 
     def of(v: Any) -> Any:
         return with_layout(TensorType(v.type.element_type, part.shape), part)

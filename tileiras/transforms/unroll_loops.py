@@ -21,6 +21,7 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.invariant_loads import LOADS
 from tileiras.dialects import arith
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
@@ -35,7 +36,6 @@ MOST_OPS = 256
 """Ops of all iterations, at most."""
 MOST_RESULTS = 1 << 20
 """Bytes of what all of them compute, at most: 2048 registers of a thread of four warps, code that is fetched and compiled."""
-LOADS = frozenset({"nv_tileaa.load", "nv_tileaa.tiled_load"})
 STORE = "nv_tileaa.tiled_store"
 LEFT = PRODUCTS | {"scf.for", "nv_tileaa.loop"}
 """Ops with which a loop stays."""
