@@ -28,6 +28,7 @@ from tileiras.errors import TileirasError
 from tileiras.machine.machines import Machine, machine_of
 from tileiras.sim import SimulationError
 from tileiras.sim.cutile import export
+from tileiras.sim.run.launch import PointerTable
 from tileiras.sim.timing import predict
 
 STORE = side.ROOT / "bench" / "results" / "program-speed.json"
@@ -105,8 +106,8 @@ class Row:
 
     def _key(self, cubin: bytes, machine: Machine) -> str:
         digest = hashlib.sha256(f"{side.model_key()} {machine.name} {self.grid}".encode() + cubin)
-        for value in self.flat:
-            array = np.asarray(value) if isinstance(value, (int, float, np.ndarray, np.generic)) else np.zeros(0)
+        for value in (w for p in self.flat for w in (p.words if isinstance(p, PointerTable) else [p])):
+            array = np.asarray(value)
             digest.update(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
         return digest.hexdigest()[:24]
 
