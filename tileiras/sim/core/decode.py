@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tileiras.sim.core import definite
 from tileiras.sim.core import memory as mem
 from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
 from tileiras.sim.ptx import parser as ptx
@@ -319,16 +320,17 @@ class Decoder:
                 for i, (o, t) in enumerate(zip(ins.operands[1:], types))]
         return apply(f, gets, self.target(ins.operands[0], result))
 
-    def tainting(self, run: Run, target) -> Run:
-        """An operation whose results have no value where its operands have none."""
-        slots = [self.slot(t) for t in destinations(target)]
+    def tainting(self, run: Run, ins: ptx.Instruction) -> Run:
+        """An operation whose results have no value where its operands have none; of single bits, where there is a rule."""
+        slots = [self.slot(t) for t in destinations(ins.operands[0])]
+        bits = definite.rule(self, ins)
 
         def passing(st):
             st.tainted = None
             run(st)
             if st.tainted is not None:
                 for slot in slots:
-                    st.unwrite(slot, st.tainted)
+                    st.unwrite(slot, st.tainted, None if bits is None else bits(st))
                 st.tainted = None
         return passing
 

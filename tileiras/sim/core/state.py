@@ -20,6 +20,7 @@ from tileiras.sim.core.memory import LOCAL_START, SHARED_START, Views
 from tileiras.sim.errors import UninitializedRead
 
 COMPACT = 4        # below 1/COMPACT active threads, gather instead of masking
+NO_BIT, EVERY_BIT = np.zeros(1, np.uint64), np.full(1, 2**64 - 1, np.uint64)
 
 
 class Batch:
@@ -37,6 +38,7 @@ class Batch:
         n = len(program.storage)
         self.R: list = [None] * n
         self.I: list = [None] * n
+        self.lacking: dict[int, np.ndarray] = {}    # of registers in part without a value: the bits that lack one, where I is false
         self.live = np.ones(self.size, bool)
         if self.threads != self.padded:
             self.live.reshape(ctas, self.padded)[:, self.threads:] = False
@@ -207,9 +209,22 @@ class Batch:
         whole[self.index] = value
         return whole
 
-    def unwrite(self, slot: int, bad: np.ndarray) -> None:
-        """Make register `slot` count as never written in the threads of `bad`."""
+    def unwrite(self, slot: int, bad: np.ndarray, bits: np.ndarray | None = None) -> None:
+        """Make register `slot` count as never written in the threads of `bad`; with `bits`, only these bits of it."""
+        if bits is not None:
+            bad = bad & (bits != 0)
         if bad.any():
             written = self.I[slot]
             if written is not None:
                 self.I[slot] = ~bad if written is True else written & ~bad
+            if bits is not None or slot in self.lacking:
+                lacking = np.where(bad, EVERY_BIT if bits is None else bits, self.lacking.get(slot, EVERY_BIT))
+                self.lacking[slot] = lacking
+
+    def missing_bits(self, slot: int) -> np.ndarray:
+        """The bits of register `slot` that have no value: a word of 64 bits for each thread, or one for all."""
+        written = self.I[slot]
+        if written is True:
+            return NO_BIT
+        lacking = self.lacking.get(slot, EVERY_BIT)
+        return lacking if written is None else np.where(written, NO_BIT, lacking)

@@ -158,7 +158,7 @@ def _blocks(decoder: Decoder, items: list[Item]) -> list[Block]:
         decoder.soft = "taint" if soft and name in PURE else ""
         run = _decode(decode, decoder, ins)
         if decoder.soft:
-            run = decoder.tainting(run, ins.operands[0])
+            run = decoder.tainting(run, ins)
             decoder.soft = ""
         if watch is not None and name != "wgmma":
             run = watch(run, ins)

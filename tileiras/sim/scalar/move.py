@@ -40,13 +40,13 @@ def _copy(decoder, to, given, t):
         put(st, get(st))
         written = st.I[slot]
         if written is not True:
-            _unwritten(st, out, written)
+            _unwritten(st, out, written, st.lacking.get(slot))
     return run
 
 
-def _unwritten(st, out: int, written) -> None:
+def _unwritten(st, out: int, written, bits=None) -> None:
     bad = st.active if written is None else st.active & ~written
-    st.unwrite(out, bad)
+    st.unwrite(out, bad, bits)
 
 
 def _pack(decoder, to, given: ptx.Vector, t: str):
