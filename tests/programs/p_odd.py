@@ -281,7 +281,7 @@ OVERLAPS = ((np.float32, 32, 8, 3), (np.float16, 64, 16, 4), (np.int32, 16, 16, 
 
 @program(*[(kernel, *size) for kernel in (over_one_another, over_one_another_by_rows)
            for size in (*OVERLAPS, (np.float16, 32, 4, 9))],
-         *[(over_one_another_by_strides, *size) for size in OVERLAPS], quick=True)
+         *[(over_one_another_by_strides, *size) for size in (*OVERLAPS, (np.float32, 32, 8, 9), (bf16, 64, 8, 7))], quick=True)
 def tiles_stored_over_one_another(kernel, dtype, t, step, count):
     x = whole(count * t, t, dtype=dtype)
     flat = np.zeros((step * (count - 1) + t, t), dtype)

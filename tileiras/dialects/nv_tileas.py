@@ -206,7 +206,7 @@ _PLACED_ATTRS: dict[str, str] = {
     "load": f"{_ACCESS} owners:unit? invariant:unit? first:unit? early:unit?", "store": _ACCESS,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
     "tiled_load": f"check:flags? {_ACCESS} owners:unit? engine:unit? filled:unit? invariant:unit? first:unit? early:unit?",
-    "tiled_store": f"check:flags? {_ACCESS} engine:unit?",
+    "tiled_store": f"check:flags? {_ACCESS} engine:unit? unless_apart:unit?",
     "tiled_atomic_rmw": f"check:flags? {_ACCESS} engine:unit?",
     "reduce": "parts:unit?", "print": "in_turn:unit?", "alloca": "owners:unit? offset:count?"}
 """What only this level says. num_warps: of a block. shared_bytes, shared_alignment, offset: set by `allocate-buffers`.
@@ -217,7 +217,8 @@ dot's operand; k_slices: parts of k that will go through buffers one after anoth
 zero and are added to the accumulator before the next one's begin. runs, contiguous, check: what is known of
 an access (analysis/access.py). owners: only the threads that own an element (the lowest of those that hold it; the first
 thread for a scalar) have its value; the result may only go to `store_shared`. parts: what different warps hold of the
-dimension stays apart, as a new leading dimension. engine: the copy engine moves the tile, by way of a buffer. filled: what
+dimension stays apart, as a new leading dimension. engine: the copy engine moves the tile, by way of a buffer.
+unless_apart: threads meet in front of it, if the array's strides have tiles overlap. filled: what
 lies outside of the array may be anything, a `fill_outside` follows. in_turn: the tiles fill the one buffer of scratch in turn."""
 
 _PLACED_OPERANDS = {"scan": "sources:factor*", "print": "args:printed* token:token?",

@@ -22,20 +22,22 @@ once, since who waits there may begin a product without meeting anybody.
 """
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, UnitAttr, i1, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.analysis.agents import SWITCH, agent_of, switch_of
+from tileiras.analysis.apart import Amount, Below, clashes, maker_of
 from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tensor_dots import is_paired
 from tileiras.analysis.touches import DOT, TENSOR_MEMORY, Meeting, Touch, touches
-from tileiras.dialects import nv_tileas
+from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS
@@ -95,7 +97,52 @@ def run(module: ModuleOp, context: Any = None) -> None:
             effects = {op: found for op in func.walk() if (found := effects_of(op)) != Effects()}
             if effects:
                 _Ordering(effects, "cluster" in func.properties).block(func.regions[0].block)
+            _keep_overlapping_stores_in_order(func)
             _stay(func)
+
+
+def _keep_overlapping_stores_in_order(func: Operation) -> None:
+    """A loop's stores to an array of which only the launch knows whether tiles overlap: if so, the threads meet in front of each.
+    (CTAs of a cluster don't: their agents couldn't.)"""
+    meetings: dict[Operation, SSAValue] = {}
+    for op in [op for op in func.walk() if op.name == "nv_tileas.tiled_store" and "unless_apart" in op.properties]:
+        maker, block = maker_of(op.view), op.parent     # type: ignore[attr-defined]
+        assert block is not None
+        if "cluster" in func.properties or any(other.name == "nv_tileas.barrier" for other in block.ops):
+            continue        # one in the block is between a store and the next
+        meet = nv_tileas.Barrier.create(location=op.location)
+        if maker is None:
+            block.insert_op_before(meet, op)
+            continue
+        if maker not in meetings:
+            meetings[maker] = _overlaps(maker)
+        branch = arith.If.create(operands=[meetings[maker]], regions=[Region(Block([meet, arith.Yield.create()])), Region()],
+                                 location=op.location)
+        block.insert_op_before(branch, op)
+
+
+def _overlaps(maker: Any) -> SSAValue:
+    """Whether elements of an array share places, computed behind what makes it."""
+    last: Operation = maker
+
+    def put(op: Any) -> SSAValue:
+        nonlocal last
+        op.location = maker.location
+        maker.parent.insert_op_after(op, last)
+        last = op
+        return op.results[0]
+
+    def amount(v: Amount) -> SSAValue:
+        if isinstance(v, int):
+            return put(arith.Constant.make([], [i64], {"value": IntegerAttr(v, i64)}))
+        return v if v.type == i64 else put(arith.Extsi.make([v], [i64]))
+
+    def below(b: Below) -> SSAValue:
+        least = put(arith.Muli.make([amount(b.inner), amount(b.extent)], [i64]))
+        return put(arith.Cmpi.make([amount(b.stride), least], [i1], {"predicate": StringAttr("slt")}))
+
+    ways = [functools.reduce(lambda x, y: put(arith.Andi.make([x, y], [i1])), map(below, way)) for way in clashes(maker)]
+    return functools.reduce(lambda x, y: put(arith.Ori.make([x, y], [i1])), ways)
 
 
 def _stay(func: Operation) -> None:
