@@ -6,13 +6,12 @@ from tileiras.machine.targets import Target
 
 def vector_op(target: Target, value: str = "%s = fadd float %x, %y", declarations: str = "", name: str = "vadd") -> str:
     """`c[i] = f(a[i], b[i])` for i < n, 128 threads a block; `value` defines %s from %x and %y."""
-    sreg = target.tile_block_sreg
     return f"""
 {declarations}
 define ptx_kernel void @{name}(ptr addrspace(1) align 16 %a, ptr addrspace(1) align 16 %b,
                                ptr addrspace(1) align 16 %c, i32 %n) #0 {{
   %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-  %block = call i32 @llvm.nvvm.read.ptx.sreg.{sreg}.x()
+  %block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
   %first = mul i32 %block, 128
   %i = add i32 %first, %t
   %inside = icmp slt i32 %i, %n

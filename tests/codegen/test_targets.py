@@ -98,7 +98,6 @@ def test_integer_mma_shapes_are_what_ptxas_takes(target: Target) -> None:
 def test_names_and_special_registers() -> None:
     assert [t.name for t in TARGETS] == [f"sm_{n}" for n in (75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)]
     assert find_target("sm_89").ptx == "sm_89" and find_target("sm_90").ptx == "sm_90a"
-    assert find_target("sm_89").tile_block_sreg == "ctaid" and find_target("sm_90").tile_block_sreg == "clusterid"
 
 
 @pytest.mark.parametrize("name", ["sm_90a", "sm_70", "90", ""])

@@ -16,8 +16,8 @@ from tileiras.driver.options import CompileOptions
 from tileiras.machine.targets import find_target
 from tileiras.sim import simulate
 
-COUNTS = [(0, 2, 1), (3, 9, 2), (5, 7, 1), (-3, 6, 3), (1, 3, 2), (4, 4, 1)]
-"""First, end and step: two and three iterations, from a negative counter on, one, none. The eighth tile ends beyond the array."""
+COUNTS = [(0, 2, 1), (3, 9, 2), (5, 7, 1), (-3, 6, 3), (1, 3, 2), (4, 4, 1), (-4, 8, 2)]
+"""First, end and step: two and three iterations, from a negative counter on, one, none, six. The eighth tile is a partial one."""
 SUMS = f"""{HEAD}
     %first = constant <i32: FIRST> : tile<i32>
     %last = constant <i32: LAST> : tile<i32>

@@ -136,11 +136,6 @@ class Target:
     def llvm_features(self) -> str:
         return LLVM_PTX_FEATURE
 
-    @property
-    def tile_block_sreg(self) -> str:
-        """The special register holding the tile block id: a launch counts clusters where clusters exist."""
-        return "clusterid" if self.has_clusters else "ctaid"
-
     def __str__(self) -> str:
         return self.name
 

@@ -28,11 +28,11 @@ from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
 from tileiras.transforms.rules import int_constant, int_width
 from tileiras.transforms.rules.control import PRODUCTS, trips, unroll
 
-MOST_TRIPS = 4
+MOST_TRIPS = 16
 """Iterations of a loop that is unrolled, at most: what runs longer streams (`unroll-streams`)."""
 MOST_BYTES = 32768
 """What all iterations load, at most: 64 registers a thread of four warps."""
-MOST_OPS = 256
+MOST_OPS = 512
 """Ops of all iterations, at most."""
 MOST_RESULTS = 1 << 20
 """Bytes of what all of them compute, at most: 2048 registers of a thread of four warps, code that is fetched and compiled."""

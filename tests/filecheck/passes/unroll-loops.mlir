@@ -107,8 +107,8 @@ builtin.module {
     %zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
     %one = "arith.constant"() <{value = 1 : i32}> : () -> i32
     %two = "arith.constant"() <{value = 2 : i32}> : () -> i32
-    %five = "arith.constant"() <{value = 5 : i32}> : () -> i32
-    %often = "scf.for"(%zero, %five, %one, %x) ({
+    %seventeen = "arith.constant"() <{value = 17 : i32}> : () -> i32
+    %often = "scf.for"(%zero, %seventeen, %one, %x) ({
     ^bb0(%i: i32, %c: i32):
       %l, %t = "nv_tileaa.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0, 0>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>) -> (i32, !nv_tileaa.mem_token)
       %n = "arith.addi"(%c, %l) : (i32, i32) -> i32

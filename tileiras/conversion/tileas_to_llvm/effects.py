@@ -93,7 +93,7 @@ def _say_where(low: Lowering, op: Operation, condition: SSAValue, position: list
     say, on = b.new_block(), b.new_block()
     b.cond_br(condition, say, on)
     b.at(say)
-    block = [b.nvvm(f"read.ptx.sreg.{low.target.tile_block_sreg}.{axis}")[0] for axis in "xyz"]
+    block = [b.nvvm(f"read.ptx.sreg.{low.tile_block_sreg}.{axis}")[0] for axis in "xyz"]
     message = op.properties["message"].data.replace("%", "%%")  # type: ignore[attr-defined]
     file, line = source_line(op)
     places = ", ".join(["%d"] * len(position))

@@ -47,6 +47,8 @@ def lower_function(func: Operation, target: Any, is_optimized: bool = True) -> l
     builder.location = func.location
     builder.target = target
     low = Lowering(builder, target, num_warps, name, is_optimized)
+    if "cluster" in func.properties:
+        low.tile_block_sreg = "clusterid"       # a division by the launch's cluster: 70 to 100 cycles, where none is said either
     globals_: list[Operation] = []
     if "shared_bytes" in func.properties:
         size: Any = func.properties["shared_bytes"]

@@ -9,7 +9,7 @@ from tileiras.conversion.tileas_to_llvm.memory.access import SCOPES
 
 @lowers("nv_tileas.get_program_id")
 def get_program_id(low: Lowering, op: Operation) -> None:
-    sreg = low.target.tile_block_sreg
+    sreg = low.tile_block_sreg
     for result, axis in zip(op.results, "xyz"):
         if result.first_use is not None:
             low.set(result, low.b.nvvm(f"read.ptx.sreg.{sreg}.{axis}")[0])
@@ -17,7 +17,7 @@ def get_program_id(low: Lowering, op: Operation) -> None:
 
 @lowers("nv_tileas.get_num_programs")
 def get_num_programs(low: Lowering, op: Operation) -> None:
-    sreg = "n" + low.target.tile_block_sreg
+    sreg = "n" + low.tile_block_sreg
     for result, axis in zip(op.results, "xyz"):
         if result.first_use is not None:
             low.set(result, low.b.nvvm(f"read.ptx.sreg.{sreg}.{axis}")[0])

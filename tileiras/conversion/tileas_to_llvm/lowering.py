@@ -112,6 +112,7 @@ class Lowering:
         self.late: list[Callable[[], None]] = []
         self.read_registers: dict[SSAValue, list[SSAValue]] = {}
         self.made_distinct: set[SSAValue] = set()
+        self.tile_block_sreg = "ctaid"        # what counts tile blocks
         self._value: dict[SSAValue, SSAValue] = {}
         self._pieces: dict[SSAValue, list[SSAValue]] = {}
         self._list: dict[SSAValue, list[SSAValue]] = {}
