@@ -241,9 +241,12 @@ class Machine:
             return None
         if name.startswith("shfl.sync."):
             _, value, operand, clamp = x
-            assert (clamp == 31).all()
+            assert (clamp == (0 if name == "shfl.sync.up.i32" else 31)).all()
             if name == "shfl.sync.bfly.i32":
                 source = lanes ^ operand.astype(np.int64)
+            elif name in ("shfl.sync.up.i32", "shfl.sync.down.i32"):
+                there = lanes + operand.astype(np.int64) * (1 if "down" in name else -1)
+                source = np.where(there // 32 == lanes // 32, there, lanes)
             else:
                 source = lanes // 32 * 32 + operand.astype(np.int64)
                 assert (operand < 32).all()

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tests.conversion.test_moves import any_layout
 from tests.conversion.test_reduce import Combine, one
 from tests.conversion.tiles import Tile, run
+from tileiras.conversion.tileas_to_llvm.collectives import scan
 from tileiras.dialects import arith, nv_tileas
 from tileiras.layout.linear import LinearLayout, blocked
 
@@ -54,7 +55,11 @@ CASES = [((512,), 0), ((16, 32), 0), ((16, 32), 1), ((4, 16, 8), 1), ((2, 2), 1)
 @pytest.mark.parametrize("shape,dim", CASES)
 @pytest.mark.parametrize("kind", ["blocked", "random", "copies"])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_prefixes(shape: tuple[int, ...], dim: int, kind: str, reverse: bool) -> None:
+@pytest.mark.parametrize("running", [False, True])
+def test_prefixes(shape: tuple[int, ...], dim: int, kind: str, reverse: bool, running: bool,
+                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """Totals of lanes in pairs, or as they run."""
+    monkeypatch.setattr(scan, "_runs", lambda low, body: running)
     rng = random.Random(str((shape, dim, kind)))
     x = np.random.default_rng(len(shape)).integers(-9, 9, shape).astype(np.int32)
     x[np.abs(x) > 5] = 0

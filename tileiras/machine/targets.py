@@ -121,6 +121,7 @@ class Target:
     has_atom_bf16: bool = False            # atom.add.noftz.bf16[x2]
     has_atom_vector_f32: bool = False      # atom.global.add.v2/v4.f32, v2/v4/v8.f16
     has_atom_b128: bool = False            # atom.cas/exch.b128
+    slow_f64: bool = False                 # 2 operations on 64-bit floats an SM and cycle, not 32 or 64
 
     @property
     def most_static_smem(self) -> int:
@@ -175,12 +176,12 @@ _EXTENDED_SMEM_TURING = 64 * _KIB
 _EXTENDED_SMEM_AMPERE = 163 * _KIB
 
 TARGETS: tuple[Target, ...] = (
-    Target("sm_75", 75, "sm_75", _STATIC_SMEM_LEGACY, 64 * _KIB, 1024, _EXTENDED_SMEM_TURING),
+    Target("sm_75", 75, "sm_75", _STATIC_SMEM_LEGACY, 64 * _KIB, 1024, _EXTENDED_SMEM_TURING, slow_f64=True),
     Target("sm_80", 80, "sm_80", _STATIC_SMEM_LEGACY, 164 * _KIB, 2048, _EXTENDED_SMEM_AMPERE, **_AMPERE),
-    Target("sm_86", 86, "sm_86", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_AMPERE),
+    Target("sm_86", 86, "sm_86", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_AMPERE, slow_f64=True),
     Target("sm_87", 87, "sm_87", _STATIC_SMEM_LEGACY, 164 * _KIB, 1536, _EXTENDED_SMEM_AMPERE, **_AMPERE),
     Target("sm_88", 88, "sm_88", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_AMPERE),
-    Target("sm_89", 89, "sm_89", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_ADA),
+    Target("sm_89", 89, "sm_89", _STATIC_SMEM_LEGACY, 100 * _KIB, 1536, _STATIC_SMEM_GEFORCE, **_ADA, slow_f64=True),
     Target("sm_90", 90, "sm_90a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_HOPPER, has_wgmma=True,
            fast_multicast=True),
     Target("sm_100", 100, "sm_100a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 2048, **_TENSOR_MEMORY, has_redux_f32=True,
@@ -190,8 +191,8 @@ TARGETS: tuple[Target, ...] = (
     Target("sm_107", 107, "sm_107a", _STATIC_SMEM_RUBIN, 328 * _KIB, 1024, **_TENSOR_MEMORY, has_redux_f32=True, has_cvt_e5m3=True,
            takes_e5m3_scales=True, has_tcgen05_scale_d=True, ptx_version="9.4", llvm_name="sm_103a"),
     Target("sm_110", 110, "sm_110a", _STATIC_SMEM_DATACENTER, 228 * _KIB, 1536, **_TENSOR_MEMORY, has_tcgen05_i8=True),
-    Target("sm_120", 120, "sm_120a", _STATIC_SMEM_GEFORCE, 100 * _KIB, 1536, **_GEFORCE),
-    Target("sm_121", 121, "sm_121a", _STATIC_SMEM_GEFORCE, 100 * _KIB, 1536, **_GEFORCE),
+    Target("sm_120", 120, "sm_120a", _STATIC_SMEM_GEFORCE, 100 * _KIB, 1536, **_GEFORCE, slow_f64=True),
+    Target("sm_121", 121, "sm_121a", _STATIC_SMEM_GEFORCE, 100 * _KIB, 1536, **_GEFORCE, slow_f64=True),
 )
 
 _BY_NAME = {target.name: target for target in TARGETS}

@@ -86,6 +86,16 @@ def shuffle_lanes(low: Lowering, v: SSAValue, lane: int | SSAValue) -> SSAValue:
     return from_words(b, words, v.type)
 
 
+def lanes_before(low: Lowering, v: SSAValue, distance: int) -> SSAValue:
+    """Each lane's copy of vector `v` (plain type) from the lane `distance` before it, behind it where that is negative; lanes that
+    have none there get their own."""
+    b = low.b
+    mode, end = ("up", 0) if distance > 0 else ("down", 31)
+    args = [b.bits(FULL_MASK, I32)]
+    words = [b.nvvm(f"shfl.sync.{mode}.i32", [*args, w, b.i32(abs(distance)), b.i32(end)])[0] for w in to_words(b, v)]
+    return from_words(b, words, v.type)
+
+
 def rename(low: Lowering, v: SSAValue, result: SSAValue, mapping: Sequence[int]) -> None:
     """Set `result` to `v` with register r = source register mapping[r], in the form that `v` has."""
     if low.has_list(v):

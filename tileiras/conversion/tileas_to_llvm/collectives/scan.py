@@ -2,7 +2,8 @@
 
 After the bits below b, every element knows the prefix inside its block of 2^b and the block's total. Bit b joins two
 blocks: the later one's prefixes get the earlier one's total in front, and the totals are combined. Where the bit is a
-register's, that is done in registers; a lane's bit takes one shuffle of the totals; warps exchange totals through
+register's, that is done in registers; a lane's bit takes one shuffle of the totals (`lane_bit`; where bodies take long,
+all of them together, `running_bits`); warps exchange totals through
 shared memory, all their bits that follow one another at once.
 
     x       3 1 4 1          totals
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType
+from xdsl.dialects.builtin import Float64Type, IntegerAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_rules import dim_of
@@ -25,7 +26,7 @@ from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.conversion.tileas_to_llvm.builder import width_of
 from tileiras.conversion.tileas_to_llvm.collectives.body import Body
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
-from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, plain_type, shuffle_lanes, to_plain
+from tileiras.conversion.tileas_to_llvm.registers import from_plain, gather, lanes_before, plain_type, shuffle_lanes, to_plain
 from tileiras.conversion.tileas_to_llvm.shared import accesses
 from tileiras.dialects.nv_tileas import scratch_of
 from tileiras.layout.convert import through_shared
@@ -165,10 +166,48 @@ class _Scan:
                   for v in self.totals]
         self._push(range(len(self.front.always)), self._all_groups(others), is_late)
         self._also_where(is_late)
-        if not last:
+        if not last and self.body.is_commutative:
+            self.totals = self.body(others, self.totals)
+        elif not last:
             early = [b.select(is_late, x, y) for x, y in zip(others, self.totals)]
             late = [b.select(is_late, y, x) for x, y in zip(others, self.totals)]
             self.totals = self.body(early, late)
+
+    def running_bits(self, lanes: range, last: bool) -> None:
+        """Lane bits that follow one another. Each round a lane puts in front of its running total that of the lane twice as far
+        before it; then each has the total up to and with its own, and the lane behind takes what goes in front."""
+        b = self.low.b
+        ends = (1 << len(lanes)) - 1
+        unused = not self.front.values and not self.done and last
+        self._begin_front()
+        place = b.and_(b.lshr(self.low.lane, lanes[0]), b.i32(ends))
+
+        def behind(distance: int) -> SSAValue:
+            return b.icmp("uge", place, b.i32(distance)) if self.late else b.icmp("ule", place, b.i32(ends - distance))
+
+        for distance in (1 << i for i in range(len(lanes))):
+            joined = self.body(self._lanes_before(distance << lanes[0]), self.totals)
+            self.totals = [b.select(behind(distance), x, y) for x, y in zip(joined, self.totals)]
+        if unused:
+            self.values, self.front = self.totals, _Front()
+            return
+        before = self._lanes_before(1 << lanes[0])
+        self._push(range(len(self.front.always)), self._all_groups(before), behind(1))
+        self._also_where(behind(1))
+        if not last:
+            own = b.and_(self.low.lane, b.i32(31 ^ ends << lanes[0]))
+            end = b.or_(own, b.i32(ends << lanes[0])) if self.late else own
+            self.totals = [self._from(v, end) for v in self.totals]
+
+    def _lanes_before(self, distance: int) -> list[SSAValue]:
+        """The totals of the lanes so far before these, in the scan's direction."""
+        b = self.low.b
+        return [from_plain(b, lanes_before(self.low, to_plain(b, v), distance if self.late else -distance),
+                           v.type.element_type) for v in self.totals]      # type: ignore[attr-defined]
+
+    def _from(self, v: SSAValue, lane: SSAValue) -> SSAValue:
+        b = self.low.b
+        return from_plain(b, shuffle_lanes(self.low, to_plain(b, v), lane), v.type.element_type)    # type: ignore[attr-defined]
 
     def exchange(self, v: SSAValue, exchange: Exchange) -> SSAValue:
         """Totals as all warps have them, through the op's scratch; the threads meet between its uses."""
@@ -231,8 +270,15 @@ class _Scan:
 def scan(low: Lowering, op: Operation) -> None:
     steps = steps_of(low.layout(op.operands[0]), dim_of(op))
     state = _Scan(low, op, steps, [low.vec(v) for v in op.operands if isinstance(v.type, TensorType)])
+    ahead = 0
     for i, step in enumerate(steps.walk):
-        if step == "reg":
+        if i < ahead:
+            continue
+        run = _running_lanes(steps.walk[i:])
+        if len(run) >= FEWEST_RUNNING and _runs(low, state.body):
+            ahead = i + len(run)
+            state.running_bits(run, ahead == len(steps.walk))
+        elif step == "reg":
             state.register_bit()
         elif isinstance(step, int):
             state.lane_bit(step, i + 1 == len(steps.walk))
@@ -241,3 +287,21 @@ def scan(low: Lowering, op: Operation) -> None:
             state.warp_bits(step)
     for result, v in zip(op.results, state.finish()):
         low.set(result, v)
+
+
+FEWEST_RUNNING = 2
+"""Lane bits of a walk that are worth another shuffle."""
+
+
+def _running_lanes(walk: Sequence[str | int | Exchange]) -> range:
+    """The lane bits that a walk begins with, as long as each is the next higher one."""
+    count = 0
+    while count < len(walk) and isinstance(walk[count], int) and walk[count] == walk[0] + count:    # type: ignore[operator]
+        count += 1
+    return range(walk[0], walk[0] + count) if count else range(0)      # type: ignore[arg-type, operator]
+
+
+def _runs(low: Lowering, body: Body) -> bool:
+    """Whether totals go from lane to lane as they run: that does the body once a round instead of twice and shuffles once more,
+    which is worth it where the machine computes more slowly than it shuffles."""
+    return low.target.slow_f64 and any(isinstance(v.type, Float64Type) for v in body.terminator.operands)
