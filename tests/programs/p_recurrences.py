@@ -241,6 +241,35 @@ def product_of_operands_carried(dtype, tm, tn, tk, steps):
 
 
 @ct.kernel
+def prefetched_further(a, b, out, last, tm: Const, tn: Const, tk: Const):
+    """`a` comes two steps ahead, `b` one: of `b` the tile behind the last product is wanted, too."""
+    i = ct.bid(0)
+    acc = ct.zeros((tm, tn), ct.float32)
+    x, x1 = ct.load(a, (i, 0), (tm, tk), padding_mode=ZERO), ct.load(a, (i, 1), (tm, tk), padding_mode=ZERO)
+    y = z = ct.load(b, (0, 0), (tk, tn), padding_mode=ZERO)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x2, y2 = ct.load(a, (i, k + 2), (tm, tk), padding_mode=ZERO), ct.load(b, (k + 1, 0), (tk, tn), padding_mode=ZERO)
+        z2 = ct.load(b, (k, 0), (tk, tn), padding_mode=ZERO)
+        acc = ct.mma(x + x, y, acc)
+        acc = ct.mma(x, z, acc)
+        x, x1, y, z = x1, x2, y2, z2
+    ct.store(out, (i, 0), acc)
+    ct.store(last, (i, 0), y)
+
+
+@program((np.float16, 64, 64, 32, 5), (bf16, 128, 64, 64, 1), (np.float32, 32, 32, 16, 3), (np.float16, 64, 128, 64, 0))
+def product_of_operands_carried_further(dtype, tm, tn, tk, steps):
+    """`z` begins with the first tile and is the one before `y` from then on: its loads are another step's, and stay."""
+    a, b = draw(tm + 7, max(steps * tk - 8, 0), dtype=dtype), draw((steps + 1) * tk, tn, dtype=dtype)
+    wa, wb = wide(np.pad(a, ((0, 0), (0, steps * tk - a.shape[1])))), wide(b)
+    before = np.concatenate([wb[:tk], wb[:max(steps - 1, 0) * tk]])[:steps * tk]
+    want = 2 * wa @ wb[:steps * tk] + wa @ before
+    rows = np.concatenate([wb[steps * tk:], wb[steps * tk:]])
+    return Launch(prefetched_further, (2,), (a, b, np.zeros((tm + 7, tn), np.float32), np.zeros((2 * tk, tn), dtype), tm, tn, tk),
+                  {2: want, 3: rows}, 5e-3)
+
+
+@ct.kernel
 def squared(x, out, t: Const):
     """A power of a matrix by its binary digits: a product of a tile with itself, and one in a branch."""
     e = ct.bid(0) + 3
