@@ -2,6 +2,7 @@
 wait for, and what they don't."""
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from typing import Any
@@ -11,11 +12,13 @@ import pytest
 
 import tileiras
 from tests.conversion.products import Product
+from tests.kernels import runner
 from tileiras.bytecode import write
 from tileiras.bytecode.version import CURRENT_VERSION
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.layout.atoms import tcgen05, umma
 from tileiras.machine.targets import find_target
+from tileiras.sim.tcgen05.move import register_cells
 
 KINDS = [("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("tf32", "f32"), ("e4m3", "f32"), ("e5m2", "f32"), ("e4m3", "f16"),
          ("s8", "s32"), ("u8", "s32")]
@@ -194,14 +197,22 @@ def test_an_accumulators_rows_lie_in_lanes_and_its_columns_in_columns() -> None:
                 assert layout.index(register, lane, warp) == (32 * warp + lane) * 32 + register
 
 
-def test_64_rows_are_held_as_warps_hold_them_of_their_own_products() -> None:
-    """As the layout of 16x256b says, whose rows are 16 a warp."""
-    layout, cells = umma.fragment((64, 32), 64, 4), tcgen05.move_fragment("16x256b", 4)
-    for warp in range(4):
-        for lane in range(32):
-            for register in range(16):
-                row, column = cells(lane, register) % 16, cells(lane, register) // 16
-                assert layout.index(register, lane, warp) == (16 * warp + row) * 32 + column
+@pytest.mark.parametrize("columns", [8, 32, 256])
+def test_64_rows_are_held_in_halves(columns: int) -> None:
+    """As the simulator says where 16x32bx2's cells lie, whose rows are 16 a warp, the second half of columns behind the first."""
+    half = columns // 2
+    layout = umma.fragment((64, columns), 64, 4)
+    lanes, cells = register_cells("16x32bx2", half, half)
+    assert layout.num_regs == half
+    for warp, lane, register in itertools.product(range(4), range(32), range(half)):
+        row, column = lanes[lane, register, 0], cells[lane, register, 0]
+        assert layout.index(register, lane, warp) == (16 * warp + row) * columns + column
+
+
+def test_more_warps_share_the_columns_of_64_rows() -> None:
+    layout = umma.fragment((2, 64, 32), 64, 16)
+    assert layout.warp == (16 * 32, 32 * 32, 64 * 32, 8)
+    assert (layout.num_regs, layout.lane[-1]) == (8, 16)
 
 
 def test_every_instruction_that_is_chosen_has_a_row_in_the_table() -> None:
@@ -243,3 +254,12 @@ def test_rings_leave_room_for_other_blocks(tile: tuple[int, int, int], blocks: i
     shared = re.search(r"global_smem_product\[(\d+)\]", ptx)
     assert shared is not None
     assert blocks * (int(shared[1]) + 1024) <= 228 * 1024 < (2 * blocks + 1) * int(shared[1])
+
+
+def test_sums_of_64_rows_leave_in_boxes_as_wide_as_the_widest_swizzle() -> None:
+    """128 columns of f32 are four boxes of 128 bytes a row; threads write them in words of 16 bytes."""
+    ptx = runner.compile_case("gemm_e4m3_fast_accumulate", "sm_100").ptx
+    assert "tcgen05.ld.sync.aligned.16x32bx2.x32.b32" in ptx
+    assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d\.global\.shared::cta", ptx)) == 4
+    stores = re.findall(r"st\.shared\.(\S+)", ptx)
+    assert len(stores) == 16 and set(stores) <= {"v2.b64", "v4.b32"}

@@ -301,13 +301,14 @@ def _table() -> None:
     _intrinsic("tcgen05.wait.st", convergent=True, effects=ALL)
     _assembly("tcgen05.wait.ld", "tcgen05.wait::ld.sync.aligned;", features="has_tcgen05", convergent=True, tied=-1,
               flight="wait:tcgen05.ld")
-    for shape, each in (("32x32b", 1), ("16x64b", 1), ("16x128b", 2), ("16x256b", 4)):
+    for shape, each in (("32x32b", 1), ("16x64b", 1), ("16x128b", 2), ("16x256b", 4), ("16x32bx2", 1)):
+        split = " i64" if shape == "16x32bx2" else ""       # columns from a warp's first half to the second
         for count in (1, 2, 4, 8, 16, 32, 64, 128):
             registers = each * count
             if registers <= 128:
                 held = f"v{registers}i32" if registers > 1 else "i32"
-                _intrinsic(f"tcgen05.ld.{shape}.x{count}", "p6 i1", held, convergent=True, effects=ALL, flight="tcgen05.ld")
-                _intrinsic(f"tcgen05.st.{shape}.x{count}", f"p6 {held} i1", convergent=True, effects=ALL)
+                _intrinsic(f"tcgen05.ld.{shape}.x{count}", f"p6{split} i1", held, convergent=True, effects=ALL, flight="tcgen05.ld")
+                _intrinsic(f"tcgen05.st.{shape}.x{count}", f"p6{split} {held} i1", convergent=True, effects=ALL)
 
     _intrinsic("prmt", "i32 i32 i32", "i32")
     # LLVM forgets that a product is of 32 bits where it knows one side's sign and not the other's

@@ -14,8 +14,9 @@ each element, whatever its type: row r of 128 in lane r, a column of the tile in
 lie in the first lanes of the four warps' parts. What rows and batches remain lie in further columns, and so does what an
 instruction's columns leave over.
 
-Threads read and write whole rows where there are 128 (`32x32b`: a row a thread), else as `mma.sync` has them (`16x256b`). Four
-warps reach all lanes; more share the columns.
+Threads read and write whole rows where there are 128 (`32x32b`: a row a thread), else halves of rows (`16x32bx2`): what a thread
+holds lies side by side in memory, too, so that it is written in words of 16 bytes to rows of any swizzle, and few threads have to
+meet to reduce a row. Four warps reach all lanes; more share the columns.
 """
 from __future__ import annotations
 
@@ -168,8 +169,8 @@ def units(atom: UmmaAtom, m: int, n: int, batch: int = 0) -> tuple[int, int, int
 
 @lru_cache(maxsize=256)
 def fragment(shape: tuple[int, ...], rows: int, num_warps: int) -> LinearLayout:
-    """Who holds which element of an accumulator of (batch,) m, n in registers: in the order of its columns, but of 64 rows an
-    8 x 8 matrix beside the next one of a pair."""
+    """Who holds which element of an accumulator of (batch,) m, n in registers: in the order of its columns, of 64 rows the
+    second half of them in a warp's second half."""
     *batch, m, n = shape
     columns = [1 << i for i in range(log2(n))]
     further = [n * rows << i for i in range(log2(m // rows))] + [m * n << i for i in range(log2(batch[0]) if batch else 0)]
@@ -177,10 +178,8 @@ def fragment(shape: tuple[int, ...], rows: int, num_warps: int) -> LinearLayout:
         reg, lane = [*columns, *further], [n << i for i in range(5)]
         warp = [n << 5, n << 6]
     else:
-        reg = [columns[0], n << 3, *columns[3:], *further]
-        lane = [*columns[1:3], *(n << i for i in range(3))]
+        reg, lane = [*columns[:-1], *further], [*(n << i for i in range(4)), columns[-1]]
         warp = [n << 4, n << 5]
-    least = 0 if rows == LANES else 2
     for _ in range(log2(num_warps // GROUP_WARPS)):
-        warp.append(reg.pop() if len(reg) > least else 0)
+        warp.append(reg.pop() if reg else 0)
     return LinearLayout(tuple(shape), tuple(reg), tuple(lane), tuple(warp))

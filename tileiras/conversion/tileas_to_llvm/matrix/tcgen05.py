@@ -35,7 +35,7 @@ from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import TmemType, layout_of
 from tileiras.errors import CompileError
-from tileiras.layout.atoms.umma import GROUP_WARPS, LANES, PAIR, UmmaAtom, units
+from tileiras.layout.atoms.umma import GROUP_WARPS, HALF_ROWS, LANES, PAIR, UmmaAtom, units
 from tileiras.layout.descriptors import instruction_descriptor
 from tileiras.layout.linear import LinearLayout, log2
 
@@ -43,9 +43,8 @@ KINDS = {"f16": 0, "tf32": 1, "f8f6f4": 2, "i8": 3}
 """As LLVM's intrinsic numbers them."""
 WARP_LANES_SHIFT = 21
 """A warp's number shifted by this is its first lane's address."""
-SHAPES = {(LANES, 1): ("32x32b", 1, 1), (64, 1): ("16x256b", 4, 8), (LANES, 2): ("32x32b", 1, 1), (64, 2): ("16x128b", 2, 4)}
-"""Rows of an accumulator's instruction, elements of a cell -> how threads load and store it: registers of a thread, columns for
-.x1."""
+SHAPES = {LANES: "32x32b", HALF_ROWS: "16x32bx2"}
+"""Rows of an accumulator's instruction -> how threads load and store it: a row or half a row a thread, a register a cell."""
 MOST_REGISTERS = 32
 """Of one load or store: longer ones would want as many registers side by side."""
 MOST_SCALED = 64
@@ -109,26 +108,39 @@ def tmem_stage(low: Lowering, op: Operation) -> None:
 
 
 class _Window:
-    """The part of an accumulator that a thread's warp reaches: `parts` are (first register, registers, the instruction's count,
-    address)."""
+    """The part of an accumulator that a thread's warp reaches: `parts` are (first register, registers, address). `split`: columns
+    from what a warp's first half holds to what the second one does, where rows are in halves."""
 
     def __init__(self, low: Lowering, buffer: SSAValue, registers: int) -> None:
         b = low.b
         t: Any = buffer.type
         assert isinstance(t, TmemType)
-        shape, each, columns = SHAPES[t.rows.data, t.packed.data]
-        self.shape = shape
+        self.shape = SHAPES[t.rows.data]
+        row = int_values(t.shape)[-1] // t.packed.data
+        self.split: SSAValue | None = None
+        columns = [1 << i for i in range(log2(t.columns))]
+        if t.rows.data == HALF_ROWS:
+            self.split = b.i64(row // 2)
+            columns.remove(row // 2)
         at = b.add(low.scalar(buffer), b.shl(b.and_(low.warp, b.i32(GROUP_WARPS - 1)), WARP_LANES_SHIFT))
         self.start, self.tile = at, int_values(t.shape)
-        width = t.columns
         for i in range(log2(GROUP_WARPS), log2(low.num_warps)):
-            if width * each <= registers * columns:
+            if len(columns) <= log2(registers):
                 break       # all of it is every further warp's
-            width //= 2
-            at = b.add(at, b.mul(b.and_(b.lshr(low.warp, i), b.i32(1)), b.i32(width)))
-        count = min(registers, MOST_REGISTERS)
-        self.parts = [(r, count, count // each, address(b, b.add(at, b.i32(r // each * columns))))
+            at = b.add(at, b.mul(b.and_(b.lshr(low.warp, i), b.i32(1)), b.i32(columns.pop())))
+        count = min(registers, MOST_REGISTERS, row if self.split is None else row // 2)
+        self.parts = [(r, count, address(b, b.add(at, b.i32(sum(c for i, c in enumerate(columns) if r >> i & 1)))))
                       for r in range(0, registers, count)]
+
+    def load(self, b: Builder, count: int, at: SSAValue) -> SSAValue:
+        loaded, = b.nvvm(f"tcgen05.ld.{self.shape}.x{count}", [at, *self._split(), b.false()])
+        return loaded
+
+    def store(self, b: Builder, count: int, at: SSAValue, words: SSAValue) -> None:
+        b.nvvm(f"tcgen05.st.{self.shape}.x{count}", [at, *self._split(), words, b.false()])
+
+    def _split(self) -> list[SSAValue]:
+        return [] if self.split is None else [self.split]
 
     def narrow(self, low: Lowering, first: int, layout: LinearLayout, packed: int = 1) -> None:
         """Only some columns, of an accumulator of which a thread has whole rows: `LANES` rows lie beside the ones before them, and
@@ -142,7 +154,7 @@ class _Window:
         if blocks * columns * packed != layout.num_regs:
             raise CompileError("columns of an accumulator aren't held as its rows are")
         width = min(columns, MOST_REGISTERS)
-        self.parts = [(i * columns + c, width, width, address(b, b.add(at, b.i32(i * all_columns + first // packed + c))))
+        self.parts = [(i * columns + c, width, address(b, b.add(at, b.i32(i * all_columns + first // packed + c))))
                       for i in range(blocks) for c in range(0, columns, width)]
 
 
@@ -155,9 +167,8 @@ def load_tmem(low: Lowering, op: Operation) -> None:
     if first is not None:
         window.narrow(low, first.data, layout_of(result))
     flying = []
-    for _, _, times, at in window.parts:
-        loaded, = b.nvvm(f"tcgen05.ld.{window.shape}.x{times}", [at, b.false()])
-        flying.append(loaded)
+    for _, count, at in window.parts:
+        flying.append(window.load(b, count, at))
     there = []
     at_once = max(1, MOST_TIED // window.parts[0][1])
     for i in range(0, len(flying), at_once):
@@ -179,10 +190,10 @@ def store_tmem(low: Lowering, op: Operation) -> None:
     whole = low.vec(source)
     if layout_of(source).num_warps > GROUP_WARPS:
         b.nvvm("tcgen05.fence.after.thread.sync")       # another warp may have read other columns of these lanes
-    for first, count, times, at in window.parts:
+    for first, count, at in window.parts:
         part = whole if len(window.parts) == 1 else b.slice(whole, first * packed, count * packed)
         words = _to_words(b, part, count) if packed == 1 else b.cast("bitcast", part, vec(count, I32))
-        b.nvvm(f"tcgen05.st.{window.shape}.x{times}", [at, words, b.false()])
+        window.store(b, count, at, words)
     b.nvvm("tcgen05.wait.st")
     b.nvvm("tcgen05.fence.before.thread.sync")
 
@@ -208,11 +219,11 @@ def scale_tmem(low: Lowering, op: Operation) -> None:
             b.nvvm("tcgen05.fence.after.thread.sync")
         for i in range(0, len(window.parts), together):
             parts = window.parts[i:i + together]
-            flying = [b.nvvm(f"tcgen05.ld.{window.shape}.x{times}", [at, b.false()])[0] for _, _, times, at in parts]
-            for (first, count, times, at), words in zip(parts, b.nvvm("tcgen05.wait.ld", flying)):
+            flying = [window.load(b, count, at) for _, count, at in parts]
+            for (first, count, at), words in zip(parts, b.nvvm("tcgen05.wait.ld", flying)):
                 factor = factors if len(window.parts) == 1 else b.slice(factors, first, count)
                 scaled = b.binary("fmul", _from_words(b, words, t), factor)
-                b.nvvm(f"tcgen05.st.{window.shape}.x{times}", [at, _to_words(b, scaled, count), b.false()])
+                window.store(b, count, at, _to_words(b, scaled, count))
         b.nvvm("tcgen05.wait.st")
         b.nvvm("tcgen05.fence.before.thread.sync")
     somebody, = b.nvvm("vote.any.sync", [b.i32(-1), changes])
