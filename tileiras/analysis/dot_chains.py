@@ -6,6 +6,8 @@ On the way there may be branches that yield (attention's masks under a condition
 """
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, OpResult, SSAValue
 
@@ -43,14 +45,19 @@ def feeds_rows(dot: Operation) -> bool:
 
 def takes_rows(dot: Operation, views: bool = False) -> bool:
     """Whether another product's result leads to a product's first operand; `views`: also where a tile is seen in another shape."""
+    return next(rows_from(dot, views), None) is not None
+
+
+def rows_from(dot: Operation, views: bool = False) -> Iterator[Operation]:
+    """The products whose results lead to a product's first operand, the nearest first."""
     pending: list[SSAValue] = [dot.operands[0]]
     seen: set[SSAValue] = set(pending)
     while pending and len(seen) < MOST_LOOKED_AT:
-        v = pending.pop()
+        v = pending.pop(0)
         if not isinstance(v, OpResult):
             continue
         if _mnemonic(v.owner) == DOT:
-            return True
+            yield v.owner
         makers: list[SSAValue] = []
         if isinstance(v.owner, arith.Elementwise) or (views and _mnemonic(v.owner) == VIEW):
             makers = list(v.owner.operands)
@@ -61,7 +68,6 @@ def takes_rows(dot: Operation, views: bool = False) -> bool:
             if isinstance(maker.type, TensorType) and maker not in seen:
                 seen.add(maker)
                 pending.append(maker)
-    return False
 
 
 def _mnemonic(op: Operation) -> str:

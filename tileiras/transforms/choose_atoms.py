@@ -10,7 +10,8 @@ tensor memory take such an operand from there (`.ts`).
 
 From -O1 on a target with wgmma multiplies tiles of 64 rows a warpgroup by it (`--without=wgmma`: it doesn't), except in kernels
 that call functions, round which the assembler would wait for each product. One with tensor memory multiplies tiles of 64 rows by
-tcgen05, as far as the accumulators of all products have room there (`--without=tcgen05`). wgmma sums 8-bit floats in fewer bits
+tcgen05, as far as the accumulators of all products have room there (`--without=tcgen05`); rows that become a first operand take
+columns of the product that they are made of, or what is left, or go by shared memory. wgmma sums 8-bit floats in fewer bits
 than f32 has: without `fast_acc` each product starts anew, and an addition joins it to what was there.
 
     %d = dot %a, %b, %c : f8 to f32      ->      %0 = constant 0 ; %p = dot %a, %b, %0 {atom = "sm90..."} ; %d = addf %c, %p
@@ -20,6 +21,7 @@ and each one's are added before the next one begins (`joined`).
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +29,7 @@ from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, T
 from xdsl.ir import Attribute, Operation
 
 from tileiras.analysis.agents import words_of
-from tileiras.analysis.dot_chains import is_chained, takes_rows
+from tileiras.analysis.dot_chains import is_chained, rows_from, takes_rows
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.tensor_dots import goes_on_from
 from tileiras.analysis.tensor_memory import ColumnsByLoop
@@ -69,22 +71,19 @@ def run(module: Operation, context: Any) -> None:
             scaled = [(op, _scaled_atom(op, context)) for op in ops if op.name == "nv_tileas.dot_scaled"]
             taken = ColumnsByLoop()
             free = umma.COLUMNS - sum(_scaled_columns(op, atom) for op, atom in scaled) if context.uses("tcgen05") else 0
-            for op in [op for op in ops if op.name == "nv_tileas.dot" and not is_staged(op)]:
-                atom: Any = _wgmma_of(op, func, context.target) if warpgroups else None
-                why = ""
-                if context.target.has_tcgen05 and context.uses("tcgen05"):
-                    atom = _umma_of(op, func, context.target)
-                    if isinstance(atom, str):
-                        atom, why = None, atom
-                    elif (columns := _new_columns(op, atom)) > (room := free - taken.beside(op)):
-                        atom, why = None, f"it takes {columns} columns of tensor memory, and other products leave {room}"
-                    else:
-                        taken.add(op, columns)
-                atom = atom or warp_atom(op, context.target)
+            dots = [op for op in ops if op.name == "nv_tileas.dot" and not is_staged(op)]
+            into_tensor_memory, whys = _into_tensor_memory(dots, func, context, free, taken)
+            left = {op: _new_columns(op, atom) for op, atom in into_tensor_memory.items() if is_zero(op.operands[2])}
+            for op in dots:
+                atom: Any = into_tensor_memory.get(op) or (_wgmma_of(op, func, context.target) if warpgroups else None)
+                atom, why = atom or warp_atom(op, context.target), whys.get(op, "")
                 slices = parts_of_k(op, atom, context)
                 if isinstance(atom, UmmaAtom) and slices == 1:
                     columns = _operand_columns(op, atom)
-                    if columns <= free - taken.beside(op):
+                    if (host := _read_before(op, columns, left)) is not None:
+                        left[host] -= columns
+                        atom = atom.with_a_in(shared=False)
+                    elif columns <= free - taken.beside(op):
                         atom = atom.with_a_in(shared=False)
                         taken.add(op, columns)
                 apart = isinstance(atom, WgmmaAtom) and _starts_anew(op, atom)
@@ -162,6 +161,25 @@ def _umma_of(op: Operation, func: Operation, target: Any) -> UmmaAtom | str:
                        ctas_of(op))
 
 
+def _into_tensor_memory(dots: list[Operation], func: Operation, context: Any, free: int,
+                        taken: ColumnsByLoop) -> tuple[dict[Operation, UmmaAtom], dict[Operation, str]]:
+    """The products by tcgen05 with their instructions, and why others aren't. All accumulators are counted before any operand: a
+    product's rows may go by shared memory, but a product without an accumulator goes by warps, whose registers it takes."""
+    found: dict[Operation, UmmaAtom] = {}
+    whys: dict[Operation, str] = {}
+    for op in dots if context.target.has_tcgen05 and context.uses("tcgen05") else ():
+        atom = _umma_of(op, func, context.target)
+        if isinstance(atom, str):
+            whys[op] = atom
+        elif (columns := _new_columns(op, atom)) > (room := free - taken.beside(op)):
+            whys[op] = f"it takes {columns} columns of tensor memory, and other products leave {room}"
+        else:
+            found[op] = atom
+            op.properties["atom"] = StringAttr(atom.intrinsic)      # which tells the next one whose sums it may go on in
+            taken.add(op, columns)
+    return found, whys
+
+
 def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:
     """Columns of tensor memory that a dot's accumulator takes, where it doesn't go on in another's."""
     if atom is None or goes_on_from(op) is not None:
@@ -177,6 +195,12 @@ def _operand_columns(op: Operation, atom: UmmaAtom) -> int:
         return umma.COLUMNS + 1
     batch, m, _, k = dot_shape(op)
     return umma.columns_of((batch, m, k) if batch else (m, k), atom.rows) // umma.IN_CELLS[atom.a]
+
+
+def _read_before(op: Operation, columns: int, left: Mapping[Operation, int]) -> Operation | None:
+    """The product of whose accumulator a first operand's rows are made, and whose columns they take when it has been read: of those
+    that begin anew in the same block, by how many columns each has `left`."""
+    return next((dot for dot in rows_from(op) if dot.parent is op.parent and left.get(dot, 0) >= columns), None)
 
 
 def ctas_of(op: Operation) -> int:
