@@ -12,7 +12,7 @@ from bench.speed.kernels import KERNELS, by_name
 from bench.speed.page import page
 from tests.kernels import runner
 
-RESULTS = side.ROOT / "bench" / "results" / "speed.json"
+RESULTS = side.RESULTS
 PAGE = side.ROOT / "docs" / "speed.md"
 MACHINES = ("H100", "A100", "B200", "RTX 5090")
 """Those that are compared on, in the order in which they are shown."""

@@ -1,12 +1,15 @@
 """make speed: what it lists, how it compares, what the page says."""
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from bench.speed import compare
+from bench.speed import compare, side
 from bench.speed.kernels import KERNELS, SHORT, by_name, case_of, launch
 from bench.speed.page import page
+from tileiras.machine.machines import machine_of
 
 
 def record(seconds: float, **changes) -> dict:
@@ -185,3 +188,16 @@ def test_an_instances_entry_is_the_one_with_its_arguments():
     ptx = ".visible .entry _Z1kILi256ELi64ELb1EEvPf(\n.visible .entry _Z1kILi256ELi64ELb0EEvPf("
     assert entry_of(ptx, "k<256, 64, false>") == "_Z1kILi256ELi64ELb0EEvPf"
     assert entry_of(ptx, "k<256, 64, true>") == "_Z1kILi256ELi64ELb1EEvPf"
+
+
+def test_what_the_results_hold_by_its_key_is_not_predicted_again(tmp_path, monkeypatch):
+    """Nothing is in the cache, and the model isn't asked."""
+    kernel = KERNELS[0]
+    monkeypatch.setattr(side, "CACHE", tmp_path)
+    monkeypatch.setattr(side, "predict", None)
+    monkeypatch.setattr(side, "bytecode_of", lambda k: b"")
+    monkeypatch.setattr(side.tileiras, "compile", lambda *_, **__: SimpleNamespace(ptx="ptx", cubin=b"cubin"))
+    machine = machine_of("A100")
+    key = side.key_of("ptx", b"cubin", machine, kernel)
+    monkeypatch.setattr(side, "published", lambda: {key: {"seconds": 1.5, "key": key}})
+    assert side.predicted(kernel, machine, "ours") == {"seconds": 1.5, "key": key}

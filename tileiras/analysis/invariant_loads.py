@@ -30,10 +30,15 @@ OUTSIDE = frozenset({"nv_tileaa.gdc_wait", "nv_tileaa.fence_alias", "nv_tileaa.a
 
 
 class Loads(NamedTuple):
-    """Loads of an nv_tileaa function: those whose memory nobody writes while the kernel runs, and all that are behind no write."""
+    """Loads of an nv_tileaa function: those whose memory nobody writes while the kernel runs, all that are behind no write, and all
+    weak ones of a kernel in which only its own accesses change memory."""
 
     invariant: set[Operation]
     first: set[Operation]
+    weak: set[Operation]
+
+
+NO_LOADS = Loads(set(), set(), set())
 
 
 def invariant_loads(func: Operation) -> set[Operation]:
@@ -42,7 +47,7 @@ def invariant_loads(func: Operation) -> set[Operation]:
 
 
 def loads_by_order(func: Operation) -> Loads:
-    """Both kinds of loads."""
+    """All kinds of loads."""
     loads: list[Operation] = []
     writers: list[Operation] = []
     after: dict[SSAValue, list[SSAValue]] = {}      # token -> tokens that come of it
@@ -57,7 +62,7 @@ def loads_by_order(func: Operation) -> Loads:
     for op in func.walk():
         name = op.name
         if name in OUTSIDE:
-            return Loads(set(), set())
+            return NO_LOADS
         for sources, targets in handed_on(op):
             lead(sources, targets)
         if name not in HANDING_ON:
@@ -71,7 +76,7 @@ def loads_by_order(func: Operation) -> Loads:
     written = _reached([t for op in writers for t in _tokens(op.results)], after)
     to_be_written = _reached([t for op in writers for t in _tokens(op.operands)], before)
     first = {op for op in loads if written.isdisjoint(op.operands)}
-    return Loads({op for op in first if to_be_written.isdisjoint(op.results)}, first)
+    return Loads({op for op in first if to_be_written.isdisjoint(op.results)}, first, set(loads))
 
 
 def _tokens(values: Iterable[SSAValue]) -> list[SSAValue]:

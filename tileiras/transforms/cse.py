@@ -6,7 +6,9 @@ An op stands for later ones of its block and of the regions nested in it. Bodies
 their own: nothing goes in or out. Ops with regions stay.
 
 A load of what nobody writes while the kernel runs (analysis/invariant_loads.py) stands for the same load later in its block, if
-the tile is small enough to be kept: rows that are read for a mean, and again to be scaled, are read once.
+the tile is small enough to be kept: rows that are read for a mean, and again to be scaled, are read once. So does any weak load
+for one that waits for the same token: nothing orders a write between them, though there may be one behind both (rows that are
+replaced by their softmax).
 """
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
-from tileiras.analysis.invariant_loads import invariant_loads
+from tileiras.analysis.invariant_loads import loads_by_order
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
@@ -38,9 +40,9 @@ def key_of(op: TileOp) -> Key:
     return (type(op), tuple(op.operands), attrs, tuple(r.type for r in op.results))
 
 
-def load_key(op: TileOp) -> Key:
-    """What makes two loads of unwritten memory equal in one block: all but their tokens."""
-    return (op.parent, type(op), tuple(v for v in op.operands if not isinstance(v.type, MemTokenType)),
+def load_key(op: TileOp, invariant: bool) -> Key:
+    """What makes two weak loads equal in one block: all, but their tokens where their memory isn't written."""
+    return (op.parent, type(op), tuple(v for v in op.operands if not (invariant and isinstance(v.type, MemTokenType))),
             tuple(sorted(op.properties.items())), op.results[0].type)
 
 
@@ -52,7 +54,9 @@ def _is_kept(load: Operation) -> bool:
 def run(top: Operation, context: Any = None) -> None:
     """Remove repeated pure ops, and loads of what stays, of a module or function in place."""
     funcs = [op for op in (top, *top.regions[0].block.ops) if op.name == "nv_tileaa.func"]
-    loads = {load for func in funcs for load in invariant_loads(func) if _is_kept(load)}
+    found = [loads_by_order(func) for func in funcs]
+    invariant = set[Operation]().union(*(f.invariant for f in found))
+    loads = {load for f in found for load in f.weak if _is_kept(load)}
     frames: list[tuple[Iterator[Operation], list[Key], Table]] = []
 
     def enter(op: Operation, table: Table) -> None:
@@ -71,7 +75,7 @@ def run(top: Operation, context: Any = None) -> None:
                 break
             if not isinstance(op, TileOp) or not (op.PURE or op in loads):
                 continue
-            key = key_of(op) if op.PURE else load_key(op)
+            key = key_of(op) if op.PURE else load_key(op, op in invariant)
             first = table.setdefault(key, op)
             if first is op:
                 added.append(key)

@@ -12,7 +12,7 @@
 
     scf.for %i ... {                               %x0 = load %v[%a]
       %x = tiled_load %v[%i]            ->         scf.for %i ... (%x = %x0) {
-      ... %x ...                                     %next = scf.if %more { tiled_load %v[%i + %s] } else { %x }
+      ... %x ...                                     %next = scf.if %more { tiled_load %v[%i + %s] } else { 0 }
     }                                                ... %x ... ; yield %next }
 
 Where neither the copy engine nor `cp.async` can move a tile (sm_75; tiles that are converted, dequantized or transposed on their
@@ -43,6 +43,7 @@ from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.materialize_async import is_short_of_overflow
 from tileiras.transforms.register_streams import is_streamed
+from tileiras.transforms.structure import TOKENS
 from tileiras.transforms.unspecialized_pipeline import is_of_warps
 
 INSTRUCTION = "registers"
@@ -240,8 +241,7 @@ class _Prefetch(Iterations):
         inits = self._next(numbers, values)
         carried = [v for op in plan.held for v in first[op]]
         # the next iteration's, at the body's head
-        head = self._head()
-        self.before = head
+        self.before = self._behind_loads(self._head())
         arguments = {n: body.insert_arg(args[1 + n].type, len(body.args)) for n in numbers}
         held = {op: (body.insert_arg(op.results[0].type, len(body.args)), body.insert_arg(MemTokenType(), len(body.args)))
                 for op in plan.held}
@@ -250,7 +250,7 @@ class _Prefetch(Iterations):
         values = {args[0]: at, **{args[1 + n]: arguments[n] for n in numbers}}
         self._clone(updates, values)
         rest = [op for op in plan.loads if op not in held]
-        zeros = {op: held[op][0] if op in held else self._zeros(op.results[0].type) for op in plan.loads}
+        zeros = {op: self._zeros(op.results[0].type) for op in plan.loads}
         loaded = self._load(plan.loads, values, more, zeros, None)
         following = [*self._next(numbers, values), *(v for op in plan.held for v in loaded[op])]
         if place is not None:
@@ -285,6 +285,19 @@ class _Prefetch(Iterations):
             barrier.location = self.loop.location
             self.body.insert_op_before(barrier, first)
         return first
+
+    def _behind_loads(self, head: Operation) -> Operation:
+        """What stands behind the loads that the iteration itself begins with. ptxas counts arrivals: it lets the next iteration's
+        loads wait for this one's, which are on their way since the last one, or in the first one since just now."""
+        op, place, loaded = head, head, set[SSAValue]()
+        while (op.name in LOADS or op.name in TOKENS or is_cheap_and_pure(op)) and loaded.isdisjoint(op.operands):
+            following = op.next_op
+            assert following is not None
+            if op.name in LOADS:
+                loaded.add(op.results[0])
+                place = following if op not in self.plan.loads else place
+            op = following
+        return place
 
     def _clone(self, ops: list[Operation], values: dict[SSAValue, SSAValue]) -> None:
         for op in ops:

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tileiras.analysis.access_facts import access_facts
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import worker_warps
-from tileiras.analysis.invariant_loads import Loads, loads_by_order
+from tileiras.analysis.invariant_loads import NO_LOADS, loads_by_order
 from tileiras.analysis.tile_work import tile_work
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.arith import Elementwise
@@ -141,7 +141,7 @@ def renamed_function(func: Operation, context: Any) -> Operation:
     """The nv_tileas function."""
     values: dict[SSAValue, SSAValue] = {}
     axis = AxisAnalysis(func)
-    loads = loads_by_order(func) if context.opt_level else Loads(set(), set())
+    loads = loads_by_order(func) if context.opt_level else NO_LOADS
 
     def block(old: Block) -> Block:
         new = Block(arg_types=[a.type for a in old.args])
