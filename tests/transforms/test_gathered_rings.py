@@ -1,5 +1,5 @@
 """Rows that pointers gather go to rings by cp.async: right for every trip count, with rows and columns masked away. Pointers that
-lead elsewhere by what the loop loads stay in their iteration."""
+lead elsewhere by what the loop loads are looked up by a load agent, or stay in their iteration."""
 from __future__ import annotations
 
 from typing import Any
@@ -125,8 +125,16 @@ def test_gathered_rows_beside_those_of_the_copy_engine(gpu: str, copies: int) ->
     assert_right(ptx)
 
 
-def test_the_load_agent_gathers_for_products_into_tensor_memory() -> None:
-    """Arrivals of its copies are counted, so that no barrier stands between products."""
-    ptx, found = compiled(gathered(tile=64), "sm_100")
-    assert found == 1 and "cp.async.mbarrier.arrive.noinc" in ptx and "tcgen05.mma" in ptx and ".reqntid 256" in ptx
+@pytest.mark.parametrize("in_loop", [False, True])
+@pytest.mark.parametrize(("gpu", "product", "threads"), [("sm_90", "wgmma.mma_async", 256), ("sm_100", "tcgen05.mma", 256)])
+def test_the_load_agent_gathers_for_asynchronous_products(gpu: str, product: str, threads: int, in_loop: bool) -> None:
+    """Arrivals of its copies are counted, so that no barrier stands between products; it looks up itself where they come from."""
+    ptx, found = compiled(gathered(in_loop, tile=64), gpu)
+    assert found == 1 and "cp.async.mbarrier.arrive.noinc" in ptx and product in ptx and f".reqntid {threads}" in ptx
+    assert_right(ptx, 64)
+
+
+def test_gathers_for_warpgroups_need_a_load_agent() -> None:
+    ptx, found = compiled(gathered(tile=64), "sm_90", without=frozenset({"agents"}))
+    assert found == 0 and "wgmma" in ptx
     assert_right(ptx, 64)

@@ -17,11 +17,13 @@ itself, may be written again. The loop is still serial: `unspecialized-pipeline`
 stages as `generate-schedule` says; a loop stays as it was where that is one, and where it can be left early.
 
 What only products into tensor memory read is copied by other warps (`materialize-schedule`), so that no barrier of theirs stands
-between the products: the pipe counts the copies' arrivals (`cp_async`), and the ring has one stage until then. So are the scales of
-products by warps whose elements the copy engine brings.
+between the products: the pipe counts the copies' arrivals (`cp_async`), and the ring has one stage until then. So are tiles that
+products by warpgroups read, where pointers or indices gather one of them, and the scales of products by warps whose elements the
+copy engine brings.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +46,7 @@ from tileiras.analysis.shared_memory import ALIGNMENT, stage_bytes
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import nv_tileaa, nv_tileas
-from tileiras.dialects.nv_tileas import LOOPS, BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
+from tileiras.dialects.nv_tileas import LOADS, LOOPS, BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.iterations import WIDE
@@ -53,6 +55,11 @@ from tileiras.transforms.structure import holder_in, only_store
 
 READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
 """What reads a buffer and nothing else."""
+LEAST_CHUNKS = 4
+"""Of a thread, for a stage: each lane's arrival at a barrier takes a pass through shared memory, and a warp's chunk takes four (a
+convolution with two a thread, H100: 95.1 us, by way of registers 90.4)."""
+LOOKED_UP = "its address depends on what the loop loads or computes"
+BY_OTHERS = "only warps that do nothing else could copy it, and not all products of the loop let them"
 LEAST_STAGES = 2
 """A ring of one stage is a buffer."""
 WAYS = frozenset({"nv_tileas.block_tile", "nv_tileas.make_memref", "nv_tileas.assume", "nv_tileas.addptr"})
@@ -62,7 +69,7 @@ WAYS = frozenset({"nv_tileas.block_tile", "nv_tileas.make_memref", "nv_tileas.as
 @dataclass(frozen=True)
 class Move:
     """A load that only feeds a buffer, by way of `renames` (last first): its ops, how threads copy it there, and the buffer by the
-    load's names of the elements."""
+    load's names of the elements. `looked_up`: whether the loop loads where the tile lies."""
 
     load: Operation
     renames: list[Operation]
@@ -70,6 +77,7 @@ class Move:
     alloc: Operation
     copy: ThreadCopy
     buffer: BufferType
+    looked_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,7 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, ow
     num_warps: Any = func.properties["num_warps"]
     beside_engine = context.uses("agents") and _is_beside_engine(loop)
     found = [move for op in loop.regions[0].block.ops
-             if (move := _move(loop, op, num_warps.data, not own, beside_engine)) is not None]
+             if (move := _move(loop, op, num_warps.data, not own, beside_engine, context.uses("agents"))) is not None]
     if own:
         found = [move if isinstance(move, Refusal) or _is_of_parameters(func, move.load) else
                  Refusal(move.load, "it may read what the kernel allocates, in shared memory; copies read global memory")
@@ -107,8 +115,11 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, ow
     moves = [move for move in found if isinstance(move, Move)]
     refused = [move for move in found if isinstance(move, Refusal)]
     stages = 0
-    if moves and (beside_engine or
-                  (context.uses("agents") and all(umma_of(op) is not None for move in moves for op in _readers(move)))):
+    by_agents = bool(moves) and (beside_engine or (context.uses("agents") and _are_for_agents(moves, num_warps.data)))
+    if not by_agents:
+        refused += [Refusal(move.load, BY_OTHERS) for move in moves if _is_for_others(move)]
+        moves = [move for move in moves if not _is_for_others(move)]
+    if by_agents:
         moves, large = _that_fit(moves, lives, context.target)
         refused += [Refusal(move.load, f"shared memory has no room for its {stage_bytes(_ring(move, 1))} bytes; use smaller tiles")
                     for move in large]
@@ -151,6 +162,27 @@ def _is_beside_engine(loop: Operation) -> bool:
     ops = list(loop.regions[0].block.ops)
     return any(op.name == "nv_tileas.dot_scaled" and umma_of(op) is None for op in ops) and \
         any(op.name == "nv_tileas.tma_load" for op in ops)
+
+
+def _are_for_agents(moves: list[Move], num_warps: int) -> bool:
+    """Whether other warps are to copy: for products into tensor memory, and what pointers or indices gather for those of
+    warpgroups, if it is looked up or each thread has enough of it."""
+    readers = [op for move in moves for op in _readers(move)]
+    if all(umma_of(op) is not None for op in readers):
+        return True
+    chunks = [stage_bytes(_ring(move, 1)) // move.copy.chunk for move in moves]
+    return any(map(_is_gathered_for_warpgroups, moves)) and all(wgmma_of(op) is not None for op in readers) and (
+        any(move.looked_up for move in moves) or sum(chunks) >= LEAST_CHUNKS * WARP_THREADS * num_warps)
+
+
+def _is_for_others(move: Move) -> bool:
+    """Whether only warps that do nothing else are to copy a tile."""
+    return move.looked_up or _is_gathered_for_warpgroups(move)
+
+
+def _is_gathered_for_warpgroups(move: Move) -> bool:
+    """Whether pointers or indices say where a tile lies that wgmma reads: the threads that multiply don't gather beside that."""
+    return places_are_tiles(move.load) and any(wgmma_of(op) is not None for op in _readers(move))
 
 
 def _that_fit(moves: list[Move], lives: SharedLives, target: Any) -> tuple[list[Move], list[Move]]:
@@ -206,10 +238,10 @@ def _ring(move: Move, stages: int) -> RingType:
     return RingType(t, IntAttr(stages))
 
 
-def _move(loop: Operation, store: Operation, num_warps: int, gathers: bool, few: bool) -> Move | Refusal | None:
+def _move(loop: Operation, store: Operation, num_warps: int, gathers: bool, few: bool, agents: bool) -> Move | Refusal | None:
     """The move that ends in this store of the loop's body, or why a load stays where it is; None where no load of a tile ends
-    there. `gathers`: whether what is copied may lie wherever pointers, or an index for each row, lead (for wgmma such tiles go
-    through the registers of the load agent, `register_streams.py`). `few`: whether there may be fewer chunks than threads."""
+    there. `gathers`: whether what is copied may lie wherever pointers, or an index for each row, lead. `few`: whether there may be
+    fewer chunks than threads. `agents`: whether other warps may copy, that look up in the loop where a tile lies."""
     body = loop.regions[0].block
     if not isinstance(store, nv_tileas.StoreShared) or any(name in store.properties for name in ("rounds", "owners")):
         return None
@@ -223,28 +255,41 @@ def _move(loop: Operation, store: Operation, num_warps: int, gathers: bool, few:
     if only_store(alloc) is not store or alloc.parent is not body or not isinstance(t, BufferType) or \
             any(use.operation is not store and use.operation.name not in READERS for use in alloc.results[0].uses):
         return None
-    reason = obstacle(loop, load, tile)
+    reason, looked_up = obstacle(loop, load, tile), False
+    if reason == LOOKED_UP and agents and gathers and all(
+            wgmma_of(use.operation) or umma_of(use.operation) for use in alloc.results[0].uses if use.operation is not store):
+        reason, looked_up = obstacle(loop, load, tile, _may_look_up(loop)), True
     if reason or "slice" in store.properties:
         return Refusal(load, reason or "the tile goes through shared memory in parts; use a smaller one")
-    if places_are_tiles(load) and (not gathers or any(wgmma_of(use.operation) for use in alloc.results[0].uses)):
+    if places_are_tiles(load) and not gathers:
         return Refusal(load, "its places are a tile")
     buffer = BufferType(t.element_type, SharedLayoutAttr(as_source(t.layout.data, renames)))
     copy = thread_copy(load, buffer, num_warps, few=few)
-    return Refusal(load, why_not(load)) if copy is None else Move(load, renames, store, alloc, copy, buffer)
+    return Refusal(load, why_not(load)) if copy is None else Move(load, renames, store, alloc, copy, buffer, looked_up)
 
 
-def obstacle(loop: Operation, load: Any, tile: SSAValue | None = None) -> str:
+def _may_look_up(loop: Operation) -> Callable[[Operation], bool]:
+    """What may say where a tile lies if other warps copy it: also loads that wait for nothing that the loop writes."""
+    def moves(op: Any) -> bool:
+        if op.name not in LOADS:
+            return is_cheap_and_pure(op)
+        return "owners" not in op.properties and op.mem_semantic.data == "weak" and tokens_before(loop, op.token) is not None
+    return moves
+
+
+def obstacle(loop: Operation, load: Any, tile: SSAValue | None = None,
+             moves: Callable[[Operation], bool] = is_cheap_and_pure) -> str:
     """What keeps a load in its iteration, as far as the loop is concerned; "" if nothing does. `tile`: what goes to the buffer and
-    may go nowhere else, where there is a buffer already."""
+    may go nowhere else, where there is a buffer already. `moves`: which ops may be run ahead with it."""
     if "owners" in load.properties or load.mem_semantic.data != "weak":
         return "it is ordered: only weak loads may be made earlier"
     if tile is not None and not tile.has_one_use():
         return "the tile is used in registers, too"
     if tokens_before(loop, load.token) is None:
         return "it waits for what the loop stores; give loads and stores of different arrays tokens of their own"
-    found = slice_of(loop, address_of(load), is_cheap_and_pure)
+    found = slice_of(loop, address_of(load), moves)
     if found.obstacle is not None or carries_tensors(loop, found):
-        return "its address depends on what the loop loads or computes"
+        return LOOKED_UP
     if not is_short_of_overflow(loop):
         return "how far the loop's counter moves in a few iterations may not fit its 64 bits; count in 32, or by a constant"
     return ""
@@ -276,9 +321,14 @@ def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int =
     pipe = before_loop(made)
     if counted:
         _hoist(made)
-    addresses = slice_of(loop, [v for move in moves for v in address_of(move.load)], is_cheap_and_pure, len(moves)).roots
+    addresses = slice_of(loop, [v for move in moves for v in address_of(move.load)],
+                         _may_look_up(loop) if counted else is_cheap_and_pure, len(moves)).roots
     head = next(op for op in body.ops if op not in set(addresses))
     for op in addresses:
+        if op.name in LOADS and (waited := op.token) is not None:   # type: ignore[attr-defined]
+            token = _token_before(loop, op, before_loop) or \
+                before_loop(nv_tileas.CreateMemToken.make([], [nv_tileaa.MemTokenType()]))
+            op.operands = [token if v is waited else v for v in op.operands]
         op.detach()
         body.insert_op_before(op, head)
 
@@ -292,9 +342,7 @@ def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int =
         slot = at_head(nv_tileas.ExtractSlice.make([ring, filled], [move.buffer])).results[0]
         kept = {name: value for name in ("inbounds", "latency", "check", "runs", "contiguous", "filled")
                 if (value := load.properties.get(name)) is not None}
-        tokens = tokens_before(loop, load.token) or []
-        token = before_loop(nv_tileas.JoinMemToken.make([tokens], [nv_tileaa.MemTokenType()])) if len(tokens) > 1 else \
-            next(iter(tokens), None)
+        token = _token_before(loop, load, before_loop)
         kept |= {"atom": StringAttr(move.copy.atom), "threads": LayoutAttr.of(move.copy.threads)}
         copy = at_head(nv_tileas.TiledCopy.make([load.view, load.coords, slot, pipe, filled, None, token], [], kept)
                        if isinstance(load, nv_tileas.TiledLoad) else
@@ -323,6 +371,13 @@ def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int =
     if not counted:
         outside.insert_op_after(barrier, loop)
     return [pipe.owner, *(ring.owner for ring in rings), *(move.alloc for move in moves)]
+
+
+def _token_before(loop: Operation, load: Any, before_loop: Callable[[Any], SSAValue]) -> SSAValue | None:
+    """What a load that is made earlier waits for: what stood before the loop."""
+    tokens = tokens_before(loop, load.token) or []
+    return before_loop(nv_tileas.JoinMemToken.make([tokens], [nv_tileaa.MemTokenType()])) if len(tokens) > 1 else \
+        next(iter(tokens), None)
 
 
 def _hoist(pipe: Operation) -> None:

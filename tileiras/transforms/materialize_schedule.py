@@ -27,6 +27,7 @@ other hasn't. Where no cut is made, the block goes through its chains one after 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -90,6 +91,8 @@ COPY = "nv_tileas.tiled_copy"
 MOST_CHUNKS = 16
 """Copies that a thread of the load agent makes for a stage: then one warp keeps up with the tensor cores, and leaves registers for
 another block on the SM."""
+WARPS_ALONE = 16
+"""Of a block whose agents both have accumulators or copies to hold: 128 registers a thread are all that an SM has."""
 MOST_OF_NINE = 168
 """Registers of a thread of nine warps, by the SM's four parts."""
 COPY_REGISTERS = 40
@@ -311,7 +314,9 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     for pipe in _pipes(func):
         _count(pipe, load_warps, warps if chains == 1 or len({agent_of(use.operation) for use in pipe.results[0].uses}) == 1 else
                chains * warps)
-    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), target)
+    asked = context.schedule is not None and context.schedule.stages
+    alone = not asked and warps + load_warps >= WARPS_ALONE and any(kind_of(pipe.results[0]) == "cp_async" for pipe in pipes)
+    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), target, alone)
 
 
 def _instruction_registers(dot: Operation) -> int:
@@ -703,8 +708,9 @@ def _stages(op: Operation) -> int:
     return t.stages.data
 
 
-def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any) -> None:
-    """Give the rings of each loop as many stages as the schedule says, or else as hide the loads, and as shared memory holds."""
+def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, alone: bool) -> None:
+    """Give the rings of each loop as many stages as the schedule says, or else as hide the loads, and as shared memory holds.
+    `alone`: warps that copy leave no room for another block, which the schedule didn't know."""
     together: dict[Operation, list[Operation]] = {}
     for pipe in pipes:
         wait = next((use.operation for use in pipe.results[0].uses if use.operation.name == CONSUMES[0]), None)
@@ -721,7 +727,8 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any) -
         copies += [op for at in {op.parent: None for op in copies} if at is not None for op in at.ops if op.name in LOADS]
         other = lives.size - nbytes
         asked = [depth for op in copies if (depth := told(op, DEPTH)) is not None]
-        stages = max(asked) if asked else ring_depth(ring_facts(loop, copies, nbytes, target, max(0, other)), target).stages
+        facts = ring_facts(loop, copies, nbytes, target, max(0, other), 1 if alone else None)
+        stages = max(asked) if asked and not alone else ring_depth(replace(facts, asked=None), target).stages
         while stages > 1:
             _set_stages(found, rings, stages)
             lives.update((*found, *rings))

@@ -82,9 +82,12 @@ def _streams(loop: Operation) -> list[Operation]:
 
 
 def _fills(loop: Operation) -> list[Operation]:
-    """The loads of a load agent's loop by which it fills rings itself; none where it isn't such a loop."""
+    """The loads of a load agent's loop by which it fills rings itself; none where it isn't such a loop, or where pointers that are
+    looked up would take several iterations' registers."""
     agent = agent_of(loop)
-    return _loads_of(loop, ACCESSES | FILLS) if agent is not None and agent[1] else []
+    if agent is None or not agent[1] or any(op.name == "nv_tileas.async_copy" for op in loop.regions[0].block.ops):
+        return []
+    return _loads_of(loop, ACCESSES | FILLS)
 
 
 def _loads_of(loop: Operation, allowed: frozenset[str]) -> list[Operation]:

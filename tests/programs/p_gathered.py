@@ -1,0 +1,168 @@
+"""Products whose operands are gathered: tokens of experts, rows of a vocabulary, tokens of pages, both sides of a product, ends of
+ragged rows under masks, rows that begin anywhere."""
+import cuda.tile as ct
+import numpy as np
+
+from tests.programs.programs import Launch, bf16, blocks, draw, e4m3, program, whole, wide
+
+Const = ct.Constant[int]
+ZERO = ct.PaddingMode.ZERO
+
+
+@ct.kernel
+def of_experts(x, token, expert, w, out, tm: Const, tn: Const, tk: Const):
+    """Tiles of tokens sorted by expert, as a list says; places that no token fills are -1, and their rows zero."""
+    i, j = ct.bid(0), ct.bid(1)
+    at = ct.gather(token, i * tm + ct.arange(tm, dtype=ct.int32), padding_value=-1)
+    e = ct.load(expert, (i,), ())
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], tk)):
+        a = ct.gather(x, (at[:, None], (k * tk + ct.arange(tk, dtype=ct.int32))[None, :]))
+        b = ct.load(w, (e, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn))
+        acc = ct.mma(a, b, acc)
+    ct.store(out, (i, j), acc.astype(out.dtype))
+
+
+def experts_of(tiles, tm, tokens):
+    token = np.random.default_rng(tm).integers(0, tokens, tiles * tm).astype(np.int32)
+    token[::11] = -1
+    return token
+
+
+@program((np.float16, 64, 64, 32, 96, 104, 72), (bf16, 128, 128, 64, 256, 512, 128), (np.float16, 128, 64, 64, 300, 250, 64),
+         (np.float32, 64, 64, 32, 128, 128, 64), quick=True)
+def experts_gathered(dtype, tm, tn, tk, tokens, k, n):
+    tiles, experts = blocks(tokens, tm), 3
+    token = experts_of(tiles, tm, tokens)
+    x, w = (whole(*shape, dtype=dtype, low=-2, high=2) for shape in ((tokens, k), (experts, k, n)))
+    expert = (np.arange(tiles) % experts).astype(np.int32)
+    rows = np.where(token[:, None] >= 0, wide(x)[token], 0).reshape(tiles, tm, k)
+    want = np.stack([rows[i] @ wide(w)[expert[i]] for i in range(tiles)]).reshape(tiles * tm, n)
+    out = np.zeros(want.shape, np.float32)
+    return Launch(of_experts, (tiles, blocks(n, tn)), (x, token, expert, w, out, tm, tn, tk), {4: want})
+
+
+@ct.kernel
+def of_vocabulary(x, table, ids, out, tm: Const, tn: Const, tk: Const):
+    """Scores of some rows of a table: the second operand is gathered, and transposed."""
+    i, j = ct.bid(0), ct.bid(1)
+    at = ct.gather(ids, j * tn + ct.arange(tn, dtype=ct.int32), padding_value=-1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], tk)):
+        b = ct.gather(table, (at[:, None], (k * tk + ct.arange(tk, dtype=ct.int32))[None, :]))
+        acc = ct.mma(ct.load(x, (i, k), (tm, tk), padding_mode=ZERO), b.transpose(), acc)
+    ct.store(out, (i, j), acc.astype(out.dtype))
+
+
+@program((np.float16, 64, 64, 32, 80, 104, 70), (bf16, 128, 128, 64, 256, 512, 256),
+         (np.float16, 128, 128, 64, 256, 512, 128))
+def vocabulary_gathered(dtype, tm, tn, tk, m, k, n):
+    x, table = (whole(*shape, dtype=dtype, low=-2, high=2) for shape in ((m, k), (500, k)))
+    ids = np.random.default_rng(n).integers(0, 500, n).astype(np.int32)
+    want = wide(x) @ wide(table)[ids].T
+    out = np.zeros((m, n), np.float32)
+    return Launch(of_vocabulary, (blocks(m, tm), blocks(n, tn)), (x, table, ids, out, tm, tn, tk), {3: want})
+
+
+@program((e4m3, 128, 128, 128, 256, 512, 128), (e4m3, 64, 64, 64, 128, 192, 64), since=90)
+def experts_of_8_bits(dtype, tm, tn, tk, tokens, k, n):
+    return experts_gathered(dtype, tm, tn, tk, tokens, k, n)
+
+
+@program((e4m3, 128, 128, 128, 128, 256, 128), since=90)
+def vocabulary_of_8_bits(dtype, tm, tn, tk, m, k, n):
+    return vocabulary_gathered(dtype, tm, tn, tk, m, k, n)
+
+
+@ct.kernel
+def of_both(x, y, rows, columns, out, tm: Const, tn: Const, tk: Const):
+    """Both operands are gathered by rows: blocks of a similarity matrix."""
+    i, j = ct.bid(0), ct.bid(1)
+    a = ct.gather(rows, i * tm + ct.arange(tm, dtype=ct.int32))
+    b = ct.gather(columns, j * tn + ct.arange(tn, dtype=ct.int32))
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], tk)):
+        at = (k * tk + ct.arange(tk, dtype=ct.int32))[None, :]
+        acc = ct.mma(ct.gather(x, (a[:, None], at)), ct.gather(y, (b[:, None], at)).transpose(), acc)
+    ct.store(out, (i, j), acc.astype(out.dtype))
+
+
+@program((np.float16, 64, 64, 32, 70, 96), (np.float32, 64, 64, 32, 64, 128), (bf16, 128, 128, 64, 256, 512))
+def both_gathered(dtype, tm, tn, tk, m, k):
+    x, y = (whole(300, k, dtype=dtype, low=-2, high=2, seed=s) for s in range(2))
+    rows, columns = (np.random.default_rng(s).integers(0, 300, m).astype(np.int32) for s in range(2))
+    want = wide(x)[rows] @ wide(y)[columns].T
+    out = np.zeros((m, m), np.float32)
+    return Launch(of_both, (blocks(m, tm), blocks(m, tn)), (x, y, rows, columns, out, tm, tn, tk), {4: want})
+
+
+@ct.kernel
+def along_tokens(x, g, token, offsets, out, tm: Const, tn: Const, tk: Const):
+    """The gradient of experts' weights: each sums over its own tokens, gathered on both sides, the last tile under a mask."""
+    e, i, j = ct.bid(0), ct.bid(1), ct.bid(2)
+    low, high = ct.load(offsets, (e,), ()), ct.load(offsets, (e + 1,), ())
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(high - low, tk)):
+        place = low + k * tk + ct.arange(tk, dtype=ct.int32)
+        there = (place < high)[:, None]
+        t = ct.gather(token, place)[:, None]
+        a = ct.gather(x, (t, (i * tm + ct.arange(tm, dtype=ct.int32))[None, :]), mask=there)
+        b = ct.gather(g, (t, (j * tn + ct.arange(tn, dtype=ct.int32))[None, :]), mask=there)
+        acc = ct.mma(a.transpose(), b, acc)
+    ct.store(out, (e, i, j), acc.reshape((1, tm, tn)).astype(out.dtype))
+
+
+@program((np.float16, 64, 64, 32, 100, 64, 72), (bf16, 128, 128, 64, 512, 256, 128))
+def tokens_gathered_along_k(dtype, tm, tn, tk, tokens, m, n):
+    offsets = np.array([0, tokens // 3 + 1, tokens // 3 + 1, tokens], np.int32)
+    x, g = (whole(tokens, c, dtype=dtype, low=-2, high=2, seed=c) for c in (m, n))
+    token = np.random.default_rng(m).permutation(tokens).astype(np.int32)
+    parts = [token[low:high] for low, high in zip(offsets[:-1], offsets[1:])]
+    want = np.stack([wide(x)[p].T @ wide(g)[p] for p in parts])
+    out = np.zeros((3, m, n), np.float32)
+    return Launch(along_tokens, (3, blocks(m, tm), blocks(n, tn)), (x, g, token, offsets, out, tm, tn, tk), {4: want})
+
+
+@program((np.float16, 128, 128, 64, 128, 250, 128), (np.float32, 64, 64, 32, 64, 131, 64), (bf16, 128, 128, 64, 256, 509, 128))
+def experts_of_unaligned_rows(dtype, tm, tn, tk, tokens, k, n):
+    return experts_gathered(dtype, tm, tn, tk, tokens, k, n)
+
+
+@ct.kernel
+def of_pages(q, keys, values, place, lengths, out, tm: Const, tn: Const, d: Const, scale: float):
+    """Queries of a sequence; keys and values lie where a list says for each token."""
+    b, h = ct.bid(0), ct.bid(1)
+    n = ct.load(lengths, (b,), ())
+    x = ct.load(q, (b, h, 0, 0), (1, 1, tm, d)).reshape((tm, d))
+    column = ct.arange(d, dtype=ct.int32)[None, :]
+    top, total = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32)
+    acc = ct.zeros((tm, d), ct.float32)
+    for j in range(ct.cdiv(n, tn)):
+        at = j * tn + ct.arange(tn, dtype=ct.int32)
+        where = ct.gather(place, (b, at), mask=at < n, padding_value=-1)[:, None]
+        k = ct.gather(keys, (where, h, column))
+        s = ct.mma(x, k.transpose(), ct.zeros((tm, tn), ct.float32)) * scale
+        s = ct.where((at < n)[None, :], s, -1e30)
+        new = ct.maximum(top, ct.max(s, axis=1, keepdims=True))
+        p, old = ct.exp(s - new), ct.exp(top - new)
+        total, top = total * old + ct.sum(p, axis=1, keepdims=True), new
+        acc = ct.mma(p.astype(x.dtype), ct.gather(values, (where, h, column)), acc * old)
+    ct.store(out, (b, h, 0, 0), (acc / total).reshape((1, 1, tm, d)))
+
+
+@program((np.float16, 64, 32, 64, 90), (np.float16, 16, 64, 128, 300), (bf16, 128, 64, 128, 500))
+def attention_of_gathered_tokens(dtype, tm, tn, d, longest):
+    sequences, heads, kept = 2, 2, 2 * longest + 7
+    lengths = np.array([longest, longest // 2], np.int32)
+    q = draw(sequences, heads, tm, d, dtype=dtype)
+    keys, values = (draw(kept, heads, d, dtype=dtype, seed=s) for s in (1, 2))
+    place = np.random.default_rng(0).permutation(kept)[:sequences * longest].reshape(sequences, longest).astype(np.int32)
+    want = np.zeros(q.shape)
+    for b, h in np.ndindex(sequences, heads):
+        mine = place[b, :lengths[b]]
+        s = wide(q)[b, h] @ wide(keys)[mine, h].T * d ** -.5
+        p = np.exp(s - s.max(-1, keepdims=True))
+        want[b, h] = p / p.sum(-1, keepdims=True) @ wide(values)[mine, h]
+    out = np.zeros(q.shape, np.float32)
+    return Launch(of_pages, (sequences, heads), (q, keys, values, place, lengths, out, tm, tn, d, d ** -.5), {5: want},
+                  3e-2 if dtype is bf16 else 5e-3)
