@@ -20,7 +20,8 @@ memory. Elementwise ops between an accumulator and its pieces are done a piece a
 
 So do rows that go to the next product, where they meet another tile that threads hold (attention's gradients, with the weights):
 two tiles of 128 columns are all registers that a thread may have. A row that is the same for all rows of the tile is read from its
-ring for each part. They are stored when all are loaded: what is loaded from and stored to may have the same columns.
+ring for each part. They are stored when all are loaded: what is loaded from and stored to may have the same columns. Any such row
+is read late, and its stage given back later still.
 """
 from __future__ import annotations
 
@@ -44,6 +45,10 @@ PIECE = 32
 """Columns that are loaded at a time of rows that go to the next product."""
 MOST_HELD = 192
 """Registers of a thread that an accumulator's rows may take together with a tile that they meet."""
+LONG_ROW = 64
+"""Registers of a thread for a row that all threads read."""
+WAITS_OR_BEGINS = frozenset({"nv_tileas.consumer_wait", "nv_tileas.tensor_dot", "nv_tileas.producer_acquire",
+                             "nv_tileas.producer_commit", "nv_tileas.barrier", "scf.for", "nv_tileas.loop"})
 SPREAD = frozenset({"nv_tileas.broadcast", "nv_tileas.splat", "arith.constant"})
 """Ops whose results take few registers."""
 
@@ -129,6 +134,63 @@ def _part_of(extract: Operation, v: SSAValue, part: Any) -> SSAValue:
     t: Any = v.type
     made = nv_tileas.Extract.make([v, list(extract.operands[1:])], [with_layout(TensorType(t.element_type, part.shape), part)])
     return before(extract, made, extract).results[0]
+
+
+# --- rows that all threads read -----------------------------------------------------------------------------------------
+
+
+def read_late(func: Operation) -> None:
+    """Read a row that is the same for all rows of a tile, of which each thread has the whole, where it first meets the tile, and
+    give its ring's stage back where the threads next wait or begin a product, in place: nothing stands between the reads and what
+    needs them, so that a thread needn't hold the row beside the tile."""
+    for read in [op for op in func.walk() if op.name == "nv_tileas.load_shared" and len(op.operands) == 1]:
+        release = _release_behind(read) if _is_long_row(read) else None
+        chain = _to_tile(read)
+        if release is None or chain is None:
+            continue
+        *moved, meets = chain
+        assert meets.parent is not None
+        if moved[-1].next_op is not meets:
+            for op in moved:
+                op.detach()
+                meets.parent.insert_op_before(op, meets)
+        if release.is_before_in_block(meets):
+            place = meets.next_op
+            while place.name not in WAITS_OR_BEGINS and place is not meets.parent.last_op:
+                place = place.next_op
+            release.detach()
+            meets.parent.insert_op_before(release, place)
+
+
+def _is_long_row(read: Operation) -> bool:
+    """Whether every thread reads the same, and much."""
+    layout = layout_of(read.results[0])
+    return layout.num_regs >= LONG_ROW and not any(layout.lane) and not any(layout.warp)
+
+
+def _release_behind(read: Operation) -> Operation | None:
+    pipe = pipe_of(read.operands[0])
+    op = read.next_op
+    while pipe is not None and op is not None:
+        if op.name == "nv_tileas.consumer_release" and op.operands[0] is pipe:
+            return op
+        op = op.next_op
+    return None
+
+
+def _to_tile(read: Operation) -> list[Any] | None:
+    """The read, what follows from it alone, and the op that has it meet another tile, all in one block."""
+    chain: list[Any] = [read]
+    while chain[-1].results[0].has_one_use():
+        use = chain[-1].results[0].first_use
+        assert use is not None
+        op = use.operation
+        if op.parent is not read.parent or len(op.results) != 1 or not isinstance(op, (arith.Elementwise, nv_tileas.Broadcast)):
+            return None
+        chain.append(op)
+        if sum(isinstance(v.type, TensorType) for v in op.operands) > 1:
+            return chain
+    return None
 
 
 # --- rows that go to the next product -----------------------------------------------------------------------------------

@@ -1,0 +1,437 @@
+"""More attention as users write it: paged keys, packed sequences, windows with sinks and grouped queries in one tile, biases,
+masks that are loaded, odd head sizes, latent decoding in parts, lists of blocks, eight-bit keys, gradients of queries."""
+import cuda.tile as ct
+import numpy as np
+
+from tests.programs.programs import Launch, bf16, blocks, draw, e4m3, program, wide
+
+Const = ct.Constant[int]
+ZERO = ct.PaddingMode.ZERO
+LOG2E = 1.4426950408889634
+
+
+def attend(q, k, v, seen=True, bias=0.0, scale=1.0, sinks=None):
+    """softmax(q k' scale + bias) v where `seen`, over arrays of (..., rows, d); rows that see nothing give zeros. Also the
+    logarithms of the sums."""
+    s = np.where(seen, np.einsum("...md,...nd->...mn", wide(q), wide(k)) * scale + bias, -np.inf)
+    if sinks is not None:
+        s = np.concatenate([s, np.broadcast_to(sinks, (*s.shape[:-1], 1))], -1)
+    top = s.max(-1, keepdims=True, initial=-1e30)
+    p = np.exp(s - top)
+    total = p.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = np.log(total[..., 0]) + top[..., 0]
+    return (p[..., :k.shape[-2]] / np.where(total > 0, total, 1)) @ wide(v), lse
+
+
+def near(dtype):
+    return 4e-3 if dtype is np.float16 else 2e-2
+
+
+@ct.function
+def softmax_step(w, m, s):
+    """The running maximum, the weights, what older sums are multiplied by, and the running sum; scores are of base 2."""
+    top = ct.maximum(m, ct.max(w, axis=1, keepdims=True))
+    p, r = ct.exp2(w - top), ct.exp2(m - top)
+    return top, p, r, s * r + ct.sum(p, axis=1, keepdims=True)
+
+
+# ---- pages
+
+@ct.kernel
+def paged(q, keys, values, table, lengths, out, scale, tm: Const, page: Const, d: Const, group: Const):
+    """Queries at the end of sequences whose keys lie in pages; a tile has the rows of one head."""
+    b, h, i = ct.bid(0), ct.bid(1), ct.bid(2)
+    n = ct.load(lengths, (b,), ()).astype(ct.int32)
+    x = ct.load(q, (b, h, i, 0), (1, 1, tm, d), padding_mode=ZERO).reshape((tm, d))
+    m, s = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32)
+    acc = ct.zeros((tm, d), ct.float32)
+    row = n - q.shape[2] + i * tm + ct.arange(tm, dtype=ct.int32)[:, None]
+    for j in range(min(ct.cdiv(n, page), ct.cdiv(n - q.shape[2] + (i + 1) * tm, page))):
+        at = ct.load(table, (b, j), ())
+        y = ct.load(keys, (at, 0, h // group, 0), (1, page, 1, d)).reshape((page, d))
+        w = ct.mma(x, ct.transpose(y), ct.zeros((tm, page), ct.float32)) * (scale * LOG2E)
+        w = ct.where(j * page + ct.arange(page, dtype=ct.int32)[None, :] <= row, w, -1e30)
+        m, p, r, s = softmax_step(w, m, s)
+        z = ct.load(values, (at, 0, h // group, 0), (1, page, 1, d)).reshape((page, d))
+        acc = ct.mma(p.astype(q.dtype), z, acc * r)
+    ct.store(out, (b, h, i, 0), (acc / s).astype(out.dtype).reshape((1, 1, tm, d)))
+
+
+@program((np.float16, 64, 64, 128, 1, 80, 210), (bf16, 128, 128, 64, 1, 150, 280), (bf16, 64, 16, 128, 1, 64, 100))
+def attention_paged(dtype, tm, page, d, heads, m, n, batch=2, group=2):
+    lengths = np.array([n - (b % 2) * 30 for b in range(batch)], np.int32)
+    each = blocks(n, page)
+    table = np.random.default_rng(0).permutation(batch * each).reshape(batch, each).astype(np.int32)
+    q = draw(batch, heads * group, m, d, dtype=dtype)
+    keys, values = (draw(batch * each, page, heads, d, dtype=dtype, seed=s) for s in (1, 2))
+    want = np.zeros(q.shape)
+    for b in range(batch):
+        k, v = (np.repeat(x[table[b]].reshape(-1, heads, d)[:lengths[b]].swapaxes(0, 1), group, 0) for x in (keys, values))
+        seen = np.arange(lengths[b]) <= lengths[b] - m + np.arange(m)[:, None]
+        want[b] = attend(q[b], k, v, seen, scale=d ** -.5)[0]
+    return Launch(paged, (batch, heads * group, blocks(m, tm)),
+                  (q, keys, values, table, lengths, np.zeros_like(q), d ** -.5, tm, page, d, group), {5: want}, near(dtype))
+
+
+# ---- sequences behind each other
+
+@ct.kernel
+def packed(q, k, v, starts, out, scale, tm: Const, tn: Const, d: Const, group: Const):
+    """Sequences lie behind each other: each is a slice, whose bounds are loaded; causal, the last tile of keys masked."""
+    h, b, i = ct.bid(0), ct.bid(1), ct.bid(2)
+    low, high = ct.load(starts, (b,), ()), ct.load(starts, (b + 1,), ())
+    n = high - low
+    if i * tm < n:
+        mine, keys, values = q.slice(0, low, high), k.slice(0, low, high), v.slice(0, low, high)
+        x = ct.load(mine, (i, h, 0), (tm, 1, d), padding_mode=ZERO).reshape((tm, d))
+        m, s = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32)
+        acc = ct.zeros((tm, d), ct.float32)
+        row = i * tm + ct.arange(tm, dtype=ct.int32)[:, None]
+        for j in range(ct.cdiv(min(n, (i + 1) * tm), tn)):
+            y = ct.load(keys, (j, h // group, 0), (tn, 1, d), padding_mode=ZERO).reshape((tn, d))
+            w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+            w = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[None, :] <= row, w, -1e30)
+            m, p, r, s = softmax_step(w, m, s)
+            z = ct.load(values, (j, h // group, 0), (tn, 1, d), padding_mode=ZERO).reshape((tn, d))
+            acc = ct.mma(p.astype(q.dtype), z, acc * r)
+        ct.store(out.slice(0, low, high), (i, h, 0), (acc / s).astype(out.dtype).reshape((tm, 1, d)))
+
+
+@program((np.float16, 64, 64, 64, 1, (70, 3, 130)), (bf16, 128, 128, 128, 1, (150, 0, 200)), (bf16, 128, 64, 128, 1, (129, 63)))
+def attention_packed(dtype, tm, tn, d, heads, lengths, group=2):
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    n = int(starts[-1])
+    q = draw(n, heads * group, d, dtype=dtype)
+    k, v = draw(n, heads, d, dtype=dtype, seed=1), draw(n, heads, d, dtype=dtype, seed=2)
+    want = np.zeros(q.shape)
+    for low, high in zip(starts[:-1], starts[1:], strict=True):
+        part = [x[low:high].swapaxes(0, 1) for x in (q, np.repeat(k, group, 1), np.repeat(v, group, 1))]
+        want[low:high] = attend(*part, np.tri(high - low, dtype=bool), scale=d ** -.5)[0].swapaxes(0, 1)
+    return Launch(packed, (heads * group, len(lengths), blocks(max(lengths), tm)),
+                  (q, k, v, starts, np.zeros_like(q), d ** -.5, tm, tn, d, group), {4: want}, near(dtype))
+
+
+# ---- a window, sinks, the heads of a group in one tile
+
+@ct.kernel
+def windowed(q, k, v, sinks, out, scale, window: int, rows: Const, tn: Const, d: Const, group: Const):
+    """A tile's rows are `rows` places of the `group` heads that share keys; each sees the last `window` keys, and a sink."""
+    b, h, i = ct.bid(0), ct.bid(1), ct.bid(2)
+    tm = rows * group
+    x = ct.load(q, (b, i, h, 0, 0), (1, rows, 1, group, d), padding_mode=ZERO).reshape((tm, d))
+    m = ct.load(sinks, (h, 0), (1, group)).astype(ct.float32) * LOG2E
+    m = ct.broadcast_to(m, (rows, group)).reshape((tm, 1))
+    s, acc = ct.ones((tm, 1), ct.float32), ct.zeros((tm, d), ct.float32)
+    row = i * rows + ct.arange(tm, dtype=ct.int32)[:, None] // group
+    for j in range(max(i * rows - window + 1, 0) // tn, ct.cdiv((i + 1) * rows, tn)):
+        y = ct.load(k, (b, j, h, 0), (1, tn, 1, d), padding_mode=ZERO).reshape((tn, d))
+        w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+        column = j * tn + ct.arange(tn, dtype=ct.int32)[None, :]
+        w = ct.where((column <= row) & (column > row - window), w, -1e30)
+        m, p, r, s = softmax_step(w, m, s)
+        z = ct.load(v, (b, j, h, 0), (1, tn, 1, d), padding_mode=ZERO).reshape((tn, d))
+        acc = ct.mma(p.astype(q.dtype), z, acc * r)
+    ct.store(out, (b, i, h, 0, 0), (acc / s).astype(out.dtype).reshape((1, rows, 1, group, d)))
+
+
+@program((bf16, 16, 64, 64, 8, 1, 70, 100), (np.float16, 32, 64, 128, 4, 1, 90, 64), (bf16, 8, 128, 64, 8, 2, 40, 128))
+def attention_windowed(dtype, rows, tn, d, group, heads, n, window, batch=1):
+    q = draw(batch, n, heads, group, d, dtype=dtype)
+    k, v = (draw(batch, n, heads, d, dtype=dtype, seed=s) for s in (1, 2))
+    sinks = draw(heads, group, dtype=np.float32)
+    row, column = np.arange(n)[:, None], np.arange(n)
+    k_, v_ = (x.transpose(0, 2, 1, 3)[:, :, None] for x in (k, v))
+    want = attend(q.transpose(0, 2, 3, 1, 4), k_, v_, (column <= row) & (column > row - window), scale=d ** -.5,
+                  sinks=sinks[..., None, None])[0].transpose(0, 3, 1, 2, 4)
+    return Launch(windowed, (batch, heads, blocks(n, rows)),
+                  (q, k, v, sinks, np.zeros_like(q), d ** -.5, window, rows, tn, d, group), {4: want}, near(dtype))
+
+
+# ---- a bias and a mask that are loaded
+
+@ct.kernel
+def biased(q, k, v, bias, mask, out, lse, scale, tm: Const, tn: Const, d: Const):
+    """Scores have a tile of biases and a mask of keys, both loaded, as in models of proteins; sums are stored as well."""
+    b, h, i = ct.bid(0), ct.bid(1), ct.bid(2)
+    x = ct.load(q, (b, h, i, 0), (1, 1, tm, d), padding_mode=ZERO).reshape((tm, d))
+    m, s = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32)
+    acc = ct.zeros((tm, d), ct.float32)
+    for j in range(ct.cdiv(k.shape[2], tn)):
+        y = ct.load(k, (b, h, j, 0), (1, 1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+        w = w + ct.load(bias, (h, i, j), (1, tm, tn), padding_mode=ZERO).reshape((tm, tn)).astype(ct.float32) * LOG2E
+        seen = ct.load(mask, (b, j), (1, tn), padding_mode=ZERO)
+        w = ct.where(seen != 0, w, -1e30)
+        m, p, r, s = softmax_step(w, m, s)
+        z = ct.load(v, (b, h, j, 0), (1, 1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        acc = ct.mma(p.astype(q.dtype), z, acc * r)
+    ct.store(out, (b, h, i, 0), (acc / s).astype(out.dtype).reshape((1, 1, tm, d)))
+    ct.store(lse, (b, h, i), (ct.log2(s) + m).reshape((1, 1, tm)))
+
+
+@program((np.float16, 64, 64, 32, 1, 136), (bf16, 128, 64, 64, 1, 200), (bf16, 128, 128, 128, 1, 160))
+def attention_biased(dtype, tm, tn, d, heads, n, batch=1):
+    q, k, v = (draw(batch, heads, n, d, dtype=dtype, seed=s) for s in range(3))
+    bias = draw(heads, n, n, dtype=dtype, seed=4)
+    mask = (np.random.default_rng(0).random((batch, n)) < .8).astype(np.uint8)
+    want, lse = attend(q, k, v, mask[:, None, None] != 0, wide(bias), d ** -.5)
+    return Launch(biased, (batch, heads, blocks(n, tm)), (q, k, v, bias, mask, np.zeros_like(q), np.zeros(q.shape[:3], np.float32),
+                                                          d ** -.5, tm, tn, d), {5: want, 6: lse * LOG2E}, near(dtype))
+
+
+# ---- two loops: whole tiles, then those on the diagonal; heads of other sizes than powers of two
+
+@ct.kernel
+def in_phases(q, k, v, out, scale, tm: Const, tn: Const, d: Const, group: Const):
+    """Causal, with a loop without masks and one with; a head's size is padded to the tile's."""
+    b, h, i = ct.bid(0) // q.shape[1], ct.bid(0) % q.shape[1], ct.num_blocks(1) - 1 - ct.bid(1)
+    x = ct.load(q, (b, h, i, 0), (1, 1, tm, d), padding_mode=ZERO).reshape((tm, d))
+    m, s = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32)
+    acc = ct.zeros((tm, d), ct.float32)
+    whole = i * tm // tn
+    for j in range(whole):
+        y = ct.load(k, (b, h // group, 0, j), (1, 1, d, tn), order=(0, 1, 3, 2), padding_mode=ZERO, latency=2).reshape((d, tn))
+        w = ct.mma(x, y, ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+        m, p, r, s = softmax_step(w, m, s)
+        z = ct.load(v, (b, h // group, j, 0), (1, 1, tn, d), padding_mode=ZERO, latency=4).reshape((tn, d))
+        acc = ct.mma(p.astype(q.dtype), z, acc * r)
+    row = i * tm + ct.arange(tm, dtype=ct.int32)[:, None]
+    for j in range(whole, ct.cdiv(min((i + 1) * tm, k.shape[2]), tn)):
+        y = ct.load(k, (b, h // group, 0, j), (1, 1, d, tn), order=(0, 1, 3, 2), padding_mode=ZERO, latency=2).reshape((d, tn))
+        w = ct.mma(x, y, ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+        w = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[None, :] <= row, w, -1e30)
+        m, p, r, s = softmax_step(w, m, s)
+        z = ct.load(v, (b, h // group, j, 0), (1, 1, tn, d), padding_mode=ZERO, latency=4).reshape((tn, d))
+        acc = ct.mma(p.astype(q.dtype), z, acc * r)
+    ct.store(out, (b, h, i, 0), (acc / s).astype(out.dtype).reshape((1, 1, tm, d)))
+
+
+@program((np.float16, 128, 128, 128, 96, 1, 300), (bf16, 64, 64, 256, 256, 1, 200), (bf16, 128, 64, 128, 80, 1, 260),
+         (np.float16, 128, 128, 64, 64, 1, 400))
+def attention_in_phases(dtype, tm, tn, d, size, heads, n, batch=1, group=2):
+    q = draw(batch, heads * group, n, size, dtype=dtype)
+    k, v = (draw(batch, heads, n, size, dtype=dtype, seed=s) for s in (1, 2))
+    want = attend(q, np.repeat(k, group, 1), np.repeat(v, group, 1), np.tri(n, dtype=bool), scale=size ** -.5)[0]
+    return Launch(in_phases, (batch * heads * group, blocks(n, tm)), (q, k, v, np.zeros_like(q), size ** -.5, tm, tn, d, group),
+                  {3: want}, near(dtype))
+
+
+# ---- latent keys, decoded in parts
+
+@ct.kernel
+def latent_parts(qn, qr, kv, kr, lengths, parts, lse, scale, share: Const, th: Const, tn: Const, dn: Const, dr: Const):
+    """One query a sequence, of many heads, all with the same latent keys, which are also the values; a block takes a share."""
+    b, h, part = ct.bid(0), ct.bid(1), ct.bid(2)
+    n = ct.load(lengths, (b,), ())
+    x = ct.load(qn, (b, h, 0), (1, th, dn)).reshape((th, dn))
+    turned = ct.load(qr, (b, h, 0), (1, th, dr)).reshape((th, dr))
+    m, s = ct.full((th, 1), -1e30, ct.float32), ct.zeros((th, 1), ct.float32)
+    acc = ct.zeros((th, dn), ct.float32)
+    for j in range(part * share, min((part + 1) * share, ct.cdiv(n, tn))):
+        c = ct.load(kv, (b, j, 0), (1, tn, dn), padding_mode=ZERO).reshape((tn, dn))
+        e = ct.load(kr, (b, j, 0), (1, tn, dr), padding_mode=ZERO).reshape((tn, dr))
+        w = ct.mma(x, ct.transpose(c), ct.zeros((th, tn), ct.float32))
+        w = ct.mma(turned, ct.transpose(e), w) * (scale * LOG2E)
+        w = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[None, :] < n, w, -1e30)
+        m, p, r, s = softmax_step(w, m, s)
+        acc = ct.mma(p.astype(kv.dtype), c, acc * r)
+    ct.store(parts, (b, part, h, 0), ct.where(s > 0.0, acc / s, 0.0).reshape((1, 1, th, dn)))
+    ct.store(lse, (b, part, h), (m + ct.log2(s)).reshape((1, 1, th)))
+
+
+@program((bf16, 16, 64, 512, 64, 16, 180, 2), (np.float16, 64, 32, 256, 64, 64, 90, 2), (bf16, 64, 64, 512, 64, 64, 130, 2),
+         (bf16, 128, 64, 512, 64, 128, 100, 1), (bf16, 32, 128, 256, 64, 32, 300, 2))
+def attention_latent_in_parts(dtype, th, tn, dn, dr, heads, n, share, batch=1):
+    lengths = np.array([n - 7 * b for b in range(batch)], np.int32)
+    qn, qr = draw(batch, heads, dn, dtype=dtype), draw(batch, heads, dr, dtype=dtype, seed=3)
+    kv, kr = draw(batch, n, dn, dtype=dtype), draw(batch, n, dr, dtype=dtype, seed=4)
+    count = blocks(blocks(n, tn), share)
+    want, lse = np.zeros((batch, count, heads, dn)), np.zeros((batch, count, heads))
+    for b, part in np.ndindex(batch, count):
+        mine = slice(part * share * tn, min((part + 1) * share * tn, lengths[b]))
+        want[b, part], lse[b, part] = attend(np.concatenate([qn[b], qr[b]], -1), np.concatenate([kv[b], kr[b]], -1)[mine],
+                                             kv[b, mine], scale=(dn + dr) ** -.5)
+    return Launch(latent_parts, (batch, heads // th, count),
+                  (qn, qr, kv, kr, lengths, np.zeros(want.shape, np.float32), np.zeros(lse.shape, np.float32), (dn + dr) ** -.5,
+                   share, th, tn, dn, dr), {5: want, 6: lse * LOG2E}, near(dtype))
+
+
+# ---- decoding without products by the tensor core
+
+@ct.kernel
+def one_query(q, k, v, lengths, out, lse, scale, share: Const, tn: Const, d: Const):
+    """One row of queries: scores are sums of products of elements; a block takes a share of the keys."""
+    b, h, part = ct.bid(0), ct.bid(1), ct.bid(2)
+    n = ct.load(lengths, (b,), ())
+    x = ct.load(q, (b, h, 0), (1, 1, d)).reshape((1, d)).astype(ct.float32) * (scale * LOG2E)
+    m, s = ct.full((1, 1), -1e30, ct.float32), ct.zeros((1, 1), ct.float32)
+    acc = ct.zeros((1, d), ct.float32)
+    for j in range(part * share, min((part + 1) * share, ct.cdiv(n, tn))):
+        y = ct.load(k, (b, j, h, 0), (1, tn, 1, d), padding_mode=ZERO).reshape((tn, d)).astype(ct.float32)
+        w = ct.sum(y * x, axis=1, keepdims=True)
+        w = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[:, None] < n, w, -1e30)
+        top = ct.maximum(m, ct.max(w, axis=0, keepdims=True))
+        p, r = ct.exp2(w - top), ct.exp2(m - top)
+        z = ct.load(v, (b, j, h, 0), (1, tn, 1, d), padding_mode=ZERO).reshape((tn, d)).astype(ct.float32)
+        acc = acc * r + ct.sum(p * z, axis=0, keepdims=True)
+        s, m = s * r + ct.sum(p, axis=0, keepdims=True), top
+    ct.store(out, (b, part, h, 0), ct.where(s > 0.0, acc / s, 0.0).reshape((1, 1, 1, d)))
+    ct.store(lse, (b, part, h), (m + ct.log2(s)).reshape((1, 1, 1)))
+
+
+@program((np.float16, 64, 128, 1, 200, 2), (bf16, 32, 64, 2, 150, 4), (np.float16, 128, 128, 1, 300, 8))
+def attention_of_one_query(dtype, tn, d, heads, n, share, batch=1):
+    lengths = np.array([n - 7 * b for b in range(batch)], np.int32)
+    q, k, v = draw(batch, heads, d, dtype=dtype), *(draw(batch, n, heads, d, dtype=dtype, seed=s) for s in (1, 2))
+    count = blocks(blocks(n, tn), share)
+    want, lse = np.zeros((batch, count, heads, d)), np.zeros((batch, count, heads))
+    for b, part in np.ndindex(batch, count):
+        mine = slice(part * share * tn, min((part + 1) * share * tn, lengths[b]))
+        got = attend(q[b, :, None], *(x[b, mine].swapaxes(0, 1) for x in (k, v)), scale=d ** -.5)
+        want[b, part], lse[b, part] = got[0][:, 0], got[1][:, 0]
+    return Launch(one_query, (batch, heads, count), (q, k, v, lengths, np.zeros(want.shape, np.float32),
+                                                     np.zeros(lse.shape, np.float32), d ** -.5, share, tn, d),
+                  {4: want, 5: lse * LOG2E}, near(dtype))
+
+
+# ---- lists of blocks
+
+@ct.kernel
+def listed(q, k, v, counts, lists, out, scale, tm: Const, tn: Const, d: Const):
+    """Block-sparse: a list says which tiles of keys a tile of queries sees."""
+    h, i = ct.bid(0), ct.bid(1)
+    x = ct.load(q, (h, i, 0), (1, tm, d), padding_mode=ZERO).reshape((tm, d))
+    m, s = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32)
+    acc = ct.zeros((tm, d), ct.float32)
+    for at in range(ct.load(counts, (h, i), ())):
+        j = ct.load(lists, (h, i, at), ())
+        y = ct.load(k, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+        m, p, r, s = softmax_step(w, m, s)
+        z = ct.load(v, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        acc = ct.mma(p.astype(q.dtype), z, acc * r)
+    ct.store(out, (h, i, 0), ct.where(s > 0.0, acc / s, 0.0).astype(out.dtype).reshape((1, tm, d)))
+
+
+@program((np.float16, 64, 64, 64, 1, 256), (bf16, 128, 64, 128, 1, 256), (np.float16, 128, 128, 128, 1, 384))
+def attention_listed(dtype, tm, tn, d, heads, n, most=3):
+    q, k, v = (draw(heads, n, d, dtype=dtype, seed=s) for s in range(3))
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, most + 1, (heads, n // tm)).astype(np.int32)
+    lists = np.stack([rng.permutation(n // tn)[:most] for _ in range(heads * (n // tm))]).astype(np.int32)
+    lists = lists.reshape(heads, n // tm, -1)
+    counts = np.minimum(counts, lists.shape[-1]).astype(np.int32)
+    seen = np.zeros((heads, n // tm, n // tn), bool)
+    for h, i in np.ndindex(heads, n // tm):
+        seen[h, i, lists[h, i, :counts[h, i]]] = True
+    want = attend(q, k, v, np.repeat(np.repeat(seen, tm, 1), tn, 2), scale=d ** -.5)[0]
+    return Launch(listed, (heads, n // tm), (q, k, v, counts, lists, np.zeros_like(q), d ** -.5, tm, tn, d), {5: want}, near(dtype))
+
+
+# ---- eight-bit keys
+
+@ct.kernel
+def small_types(q, k, v, out, scale, deep, tm: Const, tn: Const, d: Const):
+    """Queries, keys, values and weights of eight bits."""
+    h, i = ct.bid(0), ct.bid(1)
+    x = ct.load(q, (h, i, 0), (1, tm, d), padding_mode=ZERO).reshape((tm, d))
+    m, s = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32)
+    acc = ct.zeros((tm, d), ct.float32)
+    for j in range(ct.cdiv(k.shape[1], tn)):
+        y = ct.load(k, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+        w = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[None, :] < k.shape[1], w, -1e30)
+        m, p, r, s = softmax_step(w, m, s)
+        z = ct.load(v, (h, 0, j), (1, d, tn), padding_mode=ZERO).reshape((d, tn))
+        acc = ct.mma((p * 256.0).astype(q.dtype), ct.transpose(z), acc * r)
+    ct.store(out, (h, i, 0), (acc / s * deep).astype(out.dtype).reshape((1, tm, d)))
+
+
+@program((64, 64, 64, 1, 144), (128, 128, 128, 1, 272), (128, 64, 128, 1, 208), since=90)
+def attention_of_eight_bits(tm, tn, d, heads, n):
+    q, k = (draw(heads, n, d, dtype=np.float32, seed=s).astype(e4m3) for s in range(2))
+    v = draw(heads, d, n, dtype=np.float32, seed=2).astype(e4m3)
+    want = attend(q, k, wide(v).swapaxes(1, 2), scale=d ** -.5)[0]
+    return Launch(small_types, (heads, blocks(n, tm)), (q, k, v, np.zeros((heads, n, d), np.float16), d ** -.5, 1 / 256, tm, tn, d),
+                  {3: want}, 4e-2)
+
+
+# ---- gradients
+
+@ct.kernel
+def of_queries(q, k, v, grad, lse, delta, dq, scale, tm: Const, tn: Const, d: Const, group: Const):
+    """The gradient of queries, causal."""
+    b, h, i = ct.bid(0), ct.bid(1), ct.bid(2)
+    x = ct.load(q, (b, h, i, 0), (1, 1, tm, d), padding_mode=ZERO).reshape((tm, d))
+    g = ct.load(grad, (b, h, i, 0), (1, 1, tm, d), padding_mode=ZERO).reshape((tm, d))
+    l = ct.load(lse, (b, h, i), (1, 1, tm), padding_mode=ZERO).reshape((tm, 1))
+    e = ct.load(delta, (b, h, i), (1, 1, tm), padding_mode=ZERO).reshape((tm, 1))
+    acc = ct.zeros((tm, d), ct.float32)
+    row = i * tm + ct.arange(tm, dtype=ct.int32)[:, None]
+    for j in range(ct.cdiv(min((i + 1) * tm, k.shape[2]), tn)):
+        y = ct.load(k, (b, h // group, j, 0), (1, 1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+        p = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[None, :] <= row, ct.exp2(w - l), 0.0)
+        z = ct.load(v, (b, h // group, j, 0), (1, 1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        dp = ct.mma(g, ct.transpose(z), ct.zeros((tm, tn), ct.float32))
+        acc = ct.mma((p * (dp - e)).astype(q.dtype), y, acc)
+    ct.store(dq, (b, h, i, 0), (acc * scale).astype(dq.dtype).reshape((1, 1, tm, d)))
+
+
+@ct.kernel
+def of_keys(q, k, v, grad, lse, delta, dk, dv, scale, tm: Const, tn: Const, d: Const, group: Const):
+    """The gradients of keys and values, causal, over the heads of a group."""
+    b, h, j = ct.bid(0), ct.bid(1), ct.bid(2)
+    y = ct.load(k, (b, h, j, 0), (1, 1, tn, d), padding_mode=ZERO).reshape((tn, d))
+    z = ct.load(v, (b, h, j, 0), (1, 1, tn, d), padding_mode=ZERO).reshape((tn, d))
+    gk, gv = ct.zeros((tn, d), ct.float32), ct.zeros((tn, d), ct.float32)
+    column = j * tn + ct.arange(tn, dtype=ct.int32)[None, :]
+    for o in range(h * group, (h + 1) * group):
+        for i in range(j * tn // tm, ct.cdiv(q.shape[2], tm)):
+            x = ct.load(q, (b, o, i, 0), (1, 1, tm, d), padding_mode=ZERO).reshape((tm, d))
+            g = ct.load(grad, (b, o, i, 0), (1, 1, tm, d), padding_mode=ZERO).reshape((tm, d))
+            l = ct.load(lse, (b, o, i), (1, 1, tm), padding_mode=ZERO).reshape((tm, 1))
+            e = ct.load(delta, (b, o, i), (1, 1, tm), padding_mode=ZERO).reshape((tm, 1))
+            row = i * tm + ct.arange(tm, dtype=ct.int32)[:, None]
+            w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+            p = ct.where((column <= row) & (row < q.shape[2]), ct.exp2(w - l), 0.0)
+            gv = ct.mma(ct.transpose(p.astype(q.dtype)), g, gv)
+            dp = ct.mma(g, ct.transpose(z), ct.zeros((tm, tn), ct.float32))
+            gk = ct.mma(ct.transpose((p * (dp - e)).astype(q.dtype)), x, gk)
+    ct.store(dk, (b, h, j, 0), (gk * scale).astype(dk.dtype).reshape((1, 1, tn, d)))
+    ct.store(dv, (b, h, j, 0), gv.astype(dv.dtype).reshape((1, 1, tn, d)))
+
+
+def gradients(q, k, v, grad, scale):
+    """Sums of rows (base 2), delta, and the gradients of q, k and v, causal."""
+    s = np.where(np.tri(q.shape[-2], dtype=bool), np.einsum("...md,...nd->...mn", wide(q), wide(k)) * scale, -np.inf)
+    lse = np.log(np.exp(s).sum(-1))
+    p = np.exp(s - lse[..., None])
+    delta = (p @ wide(v) * wide(grad)).sum(-1)
+    ds = p * (np.einsum("...md,...nd->...mn", wide(grad), wide(v)) - delta[..., None]) * scale
+    return lse * LOG2E, delta, ds @ wide(k), np.swapaxes(ds, -1, -2) @ wide(q), np.swapaxes(p, -1, -2) @ wide(grad)
+
+
+def drawn_gradients(dtype, d, heads, n, batch, group):
+    q, grad = (draw(batch, heads * group, n, d, dtype=dtype, scale=.5, seed=s) for s in (0, 3))
+    k, v = (draw(batch, heads, n, d, dtype=dtype, scale=.5, seed=s) for s in (1, 2))
+    lse, delta, dq, dk, dv = gradients(q, np.repeat(k, group, 1), np.repeat(v, group, 1), grad, d ** -.5)
+    dk, dv = (x.reshape(batch, heads, group, n, d).sum(2) for x in (dk, dv))
+    return (q, k, v, grad, lse.astype(np.float32), delta.astype(np.float32)), dq, dk, dv
+
+
+@program((np.float16, 64, 64, 64, 1, 200), (bf16, 128, 128, 64, 1, 200), (bf16, 128, 64, 128, 1, 200), (bf16, 64, 64, 128, 1, 150))
+def attention_gradient_of_queries(dtype, tm, tn, d, heads, n, batch=1, group=2):
+    arrays, dq, _, _ = drawn_gradients(dtype, d, heads, n, batch, group)
+    return Launch(of_queries, (batch, heads * group, blocks(n, tm)),
+                  (*arrays, np.zeros_like(arrays[0]), d ** -.5, tm, tn, d, group), {6: dq}, near(dtype) * 2)
+
+
+@program((np.float16, 64, 64, 64, 1, 200), (bf16, 64, 128, 64, 1, 200), (np.float16, 64, 64, 128, 1, 140),
+         (bf16, 128, 128, 128, 1, 200))
+def attention_gradients_of_keys(dtype, tm, tn, d, heads, n, batch=1, group=2):
+    arrays, _, dk, dv = drawn_gradients(dtype, d, heads, n, batch, group)
+    return Launch(of_keys, (batch, heads, blocks(n, tn)),
+                  (*arrays, np.zeros_like(arrays[1]), np.zeros_like(arrays[1]), d ** -.5, tm, tn, d, group),
+                  {6: dk, 7: dv}, near(dtype) * 2)
