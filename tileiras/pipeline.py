@@ -69,6 +69,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("assign-load-store-layouts", "nv_tileas", 0),
     _transform("remove-layout-conversions", "nv_tileas", 1),
     _transform("stage-operands", "nv_tileas", 0, of="dot dot_scaled"),
+    _transform("read-operands", "nv_tileas", 1, of="dot"),
     _transform("hoist-conversions", "nv_tileas", 1, of="convert_layout"),
     _transform("split-reductions", "nv_tileas", 0, of="reduce"),
     _transform("share-results", "nv_tileas", 0),

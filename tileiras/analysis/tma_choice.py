@@ -70,17 +70,20 @@ class Offer:
 
 def movable_in(func: Operation) -> dict[Operation, MapFacts]:
     """The loads and stores of tiles between registers and views that the engine could make. Operands of products come to shared
-    memory anyway, and what products read stays as it is."""
+    memory anyway; of these, it can be asked what threads that use them, too, like best (`is_for_both`)."""
     found: dict[Operation, MapFacts] = {}
     axis: AxisAnalysis | None = None
     for op in func.walk():
         if op.name != LOAD and op.name not in STORES:
             continue
         tile = op.results[0] if op.name == LOAD else op.operands[0]
-        if not isinstance(tile.type, TensorType) or not _may_move(op, tile):
+        if not isinstance(tile.type, TensorType):
+            continue
+        both = op.name == LOAD and is_for_both(op)
+        if not both and not _may_move(op, tile):
             continue
         axis = axis or AxisAnalysis(func)
-        facts = map_facts(op, axis, filled=True)
+        facts = map_facts(op, axis, filled=not both)
         if isinstance(facts, MapFacts):
             found[op] = facts
     return found
@@ -91,6 +94,24 @@ def _may_move(op: Operation, tile: SSAValue) -> bool:
         return (not any(r.uses for r in op.results) and is_unwritten(op)) or orders_itself(op)
     return tile.first_use is not None and not _feeds_product(tile) and not _beside_product(op) and is_unwritten(op) and \
         not _places_operands(tile)
+
+
+def is_for_both(load: Operation) -> bool:
+    """Whether products of its block read a loaded tile as it is, and threads use it, too (`read-operands`)."""
+    pending = [load.results[0]]
+    products = threads = False
+    while pending:
+        for use in pending.pop().uses:
+            op = use.operation
+            if op.name in RENAMES:
+                pending.append(op.results[0])
+            elif op.name not in DOTS:
+                threads = True
+            elif op.parent is not load.parent or use.index > 1:
+                return False
+            else:
+                products = True
+    return products and threads and is_unwritten(load)
 
 
 def is_small_stream(op: Operation, has_products: bool) -> bool:

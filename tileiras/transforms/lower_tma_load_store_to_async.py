@@ -72,6 +72,12 @@ class Way:
     rounded: str = ""
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        t: Any = self.alloc.results[0].type
+        shape: tuple[int, ...] = t.layout.data.shape
+        return shape
+
+    @property
     def readers(self) -> list[Operation]:
         return [use.operation for use in self.alloc.results[0].uses if use.operation is not self.store]
 
@@ -165,7 +171,7 @@ class _Function:
 
     def site(self, alloc: Operation) -> Site | Refused | None:
         """The tile that is loaded into a buffer, if the engine can bring it; why it can't; None for buffers of other things."""
-        way = _way(alloc)
+        way = way_to(alloc)
         if way is None:
             return None
         load = (way.moves[-1] if way.moves else way.store).operands[0].owner
@@ -193,7 +199,7 @@ class _Function:
             found = next((f for f in in_forms(facts) if f.tile.layout == t.layout.data), None)
         else:
             found = next((f for f in for_products(facts)
-                          if all(_takes(r, way.alloc, buffer_layout(f, way), self.target.has_ldmatrix_bytes)
+                          if all(takes(r, way.alloc, buffer_layout(f, way.moves, way.shape), self.target.has_ldmatrix_bytes)
                                  for way in ways for r in way.readers)), None)
         if any(changes_operands(r) and (len(ways) > 1 or r.parent is not load.parent) for r in readers):
             return load, [Refusal("a product in a loop may give its elements the signs of their scales, each time anew")]
@@ -207,7 +213,7 @@ class _Function:
         return Site(load, ways, found, readers)
 
 
-def _way(alloc: Operation) -> Way | None:
+def way_to(alloc: Operation) -> Way | None:
     """How a tile comes to a buffer that is written once."""
     store = only_store(alloc)
     if store is None or not isinstance(alloc.results[0].type, BufferType):
@@ -233,7 +239,7 @@ def _ways(load: Operation) -> list[Way] | None:
                 pending.append(op.results[0])
                 continue
             alloc = op.operands[1].owner if op.name == STORE_SHARED and use.index == 0 else None
-            way = _way(alloc) if isinstance(alloc, Operation) else None
+            way = way_to(alloc) if isinstance(alloc, Operation) else None
             if way is None or way.store is not op or op.parent is not load.parent or \
                     {"slice", "rounds", "owners"} & op.properties.keys():
                 return None
@@ -258,7 +264,7 @@ def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[B
     return found
 
 
-def _takes(reader: Operation, alloc: Operation, layout: SharedLayout, turns_bytes: bool) -> bool:
+def takes(reader: Operation, alloc: Operation, layout: SharedLayout, turns_bytes: bool) -> bool:
     """Whether an op reads a buffer in this layout as well as in the one it has. `turns_bytes`: as of `ldmatrix_plan`."""
     t: Any = alloc.results[0].type
     old, size = t.layout.data, element_bytes(t.element_type)
@@ -323,11 +329,10 @@ def _in_block_of(leaving: Operation, op: Operation) -> bool:
     return True
 
 
-def buffer_layout(facts: MapFacts, way: Way) -> SharedLayout:
-    """Where a buffer's elements lie when the engine has put the view's tile there."""
-    t: Any = way.alloc.results[0].type
+def buffer_layout(facts: MapFacts, moves: list[Operation], shape: tuple[int, ...]) -> SharedLayout:
+    """Where the elements of a tile, behind moves (the last one first), lie when the engine has put the view's tile there."""
     bases = facts.tile.layout.bases
-    return SharedLayout(t.layout.data.shape, tuple(bases[b] for b in index_bits(way.moves, len(bases))))
+    return SharedLayout(shape, tuple(bases[b] for b in index_bits(moves, len(bases))))
 
 
 # --- what becomes of them --------------------------------------------------------------------------------------------
@@ -404,7 +409,7 @@ def subsets(mask: int) -> list[int]:
 def _use_ring(site: Site, outer: Operation, full: Operation) -> SSAValue:
     """A ring of one stage before `outer`; who used a buffer uses the stage that `full` waits for."""
     t: Any = site.allocs[0].results[0].type
-    buffers = [BufferType(t.element_type, SharedLayoutAttr(buffer_layout(site.facts, way))) for way in site.ways]
+    buffers = [BufferType(t.element_type, SharedLayoutAttr(buffer_layout(site.facts, way.moves, way.shape))) for way in site.ways]
     ring = before(outer, nv_tileas.AllocTensor.make([], [RingType(buffers[0], IntAttr(1))]), site.load).results[0]
     place = after(full)
     for way, buffer in zip(site.ways, buffers):
