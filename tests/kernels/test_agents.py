@@ -2,9 +2,12 @@
 registers, persistent loops around, two warpgroups. Each in five orders, against NumPy; and the same with agents turned off."""
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.kernels import runner
+from tests.programs import programs
 
 BY_ENGINE = ("matmul_float16_float16_twin", "gemm_persistent_bf16_ragged_twin", "attention_d64_f16_twin",
              "gemm_bf16_f32_256x128x64_twin")
@@ -31,3 +34,16 @@ def test_without_agents(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.entries[0].threads // 32 in (4, 8)
     verdict = runner.simulate_case(name, made)
     assert verdict.ok, verdict.detail
+
+
+@pytest.mark.parametrize("sm", ["sm_90", "sm_120"])
+def test_two_blocks_that_are_asked_for_have_the_registers_of_each_part_of_the_sm(sm: str) -> None:
+    """One part of the SM holds three of two times five warps, 168 registers each. Where a loop's products leave too few of these,
+    the load agent is padded to a warpgroup and lends its own."""
+    _, made = programs.compiled(programs.load_all()["attention_of_two_blocks_0"].launch(), sm, 3)
+    assert made.entries[0].threads == 160 and ".maxnreg 168" in made.ptx
+    _, made = programs.compiled(programs.load_all()["attention_of_two_blocks_2"].launch(), sm, 3)
+    assert made.entries[0].threads == 256 and ".maxnreg 128" in made.ptx and made.entries[0].spill_stores == 0
+    for change, registers in (("inc", 216), ("dec", 40)):
+        assert re.search(rf"setmaxnreg.{change}.sync.aligned.u32\s+{registers};", made.ptx)
+    programs.run("attention_of_two_blocks_2", sm, orders=(1, 2))

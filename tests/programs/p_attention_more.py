@@ -435,3 +435,29 @@ def attention_gradients_of_keys(dtype, tm, tn, d, heads, n, batch=1, group=2):
     return Launch(of_keys, (batch, heads, blocks(n, tn)),
                   (*arrays, np.zeros_like(arrays[1]), np.zeros_like(arrays[1]), d ** -.5, tm, tn, d, group),
                   {6: dk, 7: dv}, near(dtype) * 2)
+
+
+# ---- two blocks an SM
+
+@ct.kernel(occupancy=2)
+def shared_out(q, k, v, out, scale, tm: Const, tn: Const, d: Const):
+    """Two blocks are asked for, whose threads hold many rows: registers of the load agent are theirs."""
+    h, i = ct.bid(0), ct.bid(1)
+    x = ct.load(q, (h, i, 0), (1, tm, d), padding_mode=ZERO).reshape((tm, d))
+    m, s = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32)
+    acc = ct.zeros((tm, d), ct.float32)
+    for j in range(ct.cdiv(k.shape[1], tn)):
+        y = ct.load(k, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+        w = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[None, :] < k.shape[1], w, -1e30)
+        m, p, r, s = softmax_step(w, m, s)
+        z = ct.load(v, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        acc = ct.mma(p.astype(q.dtype), z, acc * r)
+    ct.store(out, (h, i, 0), (acc / s).astype(out.dtype).reshape((1, tm, d)))
+
+
+@program((np.float16, 64, 64, 128, 200), (bf16, 128, 32, 64, 130), (bf16, 128, 64, 64, 256))
+def attention_of_two_blocks(dtype, tm, tn, d, n):
+    q, k, v = (draw(2, n, d, dtype=dtype, seed=s) for s in range(3))
+    want, _ = attend(q, k, v, scale=d ** -.5)
+    return Launch(shared_out, (2, blocks(n, tm)), (q, k, v, np.zeros_like(q), d ** -.5, tm, tn, d), {3: want}, near(dtype))

@@ -35,13 +35,23 @@ def worker_warps(func: Operation) -> int | None:
     return min(wanted, MOST_WARPS)
 
 
+WARP_THREADS, PARTS = 32, 4
+ENOUGH = 128
+"""Registers that hold a product's part of a thread and what it is made of."""
+
+
 def register_limit(func: Operation, target: Any, threads: int) -> int | None:
     """Registers a thread may use so that as many blocks of `threads` threads as the hint asks for fit an SM; None: no limit.
 
-    An SM holds `max_threads_per_sm` at most, so that more blocks than that are not to be had by giving up registers."""
+    An SM holds `max_threads_per_sm` at most, so that more blocks than that are not to be had by giving up registers. Each of its
+    four parts has a quarter of the registers for the warps that it gets: of two blocks of five warps one part holds three, 168
+    registers each. Where that would be so few that they were spilled, the limit is what evenly shared registers allow."""
     wanted = hint(func, "occupancy")
     if wanted is None or wanted < 2:
         return None
     blocks = min(wanted, max(target.max_threads_per_sm // threads, 1))
-    share = target.registers_per_sm // (blocks * threads) // 8 * 8
+    of_a_part = -(-blocks * threads // (WARP_THREADS * PARTS)) * WARP_THREADS
+    share = target.registers_per_sm // PARTS // of_a_part // 8 * 8
+    if share < ENOUGH:
+        share = target.registers_per_sm // (blocks * threads) // 8 * 8
     return max(FEWEST_REGISTERS, min(share, target.max_registers_per_thread))

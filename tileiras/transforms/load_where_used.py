@@ -123,9 +123,9 @@ def _plus(before: Operation, counter: SSAValue, offset: int) -> SSAValue:
     """A counter and more, as ops in front of `before`."""
     if offset == 0:
         return counter
-    constant = arith.Constant.create(result_types=(counter.type,), location=before.location,
-                                     properties={"value": IntegerAttr(abs(offset), counter.type)})
-    op = (arith.Addi if offset > 0 else arith.Subi).create(operands=(counter, constant.results[0]), result_types=(counter.type,),
+    t: Any = counter.type
+    constant = arith.Constant.create(result_types=(t,), location=before.location, properties={"value": IntegerAttr(abs(offset), t)})
+    op = (arith.Addi if offset > 0 else arith.Subi).create(operands=(counter, constant.results[0]), result_types=(t,),
                                                            location=before.location)
     insert_in_front(before, constant)
     insert_in_front(before, op)

@@ -65,7 +65,7 @@ from tileiras.dialects.nv_tileas import (
 from tileiras.layout.atoms.umma import COLUMNS, UmmaAtom
 from tileiras.layout.linear import LinearLayout
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
-from tileiras.schedule.depth import registers_of, ring_depth, ring_facts, shared_budget
+from tileiras.schedule.depth import SHARED_KEPT_BACK, registers_of, ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.register_streams import has_streams, stream
 from tileiras.transforms.structure import holder_in, put_in_place
@@ -95,6 +95,8 @@ WARPS_ALONE = 16
 """Of a block whose agents both have accumulators or copies to hold: 128 registers a thread are all that an SM has."""
 MOST_OF_NINE = 168
 """Registers of a thread of nine warps, by the SM's four parts."""
+BESIDE_PRODUCTS = 48
+"""Registers of a thread for addresses and operands, beside what a loop's products give."""
 COPY_REGISTERS = 40
 """Of the thread that tells the copy engine what to load."""
 FEW_COPY_REGISTERS = 32
@@ -306,6 +308,8 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     if may_lend and not blocks and [warps, load_warps] == SHORT_OF_REGISTERS and target.has_setmaxnreg:
         context.may_lend = True
         blocks = int(context.lend_registers or crowded > MOST_OF_NINE)
+    if may_lend and not blocks and [warps, load_warps] == [WARPGROUP, 1] and _is_too_full_for_two(func, warps, target):
+        blocks = MOST_BLOCKS
     _hoist(func, shared)
     regions = [*(_chain(compute.copy(), n, own) for n in range(chains)), *(part.copy() for part in loaders)]
     for region in regions[chains:]:
@@ -360,6 +364,19 @@ def _blocks(func: Operation, warps: list[int], target: Any) -> int:
         return 0
     fits = _columns(func) <= COLUMNS // MOST_BLOCKS and plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS)
     return MOST_BLOCKS if fits else 0
+
+
+def _is_too_full_for_two(func: Operation, warps: int, target: Any) -> bool:
+    """Whether a kernel that asks for two blocks an SM has them only if its load agent lends registers: of two times five warps one
+    part of the SM holds three, 168 registers each, and a loop's products leave too few of these (attention by 128 rows)."""
+    if not target.has_setmaxnreg or hint(func, "occupancy") != MOST_BLOCKS:
+        return False
+    held: dict[Operation, int] = {}
+    for op in func.walk():
+        if op.name == DOT and umma_of(op) is None and (loop := loop_around(op)) is not None:
+            held[loop] = held.get(loop, BESIDE_PRODUCTS) + words_of(op.results[0].type, warps)       # type: ignore[arg-type]
+    return max(held.values(), default=0) > MOST_OF_NINE and \
+        plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS) + SHARED_KEPT_BACK
 
 
 def _columns(func: Operation) -> int:

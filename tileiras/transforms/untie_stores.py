@@ -29,6 +29,7 @@ from tileiras.dialects.nv_tileaa import MemTokenType
 
 def run(module: Operation, context: Any = None) -> None:
     """Give such stores tokens of their own, in place."""
+    op: Any
     for op in [op for op in module.walk() if op.name == "nv_tileas.tiled_store"]:
         if loop_around(op) is not None and _is_of_a_partition(op) and orders_itself(op) and lies_apart(op.view) is not False:
             if lies_apart(op.view) is None:

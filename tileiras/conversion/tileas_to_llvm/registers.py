@@ -6,6 +6,7 @@ two or four at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
@@ -93,7 +94,8 @@ def lanes_before(low: Lowering, v: SSAValue, distance: int) -> SSAValue:
     mode, end = ("up", 0) if distance > 0 else ("down", 31)
     args = [b.bits(FULL_MASK, I32)]
     words = [b.nvvm(f"shfl.sync.{mode}.i32", [*args, w, b.i32(abs(distance)), b.i32(end)])[0] for w in to_words(b, v)]
-    return from_words(b, words, v.type)
+    t: Any = v.type
+    return from_words(b, words, t)
 
 
 def rename(low: Lowering, v: SSAValue, result: SSAValue, mapping: Sequence[int]) -> None:
