@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.programs.programs import load_all
 from tileiras.bytecode import read
 from tileiras.codegen.resources import Entry, Parameter
 from tileiras.driver import main as driver
@@ -15,6 +16,7 @@ from tileiras.driver.remarks import as_text, as_yaml, resource_remarks, wanted
 from tileiras.machine.targets import find_target
 from tileiras.pipeline import run
 from tileiras.remarks import Remark
+from tileiras.sim.cutile import export
 from tileiras.tools.tileiras_translate import to_bytecode
 
 ENTRY = Entry("k", (Parameter(".u64", 8, True),), threads=128, shared_bytes=512, registers=40)
@@ -418,12 +420,20 @@ def test_latency_acts_on_tiles_that_go_through_registers() -> None:
 
 
 def test_occupancy_counts_the_loading_warp() -> None:
-    """Two blocks of four warps and a loader share 64 Ki registers: 204 a thread, 200 in steps of eight."""
+    """Two blocks of four warps and a loader have three warps on one part of the SM, which share 16 Ki registers: 168 a thread."""
     remarks = remarks_on(to_bytecode(RINGS.format(occupancy=2, hints="")))
     [told] = [r for r in remarks if r.text.startswith("Hint occupancy")]
-    assert (told.name, dict(told.notes)) == ("RemarkHintApplied", {"Registers": 200})
+    assert (told.name, dict(told.notes)) == ("RemarkHintApplied", {"Registers": 168})
     [agents] = named(remarks, "RemarkAgentsChosen")
     assert dict(agents.notes) == {"Agents": 2, "Warps": "4 + 1"}
+
+
+def test_agents_that_share_out_registers_leave_room_for_the_blocks_asked_for() -> None:
+    pytest.importorskip("cuda.tile")
+    launch = load_all()["attention_of_two_blocks_2"].launch()
+    made = export(launch.kernel, launch.args, "sm_120")
+    [told] = [r for r in remarks_on(made.bytecode, "sm_120") if r.text.startswith("Hint occupancy")]
+    assert (told.name, dict(told.notes)) == ("RemarkHintApplied", {"Registers": 128})
 
 
 def test_an_sm_of_one_block_needs_no_limit() -> None:

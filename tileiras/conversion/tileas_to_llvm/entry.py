@@ -93,8 +93,10 @@ def _report_occupancy(func: Operation, target: Any, remarks: list[Any]) -> None:
     if blocks is None:
         return
     text = f"Hint occupancy = {blocks}"
-    limit = register_limit(func, target, 32 * block_warps(func))
-    shared = launch_registers(func)
+    threads = 32 * block_warps(func)
+    limit, shared = register_limit(func, target, threads), launch_registers(func)
+    if limit is not None and shared is not None and shared * threads * blocks <= target.registers_per_sm:
+        limit, shared = shared, None
     if limit is None or shared is not None:
         reason = "a block of any size fits an SM" if limit is None else \
             f"agents share out {shared} registers a thread, which one block on an SM has"
