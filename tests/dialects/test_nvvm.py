@@ -83,10 +83,8 @@ def immediates(row: nvvm.Instruction) -> dict[int, int]:
             found[len(row.operands) - 1] = 0
     if "block_scale" in row.name and row.name.startswith("tcgen05."):
         found |= {7: 1, 8: 0}
-    if row.name.startswith("tcgen05.ld"):
-        found[1] = 0
-    if row.name.startswith("tcgen05.st"):
-        found[2] = 0
+    if row.name.startswith(("tcgen05.ld", "tcgen05.st")):
+        found |= {i: 0 for i, w in enumerate(row.operands) if w in ("i1", "i64")}
     return found
 
 

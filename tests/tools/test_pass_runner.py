@@ -151,10 +151,12 @@ def test_every_level_has_passes_that_the_one_below_lacks(opt: Any) -> None:
 
 
 def test_the_pipelines_target_may_stand_in_its_text(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It stands above the option of the command (a block's number is a cluster's from sm_90 on); a wrong name is refused."""
+    """It stands above the option of the command (sums of bf16 are an instruction from sm_90 on); a wrong name is refused."""
     source = tmp_path / "in.mlir"
-    source.write_text(PROGRAM.replace("  %unused", '  %x, %y, %z = "nv_tileaa.get_program_id"() : () -> (i32, i32, i32)\n  %unused')
-                      .replace("(%p, %n)", "(%p, %x)"))
+    source.write_text(PROGRAM.replace("(%p, %n)", "(%p, %sum)").replace("i32, %p", "bf16, %p").replace("ptr<i32>", "ptr<bf16>")
+                      .replace("ptr<bf16>, i32", "ptr<bf16>, bf16")
+                      .replace('%unused = "arith.addi"(%n, %n) : (i32, i32) -> i32',
+                               '%sum = "arith.addf"(%n, %n) <{rounding = "nearest_even"}> : (bf16, bf16) -> bf16'))
 
     def said(*options: str) -> tuple[int, str]:
         code = main([str(source), *options])

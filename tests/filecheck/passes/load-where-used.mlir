@@ -1,7 +1,7 @@
 // A tile that a loop loads an iteration before it's multiplied is loaded in the iteration that multiplies it; one that comes two
 // iterations ahead, too, whatever the counter begins with, if the loads before the loop are those of the iterations before it.
 // RUN: tileiras-opt %s --passes=load-where-used,remove-dead-args,dce --verify-each --gpu-name=sm_90 | filecheck %s
-// RUN: tileiras-opt %s --passes=load-where-used,remove-dead-args,dce --gpu-name=sm_80 | filecheck %s --check-prefix=NONE
+// RUN: tileiras-opt %s --passes=load-where-used --gpu-name=sm_80 | filecheck %s --check-prefix=NONE
 
 // NONE: sym_name = "ahead"
 // NONE: "scf.for"({{.*}}, %first
