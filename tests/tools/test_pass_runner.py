@@ -151,7 +151,8 @@ def test_every_level_has_passes_that_the_one_below_lacks(opt: Any) -> None:
 
 
 def test_the_pipelines_target_may_stand_in_its_text(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It stands above the option of the command (the larger of two bf16 is an instruction from sm_80 on); a wrong name is refused."""
+    """It stands above the option of the command (the larger of two bf16 is one instruction from sm_80 on); a wrong name is
+    refused."""
     source = tmp_path / "in.mlir"
     source.write_text(PROGRAM.replace("(%p, %n)", "(%p, %most)").replace("i32, %p", "bf16, %p").replace("ptr<i32>", "ptr<bf16>")
                       .replace("ptr<bf16>, i32", "ptr<bf16>, bf16")
