@@ -30,7 +30,7 @@ def given(value: Any) -> Any:
         return PointerTable([given(w) for w in value.words])
     if isinstance(value, tuple):
         return np.zeros(value[2], value[1])
-    return value.copy() if isinstance(value, np.ndarray) else value
+    return value
 
 
 class Noted(programs.Row):

@@ -10,7 +10,6 @@ bench/results/program-speed.json, and docs/program-speed.md is written from it.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 import time
@@ -28,7 +27,6 @@ from tileiras.errors import TileirasError
 from tileiras.machine.machines import Machine, machine_of
 from tileiras.sim import SimulationError
 from tileiras.sim.cutile import export
-from tileiras.sim.run.launch import PointerTable
 from tileiras.sim.timing import predict
 
 STORE = side.ROOT / "bench" / "results" / "program-speed.json"
@@ -92,7 +90,7 @@ class Row:
                 ptx, cubin = module.ptx, module.cubin
             else:
                 ptx, cubin = original.compile_original(self.bytecode, self.sm)
-            path = side.CACHE / "programs" / f"{who}-{self._key(cubin, machine)}.json"
+            path = side.CACHE / "programs" / f"{who}-{side.launch_key(cubin, self.grid, self.flat, machine)}.json"
             if path.exists():
                 return json.loads(path.read_text())
             flat = [a.copy() if isinstance(a, np.ndarray) else a for a in self.flat]
@@ -100,16 +98,9 @@ class Row:
                 flat = original.arguments(ptx, cubin, self.sm, flat)
             record: dict[str, Any] = predict(ptx, cubin, self.symbol, self.grid, flat, machine.name).record()
         except NONE as error:
-            return {"failed": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"}
+            return side.failure(error)
         runner.write_atomically(path, json.dumps(record).encode())
         return record
-
-    def _key(self, cubin: bytes, machine: Machine) -> str:
-        digest = hashlib.sha256(f"{side.model_key()} {machine.name} {self.grid}".encode() + cubin)
-        for value in (w for p in self.flat for w in (p.words if isinstance(p, PointerTable) else [p])):
-            array = np.asarray(value)
-            digest.update(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
-        return digest.hexdigest()[:24]
 
 
 def pair(name: str, machine: Machine) -> compare.Pair:
@@ -117,7 +108,7 @@ def pair(name: str, machine: Machine) -> compare.Pair:
     try:
         row = Row(name, f"sm_{machine.sm}")
     except NONE as error:
-        failed = {"failed": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"}
+        failed = side.failure(error)
         return compare.pair(name, "", machine.name, failed, failed)
     return compare.pair(name, "", machine.name, row.predicted(machine, "ours"), row.predicted(machine, "original"))
 

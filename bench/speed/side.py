@@ -7,7 +7,10 @@ import io
 import json
 import pathlib
 import time
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 import tileiras
 from bench.speed import original
@@ -15,6 +18,7 @@ from bench.speed.kernels import Kernel, case_of, launch
 from tests.kernels import runner, suite
 from tileiras.machine.machines import Machine
 from tileiras.machine.targets import REGISTERS_PER_SM
+from tileiras.sim.run.launch import PointerTable
 from tileiras.sim.timing import predict
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -49,6 +53,20 @@ def key_of(ptx: str, cubin: bytes, machine: Machine, kernel: Kernel) -> str:
     """Stands for all that a prediction follows from, whatever the commit."""
     parts = [model_key().encode(), ptx.encode(), cubin, machine.name.encode(), f"{kernel}".encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
+
+
+def launch_key(cubin: bytes, grid: tuple[int, ...], flat: Sequence[Any], machine: Machine) -> str:
+    """Stands for what a launch's prediction follows from: code, inputs, machine and model."""
+    digest = hashlib.sha256(f"{model_key()} {machine.name} {grid}".encode() + cubin)
+    for value in (word for p in flat for word in (p.words if isinstance(p, PointerTable) else [p])):
+        array = np.asarray(value)
+        digest.update(f"{array.dtype} {array.shape} ".encode() + array.tobytes())
+    return digest.hexdigest()[:24]
+
+
+def failure(error: Exception) -> dict[str, Any]:
+    """The record of a side that has no prediction, with the reason."""
+    return {"failed": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"}
 
 
 def bytecode_of(kernel: Kernel) -> bytes:

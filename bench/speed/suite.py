@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import hashlib
 import itertools
 import json
 import pathlib
@@ -19,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from bench.speed import compare, side
@@ -75,7 +74,7 @@ def predicted(name: str, machine: Machine, who: str) -> dict[str, Any]:
             cubin = runner.compile_case(name, sm, 3, lineinfo=True).cubin
         else:
             cubin = reference.original_cubin(name, sm)
-        path = side.CACHE / "suite" / f"{who}-{_key(cubin, case.grid, launch.flat, machine)}.json"
+        path = side.CACHE / "suite" / f"{who}-{side.launch_key(cubin, case.grid, launch.flat, machine)}.json"
         if path.exists():
             return json.loads(path.read_text())
         args = launch.flat if who == "ours" else reference.arguments(name, sm, launch.flat)
@@ -83,20 +82,12 @@ def predicted(name: str, machine: Machine, who: str) -> dict[str, Any]:
     except subprocess.SubprocessError:
         return {"failed": "isn't compiled"}
     except (TileirasError, SimulationError, LookupError, AssertionError, RuntimeError) as error:
-        return {"failed": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}"}
+        return side.failure(error)
     kept = ("seconds", "cycles", "bound", "estimate", "reason", "shares", "stalls", "counts", "resident_warps", "residual",
             "share_searched")
     record = {k: record[k] for k in kept if k in record}
     runner.write_atomically(path, json.dumps(record).encode())
     return record
-
-
-def _key(cubin: bytes, grid: tuple[int, ...], flat: Sequence[Any], machine: Machine) -> str:
-    """Stands for what a prediction follows from: code, inputs, machine and model."""
-    digest = hashlib.sha256(f"{side.model_key()} {machine.name} {grid}".encode() + cubin)
-    for value in flat:
-        digest.update(f"{value.dtype} {value.shape} ".encode() + value.tobytes())
-    return digest.hexdigest()[:24]
 
 
 def pair(name: str, machine: Machine) -> dict[str, Any]:

@@ -173,14 +173,13 @@ def test_the_suite_comes_in_strides_and_every_case_once():
 
 
 def test_a_suites_prediction_stands_for_its_code_inputs_and_machine():
-    from bench.speed import suite
-    from tileiras.machine.machines import machine_of
     first = (b"code", (1, 1, 1), [np.zeros(4, np.float32), np.int32(4)], machine_of("H100"))
     others = ((b"else", *first[1:]), (first[0], (2, 1, 1), *first[2:]),
               (*first[:2], [np.ones(4, np.float32), np.int32(4)], first[3]),
               (*first[:2], [np.zeros((2, 2), np.float32), np.int32(4)], first[3]), (*first[:3], machine_of("A100")))
-    assert len({suite._key(*parts) for parts in (first, *others)}) == 6
-    assert suite._key(*first) == suite._key(b"code", (1, 1, 1), [np.zeros(4, np.float32), np.int32(4)], machine_of("H100"))
+    assert len({side.launch_key(*parts) for parts in (first, *others)}) == 6
+    again = (b"code", (1, 1, 1), [np.zeros(4, np.float32), np.int32(4)], machine_of("H100"))
+    assert side.launch_key(*first) == side.launch_key(*again)
 
 
 def test_an_instances_entry_is_the_one_with_its_arguments():

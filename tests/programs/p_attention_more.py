@@ -36,6 +36,13 @@ def softmax_step(w, m, s):
     return top, p, r, s * r + ct.sum(p, axis=1, keepdims=True)
 
 
+@ct.function
+def scores(x, y, j, n, scale):
+    """Of all queries with tile j of n keys, of base 2; behind the last key as good as none."""
+    w = ct.mma(x, ct.transpose(y), ct.zeros((x.shape[0], y.shape[0]), ct.float32)) * (scale * LOG2E)
+    return ct.where(j * y.shape[0] + ct.arange(y.shape[0], dtype=ct.int32)[None, :] < n, w, -1e30)
+
+
 # ---- pages
 
 @ct.kernel
@@ -340,9 +347,7 @@ def small_types(q, k, v, out, scale, deep, tm: Const, tn: Const, d: Const):
     acc = ct.zeros((tm, d), ct.float32)
     for j in range(ct.cdiv(k.shape[1], tn)):
         y = ct.load(k, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
-        w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
-        w = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[None, :] < k.shape[1], w, -1e30)
-        m, p, r, s = softmax_step(w, m, s)
+        m, p, r, s = softmax_step(scores(x, y, j, k.shape[1], scale), m, s)
         z = ct.load(v, (h, 0, j), (1, d, tn), padding_mode=ZERO).reshape((d, tn))
         acc = ct.mma((p * 256.0).astype(q.dtype), ct.transpose(z), acc * r)
     ct.store(out, (h, i, 0), (acc / s * deep).astype(out.dtype).reshape((1, tm, d)))
@@ -448,9 +453,7 @@ def shared_out(q, k, v, out, scale, tm: Const, tn: Const, d: Const):
     acc = ct.zeros((tm, d), ct.float32)
     for j in range(ct.cdiv(k.shape[1], tn)):
         y = ct.load(k, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
-        w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
-        w = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[None, :] < k.shape[1], w, -1e30)
-        m, p, r, s = softmax_step(w, m, s)
+        m, p, r, s = softmax_step(scores(x, y, j, k.shape[1], scale), m, s)
         z = ct.load(v, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
         acc = ct.mma(p.astype(q.dtype), z, acc * r)
     ct.store(out, (h, i, 0), (acc / s).astype(out.dtype).reshape((1, tm, d)))

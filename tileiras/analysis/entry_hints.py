@@ -13,6 +13,8 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
+from tileiras.machine.targets import REGISTER_STEP, WARP_THREADS
+
 MOST_WARPS = 32
 MOST_CTAS = 16
 """Of a cluster; more than 8 run where the launcher allows what isn't portable."""
@@ -35,7 +37,6 @@ def worker_warps(func: Operation) -> int | None:
     return min(wanted, MOST_WARPS)
 
 
-WARP_THREADS, PARTS = 32, 4
 ENOUGH = 128
 """Registers that hold a product's part of a thread and what it is made of."""
 
@@ -50,8 +51,7 @@ def register_limit(func: Operation, target: Any, threads: int) -> int | None:
     if wanted is None or wanted < 2:
         return None
     blocks = min(wanted, max(target.max_threads_per_sm // threads, 1))
-    of_a_part = -(-blocks * threads // (WARP_THREADS * PARTS)) * WARP_THREADS
-    share = target.registers_per_sm // PARTS // of_a_part // 8 * 8
+    share = target.registers_for(blocks * threads // WARP_THREADS)
     if share < ENOUGH:
-        share = target.registers_per_sm // (blocks * threads) // 8 * 8
+        share = target.registers_per_sm // (blocks * threads) // REGISTER_STEP * REGISTER_STEP
     return max(FEWEST_REGISTERS, min(share, target.max_registers_per_thread))

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tileiras.codegen.ptxas import Assembled
 from tileiras.codegen.resources import Entry, with_resources
-from tileiras.machine.targets import Target
+from tileiras.machine.targets import REGISTER_STEP, SCHEDULERS, WARP_THREADS, Target
 
 FROM_LEVEL = 3
 """The optimization level that pays for a second run of ptxas."""
@@ -21,9 +21,6 @@ ENOUGH_WARPS = 16
 """Warps an SM from which more gain nothing: four a scheduler."""
 ENOUGH_BLOCKS = 2
 """However many warps a block has: one of them alone loads first, then computes, then stores."""
-REGISTER_STEP = 8
-SCHEDULERS = 4
-WARP_THREADS = 32
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the system takes of each block."""
 FEW = 8
@@ -67,7 +64,7 @@ def limits_of(entry: Entry, target: Target) -> list[int]:
     enough = min(max(ENOUGH_BLOCKS, ENOUGH_WARPS // warps), most)
     if entry.registers == 0 or entry.spill_stores + entry.spill_loads > 0 or blocks >= enough:
         return []
-    return sorted({_limit(n * warps, target) for n in (enough, blocks + 1)})
+    return sorted({target.registers_for(n * warps) for n in (enough, blocks + 1)})
 
 
 def _blocks(registers: int, threads: int, target: Target) -> int:
@@ -75,12 +72,6 @@ def _blocks(registers: int, threads: int, target: Target) -> int:
     rounded = -(-max(registers, 1) // REGISTER_STEP) * REGISTER_STEP
     warps = target.registers_per_sm // SCHEDULERS // (WARP_THREADS * rounded) * SCHEDULERS
     return warps // max(1, threads // WARP_THREADS)
-
-
-def _limit(warps: int, target: Target) -> int:
-    """The most registers a thread with which so many warps fit an SM."""
-    most = -(-warps // SCHEDULERS)
-    return target.registers_per_sm // SCHEDULERS // (WARP_THREADS * most) // REGISTER_STEP * REGISTER_STEP
 
 
 def _bodies(ptx: str) -> dict[str, str]:

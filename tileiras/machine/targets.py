@@ -29,6 +29,11 @@ MAX_PARAMETER_BYTES = 32764
 MAX_REGISTERS_PER_THREAD = 255
 REGISTERS_PER_SM = 65536
 MAX_THREADS_PER_CTA = 1024
+WARP_THREADS = 32
+SCHEDULERS = 4
+"""Of an SM: each has a quarter of the registers, for the warps that it gets."""
+REGISTER_STEP = 8
+"""Registers of a thread are given out by so many."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,6 +127,11 @@ class Target:
     has_atom_vector_f32: bool = False      # atom.global.add.v2/v4.f32, v2/v4/v8.f16
     has_atom_b128: bool = False            # atom.cas/exch.b128
     slow_f64: bool = False                 # 2 operations on 64-bit floats an SM and cycle, not 32 or 64
+
+    def registers_for(self, warps: int) -> int:
+        """The most registers a thread with which so many warps fit an SM."""
+        most = -(-warps // SCHEDULERS)
+        return self.registers_per_sm // SCHEDULERS // (WARP_THREADS * most) // REGISTER_STEP * REGISTER_STEP
 
     @property
     def most_static_smem(self) -> int:

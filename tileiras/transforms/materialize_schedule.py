@@ -93,8 +93,6 @@ MOST_CHUNKS = 16
 another block on the SM."""
 WARPS_ALONE = 16
 """Of a block whose agents both have accumulators or copies to hold: 128 registers a thread are all that an SM has."""
-MOST_OF_NINE = 168
-"""Registers of a thread of nine warps, by the SM's four parts."""
 BESIDE_PRODUCTS = 48
 """Registers of a thread for addresses and operands, beside what a loop's products give."""
 COPY_REGISTERS = 40
@@ -307,7 +305,7 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     may_lend = by_engine or (layouts is None and not any(is_placed(op, loader) for op in loader.ops))
     if may_lend and not blocks and [warps, load_warps] == SHORT_OF_REGISTERS and target.has_setmaxnreg:
         context.may_lend = True
-        blocks = int(context.lend_registers or crowded > MOST_OF_NINE)
+        blocks = int(context.lend_registers or crowded > target.registers_for(warps + load_warps))
     if may_lend and not blocks and [warps, load_warps] == [WARPGROUP, 1] and _is_too_full_for_two(func, warps, target):
         blocks = MOST_BLOCKS
     _hoist(func, shared)
@@ -375,7 +373,7 @@ def _is_too_full_for_two(func: Operation, warps: int, target: Any) -> bool:
     for op in func.walk():
         if op.name == DOT and umma_of(op) is None and (loop := loop_around(op)) is not None:
             held[loop] = held.get(loop, BESIDE_PRODUCTS) + words_of(op.results[0].type, warps)       # type: ignore[arg-type]
-    return max(held.values(), default=0) > MOST_OF_NINE and \
+    return max(held.values(), default=0) > target.registers_for(MOST_BLOCKS * (warps + 1)) and \
         plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS) + SHARED_KEPT_BACK
 
 

@@ -31,8 +31,9 @@ def run(module: Operation, context: Any = None) -> None:
     """Give such stores tokens of their own, in place."""
     op: Any
     for op in [op for op in module.walk() if op.name == "nv_tileas.tiled_store"]:
-        if loop_around(op) is not None and _is_of_a_partition(op) and orders_itself(op) and lies_apart(op.view) is not False:
-            if lies_apart(op.view) is None:
+        if loop_around(op) is not None and _is_of_a_partition(op) and orders_itself(op) and \
+                (apart := lies_apart(op.view)) is not False:
+            if apart is None:
                 op.properties["unless_apart"] = UnitAttr()
             for i, v in enumerate(op.operands):
                 if isinstance(v.type, MemTokenType) and not _is_free(v):

@@ -54,23 +54,15 @@ def _operand(decoder, operand, bits: int) -> Operand | None:
     return lambda st: (st.R[slot].astype(np.uint64) & width, st.missing_bits(slot) & width)
 
 
-def _operands(decoder, ins: ptx.Instruction, bits: int, numbers: range) -> list[Operand] | None:
-    found = [_operand(decoder, ins.operands[i], bits) for i in numbers]
-    return None if None in found else found         # type: ignore[return-value]
+def _of_two(decoder, ins: ptx.Instruction, bits: int, f: Callable[[Bits, Bits, Bits, Bits], Bits]) -> Rule | None:
+    """A rule from both operands' values and missing bits."""
+    first, second = (_operand(decoder, ins.operands[i], bits) for i in (1, 2))
+    return None if first is None or second is None else lambda st: f(*first(st), *second(st))
 
 
 def _logic(f: Callable[[Bits, Bits, Bits, Bits], Bits]) -> Callable:
     def make(decoder, ins):
-        if ins.parts[-1] not in INTEGERS:
-            return None
-        pair = _operands(decoder, ins, BITS[ins.parts[-1]], range(1, 3))
-        if pair is None:
-            return None
-
-        def missing(st):
-            (a, no_a), (b, no_b) = pair[0](st), pair[1](st)
-            return f(a, no_a, b, no_b)
-        return missing
+        return _of_two(decoder, ins, BITS[ins.parts[-1]], f) if ins.parts[-1] in INTEGERS else None
     return make
 
 
@@ -114,29 +106,18 @@ def _shift(decoder, ins):
 def _select(decoder, ins):
     """Bits in which both choices agree are there whatever the predicate is. (What is chosen and lacks a value, `selp` sees to.)"""
     bits = {"f16": 16, "f32": 32, "f64": 64}.get(ins.parts[-1]) or BITS[ins.parts[-1]]
-    pair = _operands(decoder, ins, bits, range(1, 3))
-    if pair is None:
-        return None
-
-    def missing(st):
-        (a, no_a), (b, no_b) = pair[0](st), pair[1](st)
-        return a ^ b | no_a | no_b
-    return missing
+    return _of_two(decoder, ins, bits, lambda a, no_a, b, no_b: a ^ b | no_a | no_b)
 
 
 def _compare(decoder, ins):
     """Equality: decided where a bit differs that both have."""
     if len(ins.operands) != 3 or ins.parts[1:-1] not in (("eq",), ("ne",)) or ins.parts[-1] not in INTEGERS:
         return None
-    pair = _operands(decoder, ins, BITS[ins.parts[-1]], range(1, 3))
-    if pair is None:
-        return None
 
-    def missing(st):
-        (a, no_a), (b, no_b) = pair[0](st), pair[1](st)
+    def missing(a: Bits, no_a: Bits, b: Bits, no_b: Bits) -> Bits:
         lost = no_a | no_b
         return np.where((a ^ b) & ~lost == 0, lost, np.uint64(0))
-    return missing
+    return _of_two(decoder, ins, BITS[ins.parts[-1]], missing)
 
 
 def _convert(decoder, ins):
