@@ -25,7 +25,7 @@ import numpy as np
 
 from tests.kernels import runner
 from tileiras.sim.copy.tensormap import MAP_BYTES, MapArgument
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.run.launch import PointerTable, choose_entry, parse_cached
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

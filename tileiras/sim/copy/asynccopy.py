@@ -16,7 +16,7 @@ from tileiras.sim.core.decode import operation
 from tileiras.sim.errors import BarrierError, InvalidInstruction, UnsupportedInstruction
 from tileiras.sim.memory import mbarrier
 from tileiras.sim.memory.loadstore import address_source
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 
 
 @dataclass

@@ -18,7 +18,7 @@ from tileiras.sim.core.decode import operation
 from tileiras.sim.errors import InvalidInstruction, Misaligned, OutOfBounds, UninitializedRead, UnsupportedInstruction, UseAfterExit
 from tileiras.sim.memory import mbarrier
 from tileiras.sim.memory.loadstore import address_source
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx.types import BITS
 
 

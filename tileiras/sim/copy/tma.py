@@ -30,7 +30,7 @@ from tileiras.sim.errors import (
 )
 from tileiras.sim.memory import mbarrier
 from tileiras.sim.memory.loadstore import address_source
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 
 MAP_ALIGN = 64
 SHARED_ALIGN = 128

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx.types import BITS, SIGNED
 
 Bits: TypeAlias = np.ndarray

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tileiras.sim.core.decode import Decoder, Instance, describe
 from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 
 
 @dataclass

@@ -13,7 +13,7 @@ import numpy as np
 
 from tileiras.sim.errors import InvalidInstruction, SimulationError
 from tileiras.sim.matrix import sparse
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.scalar import rounding as rnd
 from tileiras.sim.scalar import smallfloat
 from tileiras.sim.scalar.floating import canonical

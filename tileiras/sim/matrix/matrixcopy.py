@@ -10,7 +10,7 @@ from tileiras.sim.core.decode import operation
 from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
 from tileiras.sim.matrix.fragments import warps_of
 from tileiras.sim.memory.loadstore import address_source
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 

@@ -30,7 +30,7 @@ from tileiras.sim.core.decode import PURE, operation
 from tileiras.sim.errors import DescriptorError, InFlight, InvalidInstruction, MissingFence, OutOfBounds
 from tileiras.sim.matrix import descriptors, sparse
 from tileiras.sim.matrix.fragments import accumulate, elements, gather_map, value_of, warps_of
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 
 GROUP = 128                                     # threads of a warpgroup
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)$")

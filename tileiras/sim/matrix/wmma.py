@@ -13,7 +13,7 @@ from tileiras.sim.core.decode import operation
 from tileiras.sim.errors import InvalidInstruction, Misaligned, SimulationError
 from tileiras.sim.matrix.fragments import LANE, WIDTH, accumulate, accumulator, chained, elements, value_of, warps_of
 from tileiras.sim.memory.loadstore import address_source, deposit, fetch, note_access, space_of
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
 _TALL = ((16, 16, 16), (8, 32, 16), (32, 8, 16))

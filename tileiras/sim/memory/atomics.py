@@ -14,7 +14,7 @@ from tileiras.sim.core import memory as mem
 from tileiras.sim.core.decode import operation
 from tileiras.sim.errors import InvalidInstruction
 from tileiras.sim.memory.loadstore import Ordering, address_source, note_access, resolve, space_of, visit
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx.types import B128, BITS, STORAGE, VALUE
 from tileiras.sim.scalar import rounding as rnd
 from tileiras.sim.scalar.floating import extreme2, flush, halves

@@ -12,7 +12,7 @@ from tileiras.sim.core import memory as mem
 from tileiras.sim.core.decode import operation
 from tileiras.sim.errors import OutOfBounds, Trap, UnsupportedInstruction
 from tileiras.sim.memory.loadstore import deposit, fetch
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 
 _FORMAT = re.compile(r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d+))?"
                      r"(?P<length>hh|h|ll|l|j|z|t)?(?P<kind>[diouxXfFeEgGaAcsp%])")

@@ -7,7 +7,7 @@ from tileiras.sim.core import memory as mem
 from tileiras.sim.core.decode import destinations, operation, ranked
 from tileiras.sim.errors import InvalidInstruction, OutOfBounds
 from tileiras.sim.memory.clusters import visit
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx.types import B128, BITS, STORAGE, VALUE
 
 SPACES = ("global", "shared", "local", "param", "const", "shared::cta", "shared::cluster", "param::entry",

@@ -31,7 +31,7 @@ from tileiras.sim.errors import (
 )
 from tileiras.sim.memory.clusters import visit
 from tileiras.sim.memory.loadstore import address_source
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 
 MOST = (1 << 20) - 1               # largest count of arrivals or transactions
 _PENDING = np.uint64(MOST)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tileiras.sim.core.decode import SYNCHRONOUS, operation
 from tileiras.sim.errors import InvalidInstruction
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx.types import VALUE
 from tileiras.sim.scalar.floating import extreme2
 

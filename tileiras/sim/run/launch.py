@@ -21,7 +21,8 @@ from tileiras.sim.core.memory import GLOBAL_BASE, GlobalMemory
 from tileiras.sim.core.state import Batch
 from tileiras.sim.core.statistics import Estimate, Statistics, estimate, machine_for, tensor_flops, total
 from tileiras.sim.errors import LaunchError, SimulationError
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
+from tileiras.sim.ptx.parser import parse
 from tileiras.sim.run import share
 from tileiras.sim.run.engine import Engine
 from tileiras.sim.run.observe import Observer
@@ -433,7 +434,7 @@ def _scalar_bytes(i: int, p: ptx.Variable, pointer: int | None, a) -> bytes:
 def parse_cached(text: str) -> ptx.Module:
     """Parse PTX, keeping the last few modules."""
     with collection_paused():
-        return ptx.parse(text)
+        return parse(text)
 
 
 @contextmanager

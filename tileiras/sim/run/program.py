@@ -13,7 +13,7 @@ from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
 from tileiras.sim.matrix.wgmma import watcher
 from tileiras.sim.memory.barriers import decode_barrier
 from tileiras.sim.memory.warp import member_mask
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx import targets
 from tileiras.sim.ptx.types import B128
 from tileiras.sim.run import share

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from tileiras.sim.core.statistics import SAMPLES, Statistics
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 
 LEAST = 4                   # batches from which a run is shared
 MOST = 8                    # processes

@@ -5,7 +5,7 @@ import numpy as np
 
 from tileiras.sim.core.decode import apply, operation
 from tileiras.sim.errors import InvalidInstruction
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx.types import FLOAT, VALUE
 from tileiras.sim.scalar import rounding as rnd
 from tileiras.sim.scalar.floating import element_of, flush, flush16

@@ -5,7 +5,7 @@ import numpy as np
 
 from tileiras.sim.core.decode import apply, operation
 from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx.types import BITS, STORAGE, VALUE
 from tileiras.sim.scalar import rounding as rnd
 from tileiras.sim.scalar import smallfloat

@@ -5,7 +5,7 @@ import numpy as np
 
 from tileiras.sim.core.decode import apply, operation
 from tileiras.sim.errors import InvalidInstruction
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx.types import BITS, FLOAT, SIGNED, STORAGE, VALUE
 from tileiras.sim.scalar import floating, packed
 

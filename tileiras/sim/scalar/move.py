@@ -9,7 +9,7 @@ import numpy as np
 from tileiras.sim.core import memory as mem
 from tileiras.sim.core.decode import apply, operation
 from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx.types import B128, BITS, STORAGE
 
 

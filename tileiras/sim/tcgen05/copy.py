@@ -12,7 +12,7 @@ from tileiras.sim.check.inflight import registers
 from tileiras.sim.errors import InvalidInstruction, TensorMemoryError
 from tileiras.sim.matrix import descriptors
 from tileiras.sim.matrix.fragments import items_of, warps_of
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.scalar.floating import canonical
 from tileiras.sim.tcgen05.memory import LANES, LOAD, STORE, Places, tensor_memory
 from tileiras.sim.tcgen05.move import COPIES, copy_lanes, register_cells

@@ -14,7 +14,7 @@ import numpy as np
 from tileiras.machine.tensor import DEPTH_F16
 from tileiras.sim.errors import InvalidInstruction, TensorMemoryError
 from tileiras.sim.matrix import descriptors
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.tcgen05 import product as arithmetic
 from tileiras.sim.tcgen05.descriptor import SCALED, ColumnMask, Product, decode_column_mask, decode_instruction
 from tileiras.sim.tcgen05.layout import DataPath, data_path, metadata_cells, scale_cells

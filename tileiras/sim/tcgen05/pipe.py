@@ -9,7 +9,7 @@ import numpy as np
 from tileiras.sim.check.agents import Operation
 from tileiras.sim.core import memory as mem
 from tileiras.sim.errors import InvalidInstruction, LaunchError, OutOfBounds, UninitializedRead
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.tcgen05.memory import ENGINE, Places, tensor_memory
 
 TARGETS = ("sm_100a", "sm_100f", "sm_101a", "sm_101f", "sm_103a", "sm_103f", "sm_107a", "sm_107f", "sm_110a",

@@ -15,7 +15,7 @@ from tileiras.sim.copy import bulk
 from tileiras.sim.core.memory import GLOBAL_BASE, SHARED_WINDOW, WINDOW_SIZE
 from tileiras.sim.memory import mbarrier
 from tileiras.sim.memory.loadstore import address_source, space_of
-from tileiras.sim.ptx import parser as ptx
+from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx.types import BITS
 from tileiras.sim.run.launchcontrol import Cancel
 from tileiras.sim.tcgen05.descriptor import decode_instruction
