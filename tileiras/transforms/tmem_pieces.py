@@ -164,6 +164,8 @@ def read_late(func: Operation) -> None:
 
 def _is_long_row(read: Operation) -> bool:
     """Whether every thread reads the same, and much."""
+    if not isinstance(read.results[0].type, TensorType):    # an answer that all threads read, of an atomic, say
+        return False
     layout = layout_of(read.results[0])
     return layout.num_regs >= LONG_ROW and not any(layout.lane) and not any(layout.warp)
 
