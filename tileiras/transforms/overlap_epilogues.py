@@ -29,17 +29,17 @@ from typing import Any
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, i32
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis import agent_parts as agents
 from tileiras.analysis.agents import SWITCH, agent_of, switch_of
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileaa import int_values
-from tileiras.dialects.nv_tileas import EXITS, PipeType, TmemType
+from tileiras.dialects.nv_tileas import EXITS, LOADS, PipeType, TmemType
 from tileiras.errors import CompileError
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
-from tileiras.transforms import materialize_schedule as agents
 from tileiras.transforms.commit_dots import RELEASE, UMMA, WAIT, pipe_of
 from tileiras.transforms.places import keep_places
 from tileiras.transforms.structure import holder_in, put_in_place
@@ -165,7 +165,7 @@ class _Kernel:
         try:
             for op in products.ops:
                 if op not in roots:
-                    agents.check(op, products, roots, written, set())
+                    agents.check_load(op, products, roots, written, set())
         except agents.Refusal:
             return False
         if any(agents.is_placed(op, products) for op in products.ops if op not in roots):
@@ -243,4 +243,4 @@ def _has_effect(op: Operation) -> bool:
     """Whether the agents that compute do something by an op, not only for another one."""
     if op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in agents.PLACES or op.name == SWITCH:
         return False
-    return not agents.is_pure(op) and not (op.name in agents.LOADS and agents.is_weak(op))
+    return not agents.is_pure(op) and not (op.name in LOADS and agents.is_weak(op))
