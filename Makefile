@@ -24,6 +24,9 @@ BIN := $(CURDIR)/$(VENV)/bin
 # The frontend looks for `tileiras` on PATH.
 export PATH := $(BIN):$(PATH)
 
+# The commands that pip writes import `re` before it's 25.3: 7 ms more for each.
+NEWER_PIP = $(BIN)/python -m pip install -q --upgrade --disable-pip-version-check 'pip>=25.3'
+
 .PHONY: demo test test-all lint original public coverage tables fuzz bench bench-suite speed hardware gpu clean
 .NOTPARALLEL:
 
@@ -92,11 +95,13 @@ clean:
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	@echo "installing into $(VENV)"
+	-@$(NEWER_PIP)
 	@$(BIN)/python -m pip install -q -e '.[demo]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	@echo "installing into $(VENV)"
+	-@$(NEWER_PIP)
 	@$(BIN)/python -m pip install -q -e '.[test]'
 	@touch $@ $(VENV)/.demo
 
