@@ -16,7 +16,7 @@ from tileiras.dialects.nv_tileas import AllocTensor, BufferType, SharedLayoutAtt
 from tileiras.layout.atoms import ATOMS, MmaAtom, dot_layouts
 from tileiras.layout.atoms import choose_atom as find_atom
 from tileiras.layout.linear import blocked
-from tileiras.layout.operands import operand_buffer
+from tileiras.layout.operands import multiply_add_buffer, multiply_add_reads, operand_buffer, unroll_of
 from tileiras.layout.placement import fma_layout
 from tileiras.layout.shared import SharedLayout
 from tileiras.machine.targets import find_target
@@ -182,6 +182,26 @@ def test_multiply_add_from_any_accumulator_layout() -> None:
         np.testing.assert_array_equal(exact(a) @ exact(b) + exact(c), exact(d))
 
 
+@pytest.mark.parametrize("sides", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_multiply_add_from_columns(sides: tuple[int, int]) -> None:
+    """Operands that threads hold in columns (1) go to buffers that suit these, and the products are the same."""
+    x = np.random.default_rng(3)
+    a, b, c = (small(x, s, "f32") for s in ((32, 32), (32, 64), (32, 64)))
+    acc = fma_layout(c.shape, 4)
+    writers = [blocked(v.shape, 4, 4, (0, 1) if side else (1, 0)) for v, side in zip((a, b), sides)]
+    buffers = []
+    for v, writer, k_dim in zip((a, b), writers, (1, 0)):
+        reader = multiply_add_reads(v.shape, k_dim, acc, unroll_of(32, 4))
+        buffers.append(multiply_add_buffer(v.shape, 4, k_dim, writer, reader, 8))
+    assert (buffers[0] != SharedLayout.row_major(a.shape)) or not sides[0]
+
+    def build(v):
+        lhs, rhs = (to_buffer(y, buffer) for y, buffer in zip(v, buffers))
+        return [*lhs, *rhs, nv_tileas.Dot.make([lhs[0].results[0], rhs[0].results[0], v[2]], [v[2].type])]
+    [d] = run([Tile(a, writers[0]), Tile(b, writers[1]), Tile(c, acc)], build, 4, [np.float32])
+    np.testing.assert_array_equal(exact(a) @ exact(b) + exact(c), exact(d))
+
+
 def test_an_accumulator_in_another_layout_is_converted() -> None:
     atom = choose_atom(find_target("sm_80"), "f16", "f16", "f32", 32, 32, 16)
     x = np.random.default_rng(2)
@@ -199,6 +219,8 @@ def test_small_tiles_and_odd_types_have_no_atom() -> None:
     assert find_atom(find_target("sm_90"), "f16", "f16", "f32", 1, 4, 64) is None
     assert find_atom(find_target("sm_90"), "f16", "f16", "f32", 64, 64, 4) is None
     assert choose_atom(find_target("sm_90"), "f64", "f64", "f64", 8, 64, 64).m == 8
+    assert choose_atom(find_target("sm_90"), "f64", "f64", "f64", 16, 16, 64, True, True, 4).m == 8   # not in copies
+    assert choose_atom(find_target("sm_90"), "f64", "f64", "f64", 32, 16, 64, True, True, 4).m == 16
     assert find_atom(find_target("sm_75"), "bf16", "bf16", "f32", 64, 64, 64) is None
     assert choose_atom(find_target("sm_75"), "f16", "f16", "f32", 64, 64, 64).k == 8
     assert choose_atom(find_target("sm_80"), "f8E4M3FN", "f8E4M3FN", "f32", 64, 64, 64).widen == "f16"

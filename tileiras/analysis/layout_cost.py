@@ -11,7 +11,7 @@ from functools import lru_cache
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS, SHUFFLE_SLOTS, WARP_SLOTS, estimate, register_permutation
 from tileiras.layout.f2 import Span
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
-from tileiras.layout.operands import described_buffer, ldmatrix_plan, operand_buffer
+from tileiras.layout.operands import described_buffer, ldmatrix_plan, multiply_add_buffer, operand_buffer
 from tileiras.layout.reduction import steps_of as reduction_steps
 from tileiras.layout.scanning import Exchange
 from tileiras.layout.scanning import steps_of as scan_steps
@@ -110,18 +110,23 @@ def scan(layout: LinearLayout, dim: int, elem_bits: int, operands: int = 1, body
 
 
 @lru_cache(maxsize=1024)
-def staging(writer: LinearLayout, fragment: LinearLayout | None, k_dim: int, elem_bytes: int, atom_k: int,
+def staging(writer: LinearLayout, fragment: LinearLayout, k_dim: int, elem_bytes: int, atom_k: int,
             turns_bytes: bool = False) -> float:
     """Slots of a dot's operand on its way through shared memory: the tile's stores, the fragment's loads."""
     shared = operand_buffer(writer.shape, elem_bytes, k_dim, writer, fragment, atom_k, turns_bytes)
     cost = shared_access(access(writer, shared, elem_bytes), elem_bytes)
-    if fragment is None:
-        return cost
     plan = ldmatrix_plan(fragment, shared, elem_bytes, turns_bytes)
     if plan is None:
         return cost + shared_access(access(fragment, shared, elem_bytes), elem_bytes)
     words = (1 << len(fragment.reg)) * elem_bytes // 4
     return cost + words * PASS_SLOTS + words / 4
+
+
+@lru_cache(maxsize=1024)
+def multiply_add_staging(writer: LinearLayout, reader: LinearLayout, k_dim: int, elem_bytes: int, steps: int) -> float:
+    """Slots of a multiply-add dot's operand on its way through shared memory, read in so many steps along k."""
+    shared = multiply_add_buffer(writer.shape, elem_bytes, k_dim, writer, reader, steps)
+    return sum(many * shared_access(access(side, shared, elem_bytes), elem_bytes) for many, side in ((1, writer), (steps, reader)))
 
 
 @lru_cache(maxsize=1024)

@@ -29,6 +29,7 @@ from tileiras.dialects.nv_tileas import FlightType, LayoutAttr
 from tileiras.layout.atoms import dot_layouts, umma, warpgroup
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
+from tileiras.layout.operands import multiply_add_reads, unroll_of
 from tileiras.layout.placement import fma_layout
 from tileiras.layout.shape_rules import bytes_of, cat_layout, elements_of, extract_layout, without_bit
 
@@ -341,6 +342,12 @@ def operand_fragments(op: Operation, num_warps: int) -> tuple[LinearLayout | Non
     instruction, B of wgmma, and both of tcgen05."""
     found = _dot_layouts(op, num_warps)
     return (None, None) if found is None else found[:2]
+
+
+def multiply_add_reader(op: Operation, shape: tuple[int, ...], k_dim: int, acc: LinearLayout) -> LinearLayout:
+    """How the threads of a dot without an instruction, with sums in the layout `acc`, read (a part of) an operand."""
+    size = max(element_bytes(v.type.element_type) for v in op.operands[:2])  # type: ignore[attr-defined]
+    return multiply_add_reads(shape, k_dim, acc, unroll_of(shape[k_dim], size))
 
 
 # --- memory ------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tileiras.layout.f2 import apply
+from tileiras.layout.f2 import Span, apply
 from tileiras.layout.linear import LANE_BITS, LinearLayout, dim_bits, log2
 from tileiras.layout.shape_rules import restrict
 from tileiras.layout.shared import (
@@ -32,17 +32,15 @@ WIDE_BYTES = 4
 
 
 def operand_buffer(shape: Sequence[int], elem_bytes: int, k_dim: int, writer: LinearLayout,
-                   fragment: LinearLayout | None, atom_k: int = 0, turns_bytes: bool = False) -> SharedLayout:
+                   fragment: LinearLayout, atom_k: int = 0, turns_bytes: bool = False) -> SharedLayout:
     """Where the elements of an operand of `shape` ((batch,) m, k or (batch,) k, n) lie in its buffer.
 
     k_dim: which dimension k is. writer: who stores it (the layout of a tile of `shape`, or of one that it is a slice
-    of). fragment: who reads it (None: a multiply-add dot, which reads rows). Swizzled rows that `ldmatrix` reads where
+    of). fragment: who reads it. Swizzled rows that `ldmatrix` reads where
     that serves the writer too (16-bit elements in either order, others if k is contiguous); else whatever offsets suit
     both sides. atom_k: one instruction's k (0: any); what one access reads then serves one step along k. turns_bytes: as of
     `ldmatrix_plan`; elements of a byte then may lie in either order, too."""
     shape = tuple(shape)
-    if fragment is None:
-        return SharedLayout.row_major(shape)
     writer, fragment = restrict(writer, shape), restrict(fragment, shape)
     rank = len(shape)
     fields = dim_bits(shape)
@@ -61,6 +59,67 @@ def operand_buffer(shape: Sequence[int], elem_bytes: int, k_dim: int, writer: Li
         step = tuple(b for b in fragment.reg if b not in later)
         fragment = LinearLayout(fragment.shape, step, fragment.lane, fragment.warp)
     return between(writer, fragment, elem_bytes)
+
+
+UNROLL_BYTES = 16
+"""Each step of a multiply-add dot takes as much of k as this many bytes of an operand."""
+
+
+@lru_cache(maxsize=512)
+def multiply_add_reads(shape: tuple[int, ...], k_dim: int, acc: LinearLayout, unroll: int) -> LinearLayout:
+    """How threads that multiply and add without tensor cores read an operand of `shape`: registers run through `unroll` steps of k,
+    then through the rows (columns) that a thread's accumulators need. The other steps of k are warp bits behind those of warps: the
+    counter of the loop over them takes part in addresses like a warp's number."""
+    seen = Span()
+    own = [x for x in needed(shape, k_dim, acc, acc.reg) if seen.add(x)]
+    first, k_bits = dim_bits(shape)[k_dim]
+    steps = [1 << first + i for i in range(k_bits)]
+    inner = log2(unroll)
+    return LinearLayout(shape, (*steps[:inner], *own), needed(shape, k_dim, acc, acc.lane),
+                        (*needed(shape, k_dim, acc, acc.warp), *steps[inner:]))
+
+
+def needed(shape: tuple[int, ...], k_dim: int, acc: LinearLayout, bases: Sequence[int]) -> tuple[int, ...]:
+    """The elements of an operand of `shape`, at k = 0, that accumulators at `bases` are made with."""
+    rank = len(shape)
+    fields, acc_fields = dim_bits(shape), dim_bits(acc.shape)
+    kept = 2 * rank - 3 - k_dim         # the dimension that the accumulators have, too
+
+    def move(basis: int) -> int:
+        out = 0
+        for d in (*range(rank - 2), kept):
+            low_bit, bits = acc_fields[d]
+            out |= (basis >> low_bit & (1 << bits) - 1) << fields[d][0]
+        return out
+    return tuple(map(move, bases))
+
+
+def unroll_of(k: int, elem_bytes: int) -> int:
+    """Steps of k that a multiply-add dot takes at once; `elem_bytes`: of the wider operand."""
+    return min(k, max(1, UNROLL_BYTES // max(WORD_BYTES, elem_bytes)))
+
+
+def multiply_add_passes(side: LinearLayout, shared: SharedLayout, elem_bytes: int) -> int:
+    """Wavefronts of a warp's accesses to a buffer, each of its steps along k, and one more each for issuing it."""
+    plan = access(side, shared, elem_bytes)
+    return len(plan.groups) * (plan.passes(elem_bytes) + 1)
+
+
+@lru_cache(maxsize=512)
+def multiply_add_buffer(shape: tuple[int, ...], elem_bytes: int, k_dim: int, writer: LinearLayout, reader: LinearLayout,
+                        steps: int) -> SharedLayout:
+    """Where the elements of a multiply-add dot's operand lie: in rows, unless `writer` (once) and `reader` (`steps` times) are
+    served in clearly fewer wavefronts otherwise, as where memory holds columns."""
+    writer = restrict(writer, shape)
+    rows, other = SharedLayout.row_major(shape), between(writer, reader, elem_bytes)
+
+    def cost(shared: SharedLayout) -> int:
+        return multiply_add_passes(writer, shared, elem_bytes) + steps * multiply_add_passes(reader, shared, elem_bytes)
+    return other if cost(other) * LEAST_GAIN <= cost(rows) else rows
+
+
+LEAST_GAIN = 1.25
+"""How many times as many wavefronts rows take where another order is worth its longer addresses."""
 
 
 @lru_cache(maxsize=512)

@@ -67,6 +67,7 @@ def run(module: Operation, context: Any) -> None:
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
             ops = list(func.walk())
+            num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
             warpgroups = context.uses("wgmma") and not any(map(_calls, ops))
             scaled = [(op, _scaled_atom(op, context)) for op in ops if op.name == "nv_tileas.dot_scaled"]
             taken = ColumnsByLoop()
@@ -76,7 +77,7 @@ def run(module: Operation, context: Any) -> None:
             left = {op: _new_columns(op, atom) for op, atom in into_tensor_memory.items() if is_zero(op.operands[2])}
             for op in dots:
                 atom: Any = into_tensor_memory.get(op) or (_wgmma_of(op, func, context.target) if warpgroups else None)
-                atom, why = atom or warp_atom(op, context.target), whys.get(op, "")
+                atom, why = atom or warp_atom(op, context.target, num_warps), whys.get(op, "")
                 slices = parts_of_k(op, atom, context)
                 if isinstance(atom, UmmaAtom) and slices == 1:
                     columns = _operand_columns(op, atom)
@@ -140,10 +141,11 @@ def _scaled_columns(op: Operation, atom: BlockScaledAtom | TensorScaledAtom) -> 
     return umma.columns_of(acc, atom.m) + factor_columns(whole(lhs_scale, len(acc) - 1), whole(rhs_scale, len(acc) - 2))
 
 
-def warp_atom(op: Operation, target: Any) -> MmaAtom | None:
-    """The instruction by which warps compute a dot."""
-    _, m, n, k = dot_shape(op)
-    return choose_atom(target, *_types(op), m, n, k, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"))
+def warp_atom(op: Operation, target: Any, warps: int = 1) -> MmaAtom | None:
+    """The instruction by which so many warps compute a dot."""
+    batch, m, n, k = dot_shape(op)
+    return choose_atom(target, *_types(op), m, n, k, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"),
+                       max(1, warps // max(batch, 1)))
 
 
 def _wgmma_of(op: Operation, func: Operation, target: Any) -> WgmmaAtom | None:

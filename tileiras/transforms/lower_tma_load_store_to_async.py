@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
-from tileiras.analysis.layout_rules import DOTS, operand_fragments
+from tileiras.analysis.layout_rules import DOTS, multiply_add_reader, operand_fragments
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands, described_of, is_paired
@@ -39,7 +39,8 @@ from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, int_array
 from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
 from tileiras.layout.descriptors import part_of
-from tileiras.layout.operands import is_described, ldmatrix_plan
+from tileiras.layout.linear import LinearLayout
+from tileiras.layout.operands import is_described, ldmatrix_plan, multiply_add_passes
 from tileiras.layout.shared import CanonicalTile, SharedLayout, bank_conflicts, vector_width
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.stage_tiles import is_staged, staged_ops, unstage
@@ -278,8 +279,13 @@ def takes(reader: Operation, alloc: Operation, layout: SharedLayout, turns_bytes
         assert write is not None
         now = wavefronts(wanted, old, size) + wavefronts(layout_of(write.operands[0]), old, size)
         return wavefronts(wanted, layout, size) <= now
-    if reader.name not in DOTS or "atom" not in reader.properties:
+    if reader.name not in DOTS:
         return False
+    if "atom" not in reader.properties:
+        acc, rank = layout_of(reader.results[0]), len(layout.shape)
+        return alloc.results[0] in reader.operands[:2] and all(
+            _is_read_as_fast(multiply_add_reader(reader, layout.shape, rank - 1 - number, acc), old, layout, size)
+            for number, v in enumerate(reader.operands[:2]) if v is alloc.results[0])
     described = described_of(reader)
     fragments = operand_fragments(reader, layout_of(reader.results[0]).num_warps)
     for number, (v, fragment) in enumerate(zip(reader.operands, fragments)):
@@ -294,6 +300,10 @@ def takes(reader: Operation, alloc: Operation, layout: SharedLayout, turns_bytes
         elif fragment is None or not _reads_as_well(fragment, old, layout, size, turns_bytes):
             return False
     return alloc.results[0] in reader.operands[:2]
+
+
+def _is_read_as_fast(side: LinearLayout, old: SharedLayout, new: SharedLayout, size: int) -> bool:
+    return multiply_add_passes(side, new, size) <= multiply_add_passes(side, old, size)
 
 
 def _reads_as_well(fragment: Any, old: SharedLayout, new: SharedLayout, size: int, turns_bytes: bool) -> bool:

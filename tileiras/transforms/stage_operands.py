@@ -19,14 +19,14 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_choice import in_registers
-from tileiras.analysis.layout_rules import DOTS, operand_fragments
+from tileiras.analysis.layout_rules import DOTS, multiply_add_reader, operand_fragments
 from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of, with_layout
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout, dim_bits
-from tileiras.layout.operands import described_buffer, operand_buffer
+from tileiras.layout.operands import described_buffer, multiply_add_buffer, operand_buffer
 
 
 def run(module: Operation, context: Any) -> None:
@@ -146,6 +146,11 @@ def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, frag
         of_a = k_dim + 1 == len(shape)
         run = described.run if of_a else 0
         layout = described_buffer(shape, size, k_dim, layout_of(x), described.contiguous(of_a), run).layout
+    elif fragment is None:
+        acc = layout_of(op.results[0])
+        reader = multiply_add_reader(op, shape, k_dim, acc)
+        steps = 1 << len(reader.warp) - len(acc.warp)
+        layout = multiply_add_buffer(shape, size, k_dim, layout_of(x), reader, steps)
     else:
         layout = operand_buffer(shape, size, k_dim, layout_of(x), fragment, atom_k, turns_bytes)
     alloc = nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(layout))])

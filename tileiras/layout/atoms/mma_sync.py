@@ -140,15 +140,16 @@ BY_NAME = {atom.intrinsic: atom for atom in ATOMS}
 
 
 def choose_atom(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int,
-                signed_a: bool = True, signed_b: bool = True) -> MmaAtom | None:
+                signed_a: bool = True, signed_b: bool = True, warps: int = 1) -> MmaAtom | None:
     """The instruction for a tile product (m x k) x (k x n), or None: multiply and add by ordinary arithmetic.
 
     target: what the SM can do (machine/targets.py). a, b, acc: element types as the IR prints them (f16, bf16, tf32, f32,
     f64, i8, f8E4M3FN, f8E5M2; acc also i32). None when no type fits on this target, k is smaller than every atom's or
     the tile is too small. A tile of fewer rows or columns than the atom has is held and computed in copies. 8-bit
     floats on an SM without their own instruction give the f16 atom with `widen` = "f16": the conversion loses
-    nothing."""
-    return _choose(target, a, b, acc, m, n, k, signed_a, signed_b)
+    nothing. warps: of those that compute the tile, how many are to have an own part of it, where the table has an atom
+    so small (f64): its tensor core is slow, and copies of a part take as long as parts."""
+    return _choose(target, a, b, acc, m, n, k, signed_a, signed_b, warps if a == "f64" else 1)
 
 
 def has_atom(target: Any, atom: MmaAtom) -> bool:
@@ -161,7 +162,7 @@ def has_atom(target: Any, atom: MmaAtom) -> bool:
 
 @lru_cache(maxsize=1024)
 def _choose(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, signed_a: bool,
-            signed_b: bool) -> MmaAtom | None:
+            signed_b: bool, warps: int = 1) -> MmaAtom | None:
     if a == b == "i8" and acc == "i32":
         ptx_a, ptx_b, ptx_acc = "s8" if signed_a else "u8", "s8" if signed_b else "u8", "s32"
     elif a in TYPE_NAMES and b in TYPE_NAMES and acc in TYPE_NAMES:
@@ -170,9 +171,10 @@ def _choose(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, signe
         return None
     fitting = [atom for atom in ATOMS if (atom.a, atom.b, atom.acc) == (ptx_a, ptx_b, ptx_acc)
                and atom.k <= k and has_atom(target, atom)]
-    for atom in fitting:
-        if atom.m <= m and atom.n <= n:
-            return atom
+    whole = [atom for atom in fitting if atom.m <= m and atom.n <= n]
+    if whole:
+        least = min(atom.m for atom in whole)
+        return next(atom for atom in whole if (m // atom.m) * (n // atom.n) >= warps or atom.m == least)
     for atom in fitting:
         if min(m, atom.m) * min(n, atom.n) * LEAST_USE >= atom.m * atom.n:
             return atom

@@ -19,12 +19,10 @@ from tileiras.conversion.tileas_to_llvm.registers import gather
 from tileiras.conversion.tileas_to_llvm.shared import accesses
 from tileiras.dialects.nv_tileas import BufferType
 from tileiras.errors import CompileError
-from tileiras.layout.f2 import Span, solve
-from tileiras.layout.linear import LinearLayout, dim_bits, log2
+from tileiras.layout.f2 import solve
+from tileiras.layout.linear import LinearLayout, log2
+from tileiras.layout.operands import multiply_add_reads, needed, unroll_of
 from tileiras.layout.shared import access
-
-UNROLL_BYTES = 16
-"""Each step of the loop takes as much of k as this many bytes of an operand."""
 
 
 def multiply_add(low: Lowering, op: Operation) -> None:
@@ -37,7 +35,7 @@ def multiply_add(low: Lowering, op: Operation) -> None:
             raise CompileError("a multiply-add dot takes its operands from shared memory")
     k = op.operands[0].type.layout.data.shape[-1]  # type: ignore[attr-defined]
     size = max(bits_of(v.type.element_type) // 8 for v in op.operands[:2])  # type: ignore[attr-defined]
-    unroll = min(k, max(1, UNROLL_BYTES // max(4, size)))
+    unroll = unroll_of(k, size)
     compute = _compute_type(low, op)
     a = _Reader(low, op, 0, layout, unroll, compute)
     c = _Reader(low, op, 1, layout, unroll, compute)
@@ -90,33 +88,17 @@ class _Reader:
         self.signed = name is None or getattr(name, "data", "signed") == "signed"
         shared = buffer.type.layout.data
         rank = len(shared.shape)
-        fields, acc_fields = dim_bits(shared.shape), dim_bits(acc.shape)
-        kept = rank - 2 if side == 0 else rank - 1          # the dimension that the accumulator has too
-        k_dim = rank - 1 if side == 0 else rank - 2
-
-        def move(basis: int) -> int:
-            out = 0
-            for d in (*range(rank - 2), kept):
-                low_bit, bits = acc_fields[d]
-                out |= (basis >> low_bit & (1 << bits) - 1) << fields[d][0]
-            return out
-        moved = [move(x) for x in acc.reg]
-        seen = Span()
-        own = [x for x in moved if seen.add(x)]
-        first, k_bits = fields[k_dim]
-        inner = log2(unroll)
-        k_steps = [1 << first + i for i in range(k_bits)]
         warps = len(acc.warp)
-        # the loop's counter takes part in the address like more warp bits
-        layout = LinearLayout(shared.shape, (*k_steps[:inner], *own), tuple(map(move, acc.lane)),
-                              (*map(move, acc.warp), *k_steps[inner:]))
+        k_dim = rank - 1 if side == 0 else rank - 2
+        layout = multiply_add_reads(shared.shape, k_dim, acc, unroll)
+        inner = log2(unroll)
         size = max(1, width_of(self.t) // 8)
         plan = access(layout, shared, size)
         self.counter = plan.warp[warps:]
         self.plan = replace(plan, warp=plan.warp[:warps])
         self.base = low.scalar(buffer)
         # which register of the operand each accumulator multiplies with, for k = 0
-        masks = solve(own, moved)
+        masks = solve(layout.reg[inner:], needed(shared.shape, k_dim, acc, acc.reg))
         picks = [0]
         for mask in masks:
             picks += [p ^ (mask or 0) << inner for p in picks]
