@@ -209,3 +209,5 @@ def test_canonical_forms_are_recognized(tile: CanonicalTile) -> None:
     found = canonical_of(tile.layout, tile.bits)
     assert found is not None and found.layout == tile.layout
     assert canonical_of(SharedLayout(tile.shape, tile.layout.bases[::-1]), tile.bits) is None or tile.swizzle == 0
+    for_all = canonical_of(SharedLayout((4, *tile.shape), (*tile.layout.bases, 0, 0)), tile.bits)
+    assert for_all is not None and for_all.shape == (1, *tile.shape) and for_all.layout.bases == tile.layout.bases

@@ -593,6 +593,23 @@ def product_of_a_batch_by_one(dtype, z, tm, tn, tk):
 
 
 @ct.kernel
+def weight_of_all(a, b, out, z: Const, tm: Const, tn: Const, tk: Const):
+    """One right operand for all products of a batch, as it lies or turned."""
+    i = ct.bid(0)
+    acc = ct.zeros((z, tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[2], tk)):
+        right = ct.load(b, (0, k), (tn, tk), padding_mode=ZERO).transpose()
+        acc = ct.mma(ct.load(a, (0, i, k), (z, tm, tk), padding_mode=ZERO), right, acc)
+    ct.store(out, (0, i, 0), acc)
+
+
+@program((np.float16, 2, 64, 64, 32), (np.float32, 2, 16, 32, 32), (e4m3, 4, 64, 32, 64), since=90)
+def product_of_a_batch_with_one(dtype, z, tm, tn, tk):
+    a, b = whole(z, tm + 8, 2 * tk, dtype=dtype, low=-4, high=4), whole(tn, 2 * tk, dtype=dtype, low=-4, high=4)
+    return Launch(weight_of_all, (2,), (a, b, np.zeros((z, tm + 8, tn), np.float32), z, tm, tn, tk), {2: wide(a) @ wide(b).T})
+
+
+@ct.kernel
 def mixed_f8(a, b, out, tm: Const, tn: Const, tk: Const):
     i = ct.bid(0)
     acc = ct.zeros((tm, tn), ct.float32)

@@ -279,7 +279,7 @@ def _moves(op: Any) -> None:
         raise InvalidOp(op, f"needs {len(t.shape.data)} coordinates, but got {len(op.coords)}")
     tile, layout = t.tile, op.slot.type.layout.data
     parts = op.cta_copies.data.bit_count() if op.name == "nv_tileas.tma_load" and op.cta_copies is not None else 0
-    bases = sorted(layout.bases)
+    bases = sorted(filter(None, layout.bases))      # 0: what a tile is repeated along, which lies there once
     if 8 * element_bytes(op.slot.type.element_type) != tile.bits or bases[:len(bases) - parts] != sorted(tile.layout.bases):
         raise InvalidOp(op, f"a tile of '{t}' doesn't lie in a buffer '{op.slot.type}' as the map says")
 

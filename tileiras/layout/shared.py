@@ -265,6 +265,8 @@ GROUP_ROWS = 8
 """Rows of a panel that matrix descriptors step over at once."""
 PADDED_RUN = 16
 """Rows that lie together in a tile with less rows than its instruction takes."""
+MATRIX_DIMS = 2
+"""Dimensions of a matrix; those in front count matrices."""
 KEY_BIT = 7
 """Of an address: from this bit on a swizzle takes its key."""
 
@@ -390,7 +392,12 @@ def described_tile(shared: SharedLayout, bits: int) -> CanonicalTile | None:
 
 @lru_cache(maxsize=1024)
 def canonical_of(shared: SharedLayout, bits: int, run: int = 0) -> CanonicalTile | None:
-    """The canonical form that a buffer's layout is, with `run` rows together, None if it is none."""
+    """The canonical form that a buffer's layout is, with `run` rows together, None if it is none. Of a buffer whose matrices all
+    lie at one place, one for each of a batch, the form is that of one matrix, with an extent of 1 in front."""
+    batch = len(shared.shape) - MATRIX_DIMS
+    first = dim_bits(shared.shape)[0] if batch > 0 else (0, 0)
+    if batch > 0 and first[1] and not any(shared.bases[first[0]:first[0] + first[1]]):
+        shared = SharedLayout((1, *shared.shape[1:]), shared.bases[:first[0]])
     for major, extent in enumerate(shared.shape):
         for swizzle in (*reversed(SWIZZLES), WIDE_ATOMS):
             if extent * bits // 8 >= (SPANS.get(swizzle, swizzle) or CHUNK_BYTES):

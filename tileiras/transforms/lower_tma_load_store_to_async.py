@@ -18,7 +18,8 @@ and nothing written may be what is read: the engine doesn't see a thread's store
 tf32 on the way the engine does, too.
 
 A tile that goes to several buffers, as it is and transposed (attention's gradients multiply Q, K and dO in both roles), comes once:
-its ring's stage is each of these buffers, by other names of the same elements.
+its ring's stage is each of these buffers, by other names of the same elements. So does one operand of all products of a batch: bits
+of the batch have offset 0 in what its products read.
 """
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, int_array
 from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
 from tileiras.layout.descriptors import part_of
-from tileiras.layout.linear import LinearLayout
+from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.operands import is_described, ldmatrix_plan, multiply_add_passes
 from tileiras.layout.shared import CanonicalTile, SharedLayout, bank_conflicts, vector_width
 from tileiras.schedule.names import DEPTH, told
@@ -58,6 +59,9 @@ from tileiras.transforms.tma_common import (
 )
 from tileiras.transforms.tma_stores import lower_stores
 
+REPEATS = "nv_tileas.broadcast"
+BROUGHT = (*MOVES, REPEATS)
+"""What may lie between a load and a buffer: a tile that is repeated lies there once."""
 LOAD, STORE = "nv_tileas.tiled_load", "nv_tileas.tiled_store"
 STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
 
@@ -77,6 +81,10 @@ class Way:
         t: Any = self.alloc.results[0].type
         shape: tuple[int, ...] = t.layout.data.shape
         return shape
+
+    @property
+    def is_repeated(self) -> bool:
+        return any(op.name == REPEATS for op in self.moves)
 
     @property
     def readers(self) -> list[Operation]:
@@ -202,7 +210,10 @@ class _Function:
             found = next((f for f in for_products(facts)
                           if all(takes(r, way.alloc, buffer_layout(f, way.moves, way.shape), self.target.has_ldmatrix_bytes)
                                  for way in ways for r in way.readers)), None)
-        if any(changes_operands(r) and (len(ways) > 1 or r.parent is not load.parent) for r in readers):
+        if any(way.is_repeated and r.name not in DOTS for way in ways for r in way.readers):
+            return load, [Refusal("threads read the tile from shared memory several times over")]
+        several = len(ways) > 1 or ways[0].is_repeated
+        if any(changes_operands(r) and (several or r.parent is not load.parent) for r in readers):
             return load, [Refusal("a product in a loop may give its elements the signs of their scales, each time anew")]
         if not all(way.readers for way in ways) or found is None:
             return load, [Refusal("what reads the tile from shared memory wants it in another order than the copy engine's")]
@@ -222,7 +233,7 @@ def way_to(alloc: Operation) -> Way | None:
     moves: list[Operation] = []
     value = store.operands[0]
     rounded = ""
-    while isinstance(value.owner, Operation) and (value.owner.name in MOVES or rounded_by(value.owner)):
+    while isinstance(value.owner, Operation) and (value.owner.name in BROUGHT or rounded_by(value.owner)):
         rounded = rounded_by(value.owner) or rounded
         moves.append(value.owner)
         value = value.owner.operands[0]
@@ -236,7 +247,7 @@ def _ways(load: Operation) -> list[Way] | None:
     while pending:
         for use in pending.pop().uses:
             op = use.operation
-            if op.name in MOVES or rounded_by(op):
+            if op.name in BROUGHT or rounded_by(op):
                 pending.append(op.results[0])
                 continue
             alloc = op.operands[1].owner if op.name == STORE_SHARED and use.index == 0 else None
@@ -342,7 +353,8 @@ def _in_block_of(leaving: Operation, op: Operation) -> bool:
 def buffer_layout(facts: MapFacts, moves: list[Operation], shape: tuple[int, ...]) -> SharedLayout:
     """Where the elements of a tile, behind moves (the last one first), lie when the engine has put the view's tile there."""
     bases = facts.tile.layout.bases
-    return SharedLayout(shape, tuple(bases[b] for b in index_bits(moves, len(bases))))
+    count = sum(bits for _, bits in dim_bits(shape))
+    return SharedLayout(shape, tuple(0 if b is None else bases[b] for b in index_bits(moves, count)))
 
 
 # --- what becomes of them --------------------------------------------------------------------------------------------

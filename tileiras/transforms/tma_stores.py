@@ -141,6 +141,7 @@ def _layout(facts: MapFacts, moves: list[Operation], old: SharedLayout) -> Share
     bases = facts.tile.layout.bases
     mine = [0] * len(bases)
     for behind, where in enumerate(index_bits(moves, len(bases))):
+        assert where is not None, "nothing is repeated on the way to memory"
         mine[where] = bases[behind]
     return SharedLayout(old.shape, tuple(mine))
 

@@ -57,7 +57,7 @@ class Described:
         at = [0] * self.rank
         at[self.k_dim], at[2 * self.rank - 3 - self.k_dim] = k, outer
         if self.rank > 2:
-            at[0] = batch
+            at[0] = batch % self.tile.shape[0]      # one matrix may be each product's
         b = self.low.b
         return b.add(b.add(self.first, group), b.i64(address_field(byte_offset(self.tile, at))))
 
