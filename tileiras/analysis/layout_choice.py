@@ -60,6 +60,9 @@ SLOTS = {**dict.fromkeys(("divsi", "divui", "remsi", "remui", "floordivsi", "cei
          **dict.fromkeys(("divf", "remf"), 8), **dict.fromkeys(("sitofp", "uitofp", "fptosi", "fptoui", "convertf"), 4)}
 """Issue slots of `arith`'s ops that aren't one instruction a register; `math`'s take MATH_SLOTS. Twice as many for 64 bits."""
 MATH_SLOTS = 8
+MEETING_FACTOR = 1.5
+"""How many times its slots the way of a product's sums to the layout in which they are stored costs where warps exchange them: all
+meet behind the product's end, with nothing else to do."""
 
 
 @dataclass
@@ -460,7 +463,8 @@ class _Search:
             if source is None or target is None or source == target or (value, target) in seen:
                 continue
             seen.add((value, target))
-            self.pair(problem, source, target, self.weight(op), element_bits(value), lambda a: a, lambda b: b)
+            meeting = MEETING_FACTOR if source in self.fixed and op in self.stores else 1
+            self.pair(problem, source, target, self.weight(op), element_bits(value), lambda a: a, lambda b: b, meeting)
         done: set[int] = set()
         for c, n in self.numbers.items():
             for link, other, forward in self.classes.across(c) if isinstance(c, LayoutClass) else ():
@@ -476,12 +480,17 @@ class _Search:
                 elif link.back is not None:
                     self.pair(problem, n, m, weight, bits, lambda a: a, link.back)
 
-    def pair(self, problem: Problem, a: int, b: int, weight: float, bits: int, left: Any, right: Any) -> None:
+    def pair(self, problem: Problem, a: int, b: int, weight: float, bits: int, left: Any, right: Any, meeting: float = 1) -> None:
+        """The conversions between two variables. `meeting`: how many times as much they cost where warps exchange elements."""
         first, second = ([way(layout) for layout in self.candidates[n]] for n, way in ((a, left), (b, right)))
         if len(first) == len(second) == 1:
             return
-        problem.together(a, b, [[0.0 if x is None or y is None else weight * layout_cost.conversion(x, y, bits, weight > 1)
-                                 for y in second] for x in first])
+
+        def cost(x: LinearLayout | None, y: LinearLayout | None) -> float:
+            if x is None or y is None:
+                return 0.0
+            return weight * layout_cost.conversion(x, y, bits, weight > 1) * (meeting if x.warp != y.warp else 1)
+        problem.together(a, b, [[cost(x, y) for y in second] for x in first])
 
 
 def element_bits(v: SSAValue) -> int:
