@@ -27,7 +27,7 @@ other hasn't. Where no cut is made, the block goes through its chains one after 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -216,12 +216,57 @@ def _switch(func: Operation) -> Operation:
     return next(op for op in func.walk() if op.name == SWITCH)
 
 
+@dataclass
+class Division:
+    """Which operations each agent of a function has.
+
+    `own`: the pipes and rings that each chain has for itself; `shared`: all pipes and rings that agents meet at; `loads`: what the
+    load agent is there for; `loader`: with all that it needs for that; `compute`: the same of the others."""
+    chains: int
+    own: list[Operation]
+    shared: list[Operation]
+    loads: list[Operation]
+    loader: Slice
+    compute: Slice
+
+
 def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
-    """Make two agents of a function. Raises Refusal before it has changed anything, but for one: that rings which would have to
-    keep their places don't fit."""
+    """Make agents of a function. Raises Refusal before it has changed anything, but for one: that rings which would have to keep
+    their places don't fit."""
     if "cluster" in func.properties and (waiting := _ordered(func)) is not None:
         raise Refusal(waiting, "it waits for what other CTAs of the cluster do, and all warps meet for that")
-    target, chains = context.target, chains_of(func)
+    parts = _divided(func, pipes)
+    properties: dict[str, Any] = func.properties
+    warps = properties["num_warps"].data
+    load_warps = _load_warps(parts.loader, warps)
+    layouts = narrowed(parts.loader, parts.compute) if load_warps > 1 and _copy_warps(parts.loader, warps) == 1 else None
+    load_warps = 1 if layouts is not None else load_warps
+    _check_instructions(func, warps + load_warps, context.target)
+    crowded = max((joined_registers(dot, warps) for dot in func.walk() if "joined" in dot.properties), default=0)
+    for v, layout in (layouts or {}).items():
+        v._type = with_layout(v.type, layout)       # type: ignore[arg-type]
+    loaders = [parts.loader] if layouts is None else _loaders(func, parts, pipes)
+    if parts.chains > 1:
+        _check_chains(func, parts, pipes, load_warps)
+        blocks = _blocks_of_chains(func, parts.chains, context.target)
+    else:
+        blocks = _blocks(func, parts.loader, [warps, load_warps], crowded, layouts is not None, context)
+    _hoist(func, parts.shared)
+    regions = [*(_chain(parts.compute.copy(), n, parts.own) for n in range(parts.chains)), *(part.copy() for part in loaders)]
+    for region in regions[parts.chains:]:
+        _narrow(region, load_warps)
+    _replace(func, regions, parts.chains, [warps, load_warps], blocks, context.target)
+    for pipe in _pipes(func):
+        readers = len({agent_of(use.operation) for use in pipe.results[0].uses})
+        _count(pipe, load_warps, warps if parts.chains == 1 or readers == 1 else parts.chains * warps)
+    asked = context.schedule is not None and context.schedule.stages
+    alone = not asked and warps + load_warps >= WARPS_ALONE and any(kind_of(pipe.results[0]) == "cp_async" for pipe in pipes)
+    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), context.target, alone)
+
+
+def _divided(func: Operation, pipes: list[Operation]) -> Division:
+    """Raises Refusal where what fills the stages can't run ahead of what empties them."""
+    chains = chains_of(func)
     own = _of_one_chain(func, pipes) if chains > 1 else []
     loads, computes = [], []
     for op in func.walk():
@@ -240,48 +285,54 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     for op in func.walk():
         if op in loader.ops:
             check_load(op, loader, loads, written, stored)
-    compute = Slice(func, computes, above=shared, keep_tokens=True)
-    properties: dict[str, Any] = func.properties
-    warps = properties["num_warps"].data
-    load_warps = _load_warps(loader, warps)
-    layouts = narrowed(loader, compute) if load_warps > 1 and _copy_warps(loader, warps) == 1 else None
-    load_warps = 1 if layouts is not None else load_warps
+    return Division(chains, own, shared, loads, loader, Slice(func, computes, above=shared, keep_tokens=True))
+
+
+def _check_instructions(func: Operation, warps: int, target: Any) -> None:
+    """Raises Refusal where a warpgroup's instruction needs more registers than a thread of so many warps is launched with."""
     widest = max((dot for dot in func.walk() if wgmma_of(dot) is not None), key=instruction_registers, default=None)
-    if widest is not None and instruction_registers(widest) > target.registers_per_sm // (WARP_THREADS * (warps + load_warps)):
+    if widest is not None and instruction_registers(widest) > target.registers_per_sm // (WARP_THREADS * warps):
         raise Refusal(widest, "its instruction needs more registers than as many threads are launched with; use narrower tiles")
-    crowded = max((joined_registers(dot, warps) for dot in func.walk() if "joined" in dot.properties), default=0)
-    loaders = [loader]
-    if layouts is not None:
-        for v, layout in layouts.items():
-            v._type = with_layout(v.type, layout)       # type: ignore[arg-type]
-        if "cluster" not in func.properties and not any(gives_ids(pipe.results[0]) for pipe in pipes):
-            loaders = [Slice(func, part, above=shared, keep_tokens=False) for part in _by_engine_and_threads(loads)]
-    by_engine = not any(op.name == COPY or is_placed(op, loader) for op in loader.ops)
-    if chains > 1 and (not by_engine or load_warps > 1 or not any(_is_filled_in_loop(pipe) for pipe in pipes if pipe not in own)):
+
+
+def _check_chains(func: Operation, parts: Division, pipes: list[Operation], load_warps: int) -> None:
+    """Raises Refusal where there is nothing that the copy engine brings for all chains."""
+    if load_warps > 1 or not _is_by_engine(parts.loader) or not any(
+            _is_filled_in_loop(pipe) for pipe in pipes if pipe not in parts.own):
         raise Refusal(func, "two chains share what the copy engine loads")
-    if chains > 1:
-        # of short rows two blocks have room: two more chains to wait for something else
-        few = most_registers(func) < MANY_REGISTERS and chains * columns_of(func) <= COLUMNS // MOST_BLOCKS
-        blocks = MOST_BLOCKS if few and chains * plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS) else 1
-    else:
-        blocks = blocks_in_agents(func, [warps, load_warps], target) if by_engine else 0
-    may_lend = by_engine or (layouts is None and not any(is_placed(op, loader) for op in loader.ops))
-    if may_lend and not blocks and [warps, load_warps] == SHORT_OF_REGISTERS and target.has_setmaxnreg:
+
+
+def _is_by_engine(loader: Slice) -> bool:
+    """Whether no thread of the load agent brings anything itself."""
+    return not any(op.name == COPY or is_placed(op, loader) for op in loader.ops)
+
+
+def _blocks_of_chains(func: Operation, chains: int, target: Any) -> int:
+    """How many blocks an SM is to have: of short rows two have room, two more chains to wait for something else."""
+    few = most_registers(func) < MANY_REGISTERS and chains * columns_of(func) <= COLUMNS // MOST_BLOCKS
+    return MOST_BLOCKS if few and chains * plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS) else 1
+
+
+def _blocks(func: Operation, loader: Slice, warps: list[int], crowded: int, is_narrowed: bool, context: Any) -> int:
+    """How many blocks an SM is to have; 0 where registers aren't shared out among agents. `crowded`: registers a thread that sums
+    joined in one agent take."""
+    target, by_engine = context.target, _is_by_engine(loader)
+    blocks = blocks_in_agents(func, warps, target) if by_engine else 0
+    if blocks or not (by_engine or (not is_narrowed and not any(is_placed(op, loader) for op in loader.ops))):
+        return blocks
+    if warps == SHORT_OF_REGISTERS and target.has_setmaxnreg:
         context.may_lend = True
-        blocks = int(context.lend_registers or crowded > target.registers_for(warps + load_warps))
-    if may_lend and not blocks and [warps, load_warps] == [WARPGROUP, 1] and is_too_full_for_two(func, warps, target):
+        blocks = int(context.lend_registers or crowded > target.registers_for(sum(warps)))
+    if not blocks and warps == [WARPGROUP, 1] and is_too_full_for_two(func, WARPGROUP, target):
         blocks = MOST_BLOCKS
-    _hoist(func, shared)
-    regions = [*(_chain(compute.copy(), n, own) for n in range(chains)), *(part.copy() for part in loaders)]
-    for region in regions[chains:]:
-        _narrow(region, load_warps)
-    _replace(func, regions, chains, [warps, load_warps], blocks, target)
-    for pipe in _pipes(func):
-        _count(pipe, load_warps, warps if chains == 1 or len({agent_of(use.operation) for use in pipe.results[0].uses}) == 1 else
-               chains * warps)
-    asked = context.schedule is not None and context.schedule.stages
-    alone = not asked and warps + load_warps >= WARPS_ALONE and any(kind_of(pipe.results[0]) == "cp_async" for pipe in pipes)
-    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), target, alone)
+    return blocks
+
+
+def _loaders(func: Operation, parts: Division, pipes: list[Operation]) -> list[Slice]:
+    """One agent, or two where both the copy engine and threads load."""
+    if "cluster" in func.properties or any(gives_ids(pipe.results[0]) for pipe in pipes):
+        return [parts.loader]
+    return [Slice(func, part, above=parts.shared, keep_tokens=False) for part in _by_engine_and_threads(parts.loads)]
 
 
 def _by_engine_and_threads(loads: list[Operation]) -> list[list[Operation]]:
