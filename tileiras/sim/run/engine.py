@@ -14,7 +14,7 @@ import numpy as np
 from tileiras.sim.core.decode import predicate_of
 from tileiras.sim.core.state import Batch
 from tileiras.sim.errors import BudgetExceeded, Deadlock, SimulationError
-from tileiras.sim.matrix import wgmma
+from tileiras.sim.matrix import warpgroups
 from tileiras.sim.memory import barriers, clusters, mbarrier
 from tileiras.sim.run import launchcontrol
 from tileiras.sim.run.program import Block
@@ -74,7 +74,7 @@ class Engine:
             st.set_mask(None if count == self.live_count else mask)
             self.fragment(at, count)
         if st.wgmma is not None:
-            wgmma.leftovers(st)
+            warpgroups.leftovers(st)
         st.agents.drain()
         mbarrier.leftovers(st)
         if st.tensor is not None:

@@ -10,7 +10,7 @@ from tileiras.sim.core import memory as mem
 from tileiras.sim.core.decode import BLOCKING, PURE, SYNCHRONOUS, Decoder, Run, guarded
 from tileiras.sim.core.inlining import Item, flatten, label_of
 from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
-from tileiras.sim.matrix.wgmma import watcher
+from tileiras.sim.matrix.warpgroups import watcher
 from tileiras.sim.memory.barriers import decode_barrier
 from tileiras.sim.memory.warp import member_mask
 from tileiras.sim.ptx import module as ptx
