@@ -53,7 +53,7 @@ class Draw:
         self.body: list[str] = []
         self.tail: list[str] = []
         self.outside: list[str] = []
-        self.lines = self.body
+        self.lines: list[str] = self.body
 
     def name(self) -> str:
         self.count += 1

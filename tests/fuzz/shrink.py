@@ -34,6 +34,8 @@ def stand_in(value: SSAValue, op: Operation) -> tuple[SSAValue, Operation | None
     element = NAMES.get(value.type.element_type)
     if element is None or element == "tf32":
         return None
+    if element == "f4E2M1FN":       # no constant of one: two share a byte
+        return None
     made = ops.Constant.make([], [value.type], {"value": attrs.DenseElementsAttr(value.type, dense(element, [1]).data[1])})
     return made.results[0], made
 

@@ -1,12 +1,14 @@
 """A fixed sample of loops whose products hang together, and the smallest of them that were once compiled wrongly."""
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.fuzz.mixed import Mixed
 from tests.fuzz.nests import Nest
 from tests.fuzz.products import OPERANDS, check
-from tests.fuzz.programs import failure
+from tests.fuzz.programs import failure, reference
 from tests.fuzz.tangled import Tangled
 from tileiras.bytecode import write
 from tileiras.bytecode.version import CURRENT_VERSION
@@ -28,6 +30,11 @@ def test_loops_whose_carried_tiles_change_places(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_nests_of_loops_and_branches(seed: int) -> None:
     assert check(seed, [(SMS[seed % len(SMS)], 3)], extents=(16, 32, 64), drawn=Nest) == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nests_with_what_stands_beside_products(seed: int) -> None:
+    assert check(seed, [(SMS[seed % len(SMS)], 3)], extents=(16, 32, 64), drawn=Mixed) == []
 
 
 def test_products_of_two_shapes_into_one_accumulator() -> None:
@@ -84,3 +91,58 @@ def test_an_accumulator_that_two_instructions_share(first: str, second: str, gpu
     given = [x.astype(OPERANDS[e]).reshape(-1) for x, e in zip((a, b, c, d), parts.values())]
     want = [*given, (a @ b + c @ d).astype(np.float32).reshape(-1)]
     assert failure(bytecode, (1,), [*given, np.zeros(64 * 64, np.float32)], want, (gpu, level)) == ""
+
+
+def one_product(shapes: dict[str, tuple[int, int, str]], body: str) -> bytes:
+    """A kernel that loads each tile but the last, `out`, computes %out, and stores it."""
+    views, loads = [], []
+    for name, (rows, columns, element) in shapes.items():
+        tensor = f"tensor_view<{rows}x{columns}x{element}, strides=[{columns},1]>"
+        part = f"partition_view<tile=({rows}x{columns}), {tensor}>"
+        views.append(f"""%{name}_a = assume div_by<16>, %{name}_p : tile<ptr<{element}>>
+        %{name}_t = make_tensor_view %{name}_a, shape = [{rows}, {columns}], strides = [{columns}, 1] : {tensor}
+        %{name}_v = make_partition_view %{name}_t : {part}""")
+        t = f"tile<{rows}x{columns}x{element}>"
+        at = f"%{name}_v[%zero, %zero] token = %none"
+        if name == "out":
+            loads.append(f"{body}\n%done = store_view_tko weak %out, {at} : {t}, {part}, tile<i32> -> token")
+        else:
+            loads.append(f"%{name}, %{name}_k = load_view_tko weak {at} : {part}, tile<i32> -> {t}, token")
+    return write(parse_module(f"""cuda_tile.module @m {{
+      entry @kernel({', '.join(f'%{n}_p: tile<ptr<{e}>>' for n, (_, _, e) in shapes.items())}) {{
+        %zero = constant <i32: 0> : tile<i32>
+        %none = make_token : token
+        {chr(10).join([*views, *loads])}
+        return
+      }}
+    }}"""), CURRENT_VERSION)
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("element, k", [("f8E4M3FN", 256), ("i8", 256), ("i8", 128), ("f8E4M3FN", 64)])
+def test_eight_columns_of_bytes(element: str, k: int, gpu: str) -> None:
+    """ldmatrix turns 16 x 16 bytes: where B has 8 columns the other half is another step of k (once an internal error)."""
+    wide, op, sign, one = ("i32", "mmai", " signed signed", "1") if element == "i8" else ("f32", "mmaf", "", "1.0")
+    bytecode = one_product({"a": (16, k, element), "b": (k, 8, element), "out": (16, 8, wide)},
+                           f"%c = constant <{wide}: {one}> : tile<16x8x{wide}>\n%out = {op} %a, %b, %c{sign} : "
+                           f"tile<16x{k}x{element}>, tile<{k}x8x{element}>, tile<16x8x{wide}>")
+    rng, result = np.random.default_rng(0), np.int32 if element == "i8" else np.float32
+    a, b = rng.integers(-3, 4, (16, k)), rng.integers(-3, 4, (k, 8))
+    given = [x.astype(OPERANDS[element]).reshape(-1) for x in (a, b)]
+    want = [*given, (a @ b + 1).astype(result).reshape(-1)]
+    assert failure(bytecode, (1,), [*given, np.zeros(16 * 8, result)], want, (gpu, 3)) == ""
+
+
+def test_sums_of_a_padded_tile_are_begun_with() -> None:
+    """Block-scaled instructions multiply 128 rows, of which the tile has 16: what the others begin with nobody has written or looks
+    at, also where their operand's room holds what another buffer left there (once a finding of the simulator)."""
+    scales = {"u": (16, 2, "f8E8M0FNU"), "v": (2, 64, "f8E8M0FNU")}
+    bytecode = one_product(
+        {"a": (16, 64, "f8E4M3FN"), "b": (64, 64, "f8E4M3FN"), **scales, "out": (16, 64, "f32")},
+        "%c = constant <f32: 1.0> : tile<16x64xf32>\n%out = mmaf_scaled %a, %b, %c, %u, %v : tile<16x64xf8E4M3FN>, "
+        "tile<64x64xf8E4M3FN>, tile<16x64xf32>, tile<16x2xf8E8M0FNU>, tile<2x64xf8E8M0FNU>")
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-3, 4, n * 64).astype(ml_dtypes.float8_e4m3fn) for n in (16, 64)]
+    given += [rng.integers(127, 129, n * 2).astype(np.uint8).view(ml_dtypes.float8_e8m0fnu) for n in (16, 64)]
+    arguments = [*given, np.zeros(16 * 64, np.float32)]
+    assert failure(bytecode, (1,), arguments, reference(bytecode, (1,), arguments), ("sm_100", 3)) == ""

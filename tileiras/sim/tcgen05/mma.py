@@ -2,7 +2,8 @@
 
 Operands in shared memory are read, and the accumulator is written, when the operation happens, which may be as late as
 a wait for its commit; descriptors, bounds and the state of tensor memory are checked when it is issued. Rows of A of which
-nothing was ever written pad a tile that has fewer: the accumulator's rows that they make count as not written, either.
+nothing was ever written, or whose sums nobody has begun, pad a tile that has fewer: the accumulator's rows that they make count
+as not written, either.
 """
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class Task:
     metadata: int = 0
     scale_a: int = 0
     scale_b: int = 0
-    padding: np.ndarray | None = None    # [ctas, 128] lanes whose row of A nobody has written
+    padding: np.ndarray | None = None    # [ctas, 128] lanes whose row of A, or of sums, nobody has written
 
 
 def _kind(ins) -> str:
@@ -208,13 +209,19 @@ def _start(st, lane: int, task: Task, name: str) -> None:
 
 
 def _padding(st, task: Task) -> np.ndarray | None:
-    """[ctas, 128]: the lanes whose row of A, which lies in shared memory with K contiguous, has no byte that was ever written; None
-    where there are none, or nothing else."""
+    """[ctas, 128]: the lanes whose row of A, which lies in shared memory with K contiguous, has no byte that was ever written, or
+    (the room may hold what another buffer left there) whose sums so far have no column that was, though others have; None where
+    there are none, or nothing else."""
     if task.a is None or task.product.transpose_a:
         return None
     written = st.written_views["shared"].of(8, 2)
     rows = [written[chunks // 16].view(np.uint8).reshape(len(chunks), -1).any(axis=1) for chunks in task.a]
     found = np.stack([~have[task.path.rows] & (task.path.rows >= 0) for have in rows])
+    if task.accumulate:
+        columns = task.column + np.arange(task.path.columns)
+        cells = tensor_memory(st).written
+        sums = np.stack([np.take(cells[cta], columns, axis=1, mode="clip").any(axis=1) for cta in task.ctas])
+        found |= ~sums & sums.any(axis=1, keepdims=True) & (task.path.rows >= 0)
     return found if found.any() and any(have.any() for have in rows) else None
 
 

@@ -76,6 +76,7 @@ class FromMatrices:
     def __init__(self, low: Lowering, base: SSAValue, plan: LdMatrix, elem_bytes: int, word: Attribute) -> None:
         self.low, self.base, self.plan, self.size, self.word = low, base, plan, elem_bytes, word
         self.addresses: dict[tuple[int, ...], Addresses] = {}
+        self.pairs: dict[tuple[int, tuple[int, ...]], tuple[list[SSAValue], list[SSAValue]]] = {}
 
     def words(self, registers: int, count_bits: list[int]) -> list[SSAValue]:
         b = self.low.b
@@ -99,7 +100,20 @@ class FromMatrices:
         return out
 
     def _turned(self, registers: int, count_bits: list[int]) -> list[SSAValue]:
-        """The same of bytes that are transposed: each matrix fills the registers of two neighbouring atoms."""
+        """The same of bytes that are transposed: each matrix fills the registers of two neighbouring atoms, or of two steps of k
+        (tiles of 8 columns), of which the first read keeps the other's."""
+        other = self.plan.beside
+        if other in count_bits:
+            return self._turned_pairs(registers, count_bits)
+        key = registers & ~other, tuple(count_bits)
+        if key not in self.pairs:
+            words = self._turned_pairs(key[0], [*count_bits, other])
+            half = len(words) // 2
+            self.pairs[key] = words[:half], words[half:]
+        return self.pairs[key][bool(registers & other)]
+
+    def _turned_pairs(self, registers: int, count_bits: list[int]) -> list[SSAValue]:
+        """Registers of whole matrices."""
         b = self.low.b
         two = count_bits.index(self.plan.beside)
         others = [i for i in range(len(count_bits)) if i != two]
