@@ -1,4 +1,4 @@
-"""Where ptxas spills, the kernel is compiled once more with layouts by priority, then with more warps for its products."""
+"""Where ptxas spills, the kernel is compiled once more with more warps for its products, then with layouts by priority."""
 from __future__ import annotations
 
 import dataclasses
@@ -14,6 +14,7 @@ from tests.kernels.suite import Const
 from tileiras import compiler
 from tileiras.codegen.resources import Entry
 from tileiras.compiler import CompiledModule
+from tileiras.conversion.tileaa_to_tileas import rename
 from tileiras.driver.options import CompileOptions
 from tileiras.errors import CompileError
 from tileiras.machine.targets import find_target
@@ -23,13 +24,20 @@ def spills(module: CompiledModule) -> int:
     return sum(e.spill_stores + e.spill_loads for e in module.entries)
 
 
-ATTEMPTS: list[dict[str, Any]] = [{}, {"search_layouts": False}, {"large_parts": False}]
-"""What changes from attempt to attempt for a kernel that goes on spilling."""
+ATTEMPTS: list[dict[str, Any]] = [{}, {"large_parts": False}]
+"""What changes from attempt to attempt for the convolution: the second doesn't spill."""
+
+
+@pytest.fixture
+def spilling(monkeypatch: pytest.MonkeyPatch, large_convolution: bytes) -> bytes:
+    """The same where warps aren't chosen by what is alive at once, as for kernels whose spills that doesn't foresee."""
+    monkeypatch.setattr(rename, "_is_crowded", lambda *_: False)
+    return large_convolution
 
 
 @pytest.fixture(scope="module")
-def spilling() -> bytes:
-    """A convolution of larger tiles than registers hold on sm_80, whatever is tried."""
+def large_convolution() -> bytes:
+    """A convolution of larger tiles than four warps' registers hold on sm_80."""
     case = runner.case_of("conv2d_3x3_relu_f16")
     sizes = iter((128, 64, 32))
     args = [dataclasses.replace(a, value=next(sizes, a.value)) if isinstance(a, Const) else a for a in case.args]
@@ -69,6 +77,35 @@ def test_all_attempts_are_timed(spilling: bytes) -> None:
     options = CompileOptions(find_target("sm_80"), timing=[])
     compiler.compile_module(spilling, options)
     assert options.timing is not None and [name for name, _ in options.timing].count("order-memory") == len(ATTEMPTS)
+
+
+@pytest.mark.parametrize(("spilled", "asked"), [
+    ([300, 200, 100], [(True, True), (True, False), (False, False)]),       # what helped stays
+    ([300, 400, 100], [(True, True), (True, False), (False, True)]),
+    ([9000, 8000], [(True, True), (True, False)])])                         # more than layouts help against
+def test_attempts_are_made_as_long_as_they_may_help(spilling: bytes, monkeypatch: pytest.MonkeyPatch, spilled: list[int],
+                                                    asked: list[tuple[bool, bool]]) -> None:
+    seen: list[tuple[bool, bool]] = []
+
+    def compiled(bytecode: bytes, llvm: str, options: CompileOptions) -> CompiledModule:
+        seen.append((options.search_layouts, options.large_parts))
+        return CompiledModule(llvm=llvm, entries=(Entry("k", (), 1, spill_stores=spilled[len(seen) - 1]),), _bytecode=bytecode,
+                              _options=options)
+    monkeypatch.setattr(compiler, "_compiled", compiled)
+    module = compiler.compile_module(spilling, CompileOptions(find_target("sm_80")))
+    assert seen == asked and spills(module) == min(spilled)
+
+
+def test_the_same_code_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch, kernel_bytecode: Callable[..., bytes]) -> None:
+    """A vector addition has one layout either way."""
+    count: list[str] = []
+
+    def compiled(bytecode: bytes, llvm: str, options: CompileOptions) -> CompiledModule:
+        count.append(llvm)
+        return CompiledModule(llvm=llvm, entries=(Entry("k", (), 1, spill_stores=8),), _bytecode=bytecode, _options=options)
+    monkeypatch.setattr(compiler, "_compiled", compiled)
+    compiler.compile_module(kernel_bytecode("vector_add_float32"), CompileOptions(find_target("sm_80")))
+    assert len(count) == 1
 
 
 def test_a_kernel_that_does_not_spill_is_compiled_once(kernel_bytecode: Callable[..., bytes],

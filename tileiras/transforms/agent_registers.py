@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, Region
 
 from tileiras.analysis.agents import REGISTER_STEP, WARP_THREADS, WARPGROUP, words_of
 from tileiras.analysis.entry_hints import hint
@@ -78,9 +78,9 @@ def is_too_full_for_two(func: Operation, warps: int, target: Any) -> bool:
         plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS) + SHARED_KEPT_BACK
 
 
-def registers_in_agents(warps: list[int], blocks: int, target: Any) -> tuple[int, int] | None:
+def registers_in_agents(warps: list[int], blocks: int, regions: list[list[Region]], target: Any) -> tuple[int, int] | None:
     """Registers a thread of the compute agents and of the load agent, where the launch's are too few for the former; None where
-    they aren't, or can't change hands."""
+    they aren't, or can't change hands, or where it is the load agent that has more tiles at once. `regions`: of either."""
     compute, load = warps
     if blocks:          # the load agent is padded to a warpgroup, which gives up what it has
         each = target.registers_per_sm // (blocks * WARP_THREADS * (compute + WARPGROUP)) // REGISTER_STEP * REGISTER_STEP
@@ -89,6 +89,11 @@ def registers_in_agents(warps: list[int], blocks: int, target: Any) -> tuple[int
         return rest // compute // REGISTER_STEP * REGISTER_STEP, copies
     each = target.registers_per_sm // (WARP_THREADS * (compute + load)) // REGISTER_STEP * REGISTER_STEP
     if not target.has_setmaxnreg or load % WARPGROUP or compute % WARPGROUP or each >= ENOUGH_REGISTERS or each <= LOAD_REGISTERS:
+        return None
+    from tileiras.analysis.live_registers import most_alive
+
+    alive = [max(most_alive(region, registers_of) for region in part) for part in regions]
+    if alive[1] > LOAD_REGISTERS and alive[0] + BESIDE_PRODUCTS <= each:
         return None
     rest = each * (compute + load) - LOAD_REGISTERS * load
     return rest // compute // REGISTER_STEP * REGISTER_STEP, LOAD_REGISTERS

@@ -494,7 +494,7 @@ def _replace(func: Any, regions: list[Region], chains: int, warps: list[int], bl
     compute, load = warps
     properties: dict[str, Attribute] = {"warps": int_array((
         *[compute] * chains, *[load] * (len(regions) - chains)))}
-    shares = registers_in_agents([chains * compute, load], blocks, target)
+    shares = registers_in_agents([chains * compute, load], blocks, [regions[:chains], regions[chains:]], target)
     if shares is not None:
         properties["registers"] = int_array((*[shares[0]] * chains, shares[1]))
     switch = nv_tileas.AgentSwitch.create(regions=regions, properties=properties, location=func.location)

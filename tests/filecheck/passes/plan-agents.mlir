@@ -1,11 +1,12 @@
 // Two warpgroups share products whose accumulators would fill the registers of one, and take those that four would spread thin.
+// Where warps multiply by themselves, a loop's two accumulators of 128 x 128 have eight from the start: four would spill.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_80 | filecheck %s --check-prefix=SM80
 
 // CHECK: sym_name = "wide", num_warps = #builtin.int<8>
 // SM80: sym_name = "wide", num_warps = #builtin.int<16>
 // CHECK: sym_name = "pair", num_warps = #builtin.int<8>
-// SM80: sym_name = "pair", num_warps = #builtin.int<4>
+// SM80: sym_name = "pair", num_warps = #builtin.int<8>
 cuda_tile.module @m {
   entry @wide(%p: tile<ptr<f16>>, %q: tile<ptr<f32>>, %n: tile<i32>) {
     %zero = constant <i32: 0> : tile<i32>

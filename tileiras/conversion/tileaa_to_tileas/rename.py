@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import IntAttr, TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.access_facts import access_facts
+from tileiras.analysis.agents import words_of
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import worker_warps
 from tileiras.analysis.invariant_loads import NO_LOADS, loads_by_order
@@ -30,6 +31,12 @@ FETCHED_BYTES, FETCHED_PRODUCTS = (64 + 32) * 2 * 8, 8 * 64 * 32
 LOADS = ("nv_tileaa.tiled_load", "nv_tileaa.load")
 """Of what they load, each truth value takes a register; those that are computed stay predicates, or are computed again."""
 
+DOTS = ("nv_tileaa.dot", "nv_tileaa.dot_scaled")
+TURNED = ("nv_tileaa.permute", "nv_tileaa.view")
+
+BESIDE_TILES = 16
+"""Registers of a thread, beside loops' tiles at once, that addresses and fragments on their way take at least: of 54 kernels with
+large parts on sm_80 all of 14 spilled that had fewer left, and two of the others."""
 CHAIN_ROWS = 64
 CHAIN_REGISTERS = 160
 """Of a thread, for the scores, the sums and the queries: what is left suffices for fragments and addresses."""
@@ -63,17 +70,42 @@ def choose_num_warps(func: Operation, context: Any) -> int:
                 taken = prod(r.type.get_shape()) if op.name in LOADS and r.type.element_type == i1 else \
                     tile_bytes(r.type) // REGISTER_BYTES
                 largest = max(largest, taken)
-        cross |= op.name in ("nv_tileaa.dot", "nv_tileaa.dot_scaled")
+        cross |= op.name in DOTS
     if largest >= 32 * 8 * 128:
         return 8 if largest == 32 * 8 * 128 and _has_scaled_products(func, context) else 16
     small = target.has_wgmma or _has_patient_port(target)
     if largest >= 32 * 4 * (64 if not cross or not context.large_parts else 128 if small else 129):
         return 8
-    context.has_large_parts |= largest >= 32 * 4 * 64
+    if largest >= 32 * 4 * 64:
+        if cross and _is_crowded(func, 4, target):
+            return 8
+        context.has_large_parts = True
     warps = 1
     while warps < 4 and largest > 32 * warps * 4:
         warps *= 2
     return 4 if cross else _for_long_work(func, warps) if context.opt_level else warps
+
+
+def _is_crowded(func: Operation, warps: int, target: Target) -> bool:
+    """Whether the tiles that are alive at once in a loop with products leave a thread of so many warps too few registers for what
+    it needs besides. Tensor memory takes the sums where there is some; warpgroups read what they multiply from shared memory."""
+    if target.has_tcgen05:
+        return False
+    from tileiras.analysis.live_registers import most_alive
+
+    by_memory = target.has_wgmma
+
+    def held(value: SSAValue) -> int:
+        return 0 if by_memory and _is_only_multiplied(value) else words_of(value.type, warps)      # type: ignore[arg-type]
+    loops = {op for op in func.walk() if op.regions and op is not func and any(inner.name in DOTS for inner in op.walk())}
+    return most_alive(func.regions[0], held, loops) + BESIDE_TILES > target.max_registers_per_thread
+
+
+def _is_only_multiplied(value: SSAValue) -> bool:
+    """Whether a tile is loaded for products alone."""
+    return isinstance(value.owner, Operation) and value.owner.name in (*LOADS, *TURNED) and all(
+        use.operation.name in DOTS or (use.operation.name in TURNED and _is_only_multiplied(use.operation.results[0]))
+        for use in value.uses)
 
 
 def _has_scaled_products(func: Operation, context: Any) -> bool:
