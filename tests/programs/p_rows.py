@@ -167,6 +167,38 @@ def rows_scanned(back):
 
 
 @ct.kernel
+def walked(x, places, kept, out, t: Const, steps: int, stride: int):
+    """Tiles by a view, numbers by places of which a mask leaves out some, and numbers of their own, in an order that shows."""
+    columns = ct.arange(t, dtype=ct.int32)
+    acc = ct.zeros((t,), ct.float32)
+    for k in range(0, steps * stride, stride):
+        tile = ct.load(x, (k,), (t,), padding_mode=ZERO)
+        at = ct.load(places, (k,), ())
+        picked = ct.gather(x, (3 * k + columns,), mask=columns % 5 != k % 5, padding_value=0)
+        if at % 3 != 1:
+            acc = acc * 0.5 + tile
+        acc = acc + picked - ct.sum(tile)
+        ct.store(kept, (k,), ct.cumsum(acc))
+    ct.store(out, (0,), acc)
+
+
+@program(*((64, steps, stride) for steps, stride in ((18, 2), (1, 1), (3, 2), (7, 1), (8, 3), (9, 1), (15, 1), (0, 1))), quick=True)
+def rounds_and_what_they_leave(t, steps, stride):
+    x = whole((steps * stride + 1) * t - 9, low=-3, high=3)
+    x, places = x.astype(np.float32), whole(steps * stride + 1, low=0, high=t, dtype=np.int32)
+    acc, kept = np.zeros(t), np.zeros(((steps * stride + 1) * t,))
+    padded = np.pad(wide(x), (0, 2 * t))
+    for k in range(0, steps * stride, stride):
+        tile, at = padded[k * t:(k + 1) * t], int(places[k])
+        if at % 3 != 1:
+            acc = acc * .5 + tile
+        acc = acc + np.where(np.arange(t) % 5 != k % 5, padded[3 * k:3 * k + t], 0) - tile.sum()
+        kept[k * t:(k + 1) * t] = np.cumsum(acc)
+    return Launch(walked, (1,), (x, places, np.zeros(kept.size, np.float32), np.zeros(t, np.float32), t, steps, stride),
+                  {2: kept, 3: acc}, 1e-4)
+
+
+@ct.kernel
 def convolved(x, w, out, p: Const, co: Const, ci: Const, width: Const):
     """A convolution as products of gathered pixels."""
     b, rows, columns = ct.bid(0), out.shape[1], out.shape[2]

@@ -27,6 +27,10 @@ SWIZZLE_ALIGNMENT = 1024
 BARRIERS_A_STAGE = 2
 """Of a pipe: full and empty."""
 MBARRIER_BYTES = 8
+MOST_SMALL = 1024
+"""Bytes of a buffer that doesn't get the place of the one before: what warps exchange in reductions and scans."""
+MOST_ALTERNATING = 16384
+"""Bytes of a function's buffers up to which some more cost no block of an SM its room."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +206,27 @@ def _reads_for_another(user: Operation) -> bool:
 def _placed(pieces: list[Piece]) -> SharedPlan:
     pieces.sort(key=lambda p: (p.start, -p.size))
     total = place(pieces)
+    if total <= MOST_ALTERNATING and (lives := _alternating(pieces)):
+        ends = [p.end for p in pieces]
+        for piece, end in lives:
+            piece.end = end
+        total = place(pieces)
+        for piece, old in zip(pieces, ends):
+            piece.end = old
     return SharedPlan({p.op: p.offset for p in pieces}, total, max((p.alignment for p in pieces), default=ALIGNMENT))
+
+
+def _alternating(pieces: list[Piece]) -> list[tuple[Piece, float]]:
+    """Small buffers, which come by start, and until when they keep their places so that the next one doesn't get them: threads
+    write that one while others still read this one, and the barrier between its writes and reads serves the one after, too."""
+    small = [p for p in pieces if p.size <= MOST_SMALL and p.start and p.op.name == "nv_tileas.alloc_tensor" and
+             not isinstance(p.op.results[0].type, RingType)]
+    found = []
+    for piece in small:
+        following = bisect_right(small, piece.end, key=lambda p: p.start)
+        if following < len(small):
+            found.append((piece, small[following].start))
+    return found
 
 
 def place(pieces: list[Piece], base: int = 0) -> int:

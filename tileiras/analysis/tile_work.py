@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.dialects.builtin import StringAttr, TensorType, f64
 from xdsl.ir import Block, Operation
 
 from tileiras.analysis.agents import WARP_THREADS
@@ -16,6 +16,7 @@ from tileiras.analysis.layout_choice import slots_of
 from tileiras.dialects.arith import Elementwise
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
+from tileiras.machine.targets import Target
 
 WHILE = "loop"
 """The loop that ends by a break only."""
@@ -25,6 +26,8 @@ ATOMIC_SLOTS = 8
 """An atomic operation takes the load-store unit's time for each number, too."""
 SWAP_SLOTS = 512
 """An atomic operation that the machine has not is a loop of compare-and-swap, and waits for memory for each number."""
+SLOW_F64 = 16
+"""How many times as long as elsewhere an op on 64-bit floats takes where an SM's threads share two units for them."""
 LONG_SLOTS = {"math.powf": 96, "math.sqrt": 32, "arith.remf": 160}
 """Functions that each number takes a subroutine or a loop for, one after the other; a square root where it is rounded exactly."""
 APPROXIMATE = "approx"
@@ -37,29 +40,32 @@ EXCHANGES = frozenset({"reduce", "scan", "permute", "dot", "dot_scaled", "cat", 
 @dataclass(frozen=True)
 class TileWork:
     """slots: issue slots of a single warp for all tiles; of a loop, for one iteration. waiting: of them, those of loops whose end
-    shows only in what they compute, so that nothing of a later iteration can begin. exchanges: whether threads' numbers come
-    together. ordered: memory accesses that come after another one."""
+    shows only in what they compute, so that nothing of a later iteration can begin. swaps: those of compare-and-swap. exchanges:
+    whether threads' numbers come together. ordered: memory accesses that come after another one."""
 
     slots: float
     waiting: float
+    swaps: float
     exchanges: bool
     ordered: int
 
 
-def tile_work(func: Operation) -> TileWork:
+def tile_work(func: Operation, target: Target) -> TileWork:
     """Of an nv_tileaa function."""
-    slots, waiting, exchanges, ordered = 0.0, 0.0, False, 0
+    slots, waiting, swaps, exchanges, ordered = 0.0, 0.0, 0.0, False, 0
 
     def block(b: Block, waits: bool) -> None:
-        nonlocal slots, waiting, exchanges, ordered
+        nonlocal slots, waiting, swaps, exchanges, ordered
         for op in b.ops:
             tiles = [v.type for v in (*op.results, *op.operands) if isinstance(v.type, TensorType)]
             lanes = max((_lanes(t) for t in tiles), default=0)
             mnemonic = op.name.removeprefix("nv_tileaa.")
             exchanges |= mnemonic in EXCHANGES and lanes > 0
-            own = lanes * _slots(op, mnemonic)
+            each = _slots(op, mnemonic, target)
+            own = lanes * each
             slots += own
             waiting += own if waits else 0
+            swaps += own if each == SWAP_SLOTS else 0
             ordered += mnemonic in ACCESSES and _is_ordered(op)
             if mnemonic not in EXCHANGES:
                 for region in op.regions:
@@ -68,11 +74,14 @@ def tile_work(func: Operation) -> TileWork:
 
     for b in func.regions[0].blocks:
         block(b, False)
-    return TileWork(slots, waiting, exchanges, ordered)
+    return TileWork(slots, waiting, swaps, exchanges, ordered)
 
 
-def _slots(op: Operation, mnemonic: str) -> float:
+def _slots(op: Operation, mnemonic: str, target: Target) -> float:
     if isinstance(op, Elementwise):
+        if target.slow_f64 and any(isinstance(v.type, TensorType) and v.type.element_type == f64
+                                   for v in (*op.operands, *op.results)):
+            return SLOW_F64 * slots_of(op)
         rounding = op.properties.get("rounding")
         is_long = op.name in LONG_SLOTS and not (isinstance(rounding, StringAttr) and rounding.data == APPROXIMATE)
         return LONG_SLOTS[op.name] if is_long else slots_of(op)

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, TensorType
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import arith
+from tileiras.dialects.element import element_bytes
 from tileiras.transforms.rules import int_constant
 
 WIDE = 64
@@ -75,6 +76,36 @@ class Iterations:
         op.location = self.loop.location
         self.insert(op)
         return op.results[0]
+
+    def branch(self, guard: SSAValue, then: Any, otherwise: list[SSAValue]) -> list[SSAValue]:
+        """`then` makes ops where the guard holds and says what they give; `otherwise` instead."""
+        where = self.before
+        blocks = Block(), Block()
+        ends = []
+        for block in blocks:
+            end = arith.Yield.make([[]])
+            end.location = self.loop.location
+            block.add_op(end)
+            ends.append(end)
+        self.before = ends[0]
+        ends[0].operands = then()
+        ends[1].operands = otherwise
+        self.before = where
+        branch = arith.If.make([guard], [[v.type for v in otherwise]], regions=[Region(block) for block in blocks])
+        branch.location = self.loop.location
+        self.insert(branch)
+        return list(branch.results)
+
+    def zeros(self, t: Any) -> SSAValue:
+        """A tile of zeros, for iterations that there are none of."""
+        width = 8 * element_bytes(t.element_type)
+        if isinstance(t.element_type, IntegerType):
+            width = t.element_type.width.data
+        bits = IntegerType(width)
+        zero = arith.Constant.make([], [TensorType(bits, t.get_shape(), t.encoding)], {"value": IntegerAttr(0, bits)})
+        zero.location = self.loop.location
+        self.insert(zero)
+        return zero.results[0] if t.element_type == bits else self.make(arith.Bitcast, [zero.results[0]], t)
 
     @property
     def unsigned(self) -> bool:

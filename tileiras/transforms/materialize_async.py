@@ -45,7 +45,7 @@ from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import ALIGNMENT, stage_bytes
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
-from tileiras.dialects import nv_tileaa, nv_tileas
+from tileiras.dialects import arith, nv_tileaa, nv_tileas
 from tileiras.dialects.nv_tileas import LOADS, LOOPS, BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
 from tileiras.schedule.names import DEPTH, told
@@ -296,11 +296,17 @@ def obstacle(loop: Operation, load: Any, tile: SSAValue | None = None,
 
 
 def is_short_of_overflow(loop: Operation) -> bool:
-    """Whether some iterations' steps fit 64 bits: those of narrower counters do, and known ones that are small."""
+    """Whether some iterations' steps fit 64 bits: those of narrower counters do, known ones that are small, and what was
+    narrower (steps are above 0)."""
     step = loop.operands[2]
     counter: Any = step.type
     known = int_constant(step)
-    return counter.width.data < WIDE if known is None else 0 < known < 1 << WIDE // 2
+    if known is not None:
+        return 0 < known < 1 << WIDE // 2
+    if isinstance(step.owner, arith.Extsi | arith.Extui):
+        counter = step.owner.operands[0].type
+        return counter.width.data <= WIDE // 2
+    return counter.width.data < WIDE
 
 
 def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int = 0) -> list[Any]:

@@ -25,8 +25,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, IntegerType, TensorType, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IntAttr, TensorType, i32
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.agents import agent_of
 from tileiras.analysis.ahead import Slice, carries_tensors, is_cheap_and_pure, runs_ahead, slice_of, tokens_before
@@ -34,7 +34,7 @@ from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import stage_bytes
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.element import element_bytes, tile_bytes
+from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, PtrType
 from tileiras.dialects.nv_tileas import LOADS, RingType
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
@@ -235,7 +235,7 @@ class _Prefetch(Iterations):
         values: dict[SSAValue, SSAValue] = {args[0]: lower, **{args[1 + n]: self.loop.operands[3 + n] for n in numbers}}
         some = self.some()
         self._clone(updates, values)
-        none = [self._zeros(op.results[0].type) for op in plan.held]
+        none = [self.zeros(op.results[0].type) for op in plan.held]
         zero = self.constant(0, i32) if plan.stored else None
         first = self._load(plan.loads, values, some, dict(zip(plan.held, none)), lambda: self._store(values, rings, zero))
         inits = self._next(numbers, values)
@@ -250,7 +250,7 @@ class _Prefetch(Iterations):
         values = {args[0]: at, **{args[1 + n]: arguments[n] for n in numbers}}
         self._clone(updates, values)
         rest = [op for op in plan.loads if op not in held]
-        zeros = {op: self._zeros(op.results[0].type) for op in plan.loads}
+        zeros = {op: self.zeros(op.results[0].type) for op in plan.loads}
         loaded = self._load(plan.loads, values, more, zeros, None)
         following = [*self._next(numbers, values), *(v for op in plan.held for v in loaded[op])]
         if place is not None:
@@ -260,7 +260,7 @@ class _Prefetch(Iterations):
             self.before = body.last_op      # type: ignore[assignment]
             other = self.make(arith.Subi, [self.constant(1, i32), place], i32)
             values.update({op.results[0]: loaded[op][0] for op in rest})
-            self._if(more, lambda: self._store(values, rings, other) or [], [])
+            self.branch(more, lambda: self._store(values, rings, other) or [], [])
             following.append(other)
             carried.append(zero)    # type: ignore[arg-type]
         self._drop(held, allocs, updates)
@@ -326,7 +326,7 @@ class _Prefetch(Iterations):
             if behind is not None and self.plan.stored:
                 behind()
             return [*(values[op.results[0]] for op in given), *(values[op.results[1]] for op in kept)]
-        results = self._if(guard, then, [*(otherwise[op] for op in given), *(tokens[op] for op in kept)])  # type: ignore[misc]
+        results = self.branch(guard, then, [*(otherwise[op] for op in given), *(tokens[op] for op in kept)])  # type: ignore[misc]
         count = len(given)
         after = dict(zip(kept, results[count:]))
         return {op: (results[i], after.get(op, results[i])) for i, op in enumerate(given)}
@@ -340,36 +340,6 @@ class _Prefetch(Iterations):
             slot = self.make(nv_tileas.ExtractSlice, [ring, place], alloc.results[0].type)
             again = store.clone({**values, store.operands[1]: slot})
             self.insert(again)
-
-    def _if(self, guard: SSAValue, then: Any, otherwise: list[SSAValue]) -> list[SSAValue]:
-        """`then` makes ops where the guard holds and says what they give; `otherwise` instead."""
-        where = self.before
-        blocks = Block(), Block()
-        ends = []
-        for block in blocks:
-            end = arith.Yield.make([[]])
-            end.location = self.loop.location
-            block.add_op(end)
-            ends.append(end)
-        self.before = ends[0]
-        ends[0].operands = then()
-        ends[1].operands = otherwise
-        self.before = where
-        branch = arith.If.make([guard], [[v.type for v in otherwise]], regions=[Region(block) for block in blocks])
-        branch.location = self.loop.location
-        self.insert(branch)
-        return list(branch.results)
-
-    def _zeros(self, t: Any) -> SSAValue:
-        """A tile of zeros, for iterations that there are none of."""
-        width = 8 * element_bytes(t.element_type)
-        if isinstance(t.element_type, IntegerType):
-            width = t.element_type.width.data
-        bits = IntegerType(width)
-        zero = arith.Constant.make([], [TensorType(bits, t.get_shape(), t.encoding)], {"value": IntegerAttr(0, bits)})
-        zero.location = self.loop.location
-        self.insert(zero)
-        return zero.results[0] if t.element_type == bits else self.make(arith.Bitcast, [zero.results[0]], t)
 
     def _drop(self, held: dict[Operation, tuple[SSAValue, SSAValue]], allocs: list[Any], updates: list[Operation]) -> None:
         """What stands ahead now goes."""

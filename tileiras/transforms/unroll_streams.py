@@ -1,11 +1,18 @@
 """`unroll-streams`: a loop that streams small tiles to registers asks for those of several iterations at once.
 
-    scf.for %i = %a to %b step %s (%c) {          %m = (%b - %a) / %s / 4 * 4 * %s                        whole rounds of four
+    scf.for %i = %a to %b step %s (%c) {          %m = whole rounds of four
       %x = tiled_load %v[%i]                      scf.for %i = %a to %a + %m step 4 * %s (%c) {
       %c1 = compute %x, %c               ->         %x0 = tiled_load %v[%i] ... %x3 = tiled_load %v[%i + 3 * %s]
       yield %c1                                     %c1 = compute %x0, %c ... %c4 = compute %x3, %c3 ; yield %c4
     }                                             }
-                                                  scf.for %i = %a + %m to %b step %s (%c) { the body as it was }
+                                                  scf.if %a + %m < %b {                                the iterations left
+                                                    %x0 = tiled_load ... %x2 = tiled_load %w2[...]       of %w2 if there is a third
+                                                    %c1 = compute %x0, %c
+                                                    scf.if %two_left { %c2 = compute %x1, %c1 ; scf.if %three_left { ... } }
+                                                  }
+
+What whole rounds leave is asked for at once, too: a view's array is taken to have no elements where there isn't that iteration
+(`%w2 = select %three_left, %extent, 0`), pointers' masks are false. Where neither can be, and for load agents, a loop remains.
 
 A tile of a kilobyte takes a whole latency of memory and then some cycles of arithmetic: an SM with few blocks has a fraction of the
 bytes on their way that keep memory busy, even where loads run an iteration ahead (`prefetch-to-registers`, which then holds a
@@ -22,22 +29,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.analysis.access import access_width
 from tileiras.analysis.agents import agent_of
 from tileiras.analysis.ahead import is_cheap_and_pure, runs_ahead, slice_of, tokens_before
 from tileiras.analysis.layout_rules import DOTS
+from tileiras.analysis.shared_memory import MOST_SMALL, buffer_bytes
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
-from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import BufferType, layout_of
+from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_array, int_values
+from tileiras.dialects.nv_tileas import BufferType, RingType, layout_of
 from tileiras.schedule.constraints import FORCE_SERIAL
 from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.materialize_async import is_short_of_overflow
 from tileiras.transforms.prefetch_to_registers import may_run_ahead, tiles_loaded
 
+MAKE_MEMREF, BLOCK_TILE = "nv_tileas.make_memref", "nv_tileas.block_tile"
 MOST_ROUNDS = 8
 """Iterations at once, at most."""
 BLOCKS = 2
@@ -55,8 +65,10 @@ FILLS = frozenset({"nv_tileas.producer_acquire", "nv_tileas.producer_commit", "n
                    "nv_tileas.tiled_copy", "nv_tileas.async_copy", "nv_tileas.store_shared"})
 """What a load agent's loop may have, too."""
 ACCESSES = frozenset({"nv_tileas.tiled_load", "nv_tileas.load", "nv_tileas.tiled_store", "nv_tileas.store",
-                      "nv_tileas.join_mem_token", "nv_tileas.create_mem_token", "scf.yield"})
+                      "nv_tileas.join_mem_token", "nv_tileas.create_mem_token", "scf.yield", "scf.if"})
 """What a loop may have besides pure ops."""
+WITHIN = frozenset({"nv_tileas.alloc_tensor", "nv_tileas.store_shared", "nv_tileas.load_shared", "nv_tileas.scan"})
+"""What threads exchange numbers by in an iteration: small buffers of its own."""
 
 
 def run(module: Operation, context: Any) -> None:
@@ -69,7 +81,7 @@ def run(module: Operation, context: Any) -> None:
                 loads = _streams(loop)
                 rounds = _rounds(loop, loads, context.target) if loads else 1
                 if rounds > 1:
-                    _Unrolled(loop, loads, rounds).run()
+                    _Unrolled(loop, loads, rounds, all(map(_can_be_of_none, loads))).run()
                 elif (loads := _fills(loop)) and (rounds := _at_once(loads)) >= LEAST_ROUNDS:
                     _Unrolled(loop, loads, rounds).run()
 
@@ -78,7 +90,7 @@ def _streams(loop: Operation) -> list[Operation]:
     """The loads of a loop that may be unrolled; none where it may not."""
     if agent_of(loop) is not None or any(op.name in DOTS for op in loop.regions[0].block.ops):
         return []
-    return _loads_of(loop, ACCESSES)
+    return _loads_of(loop, ACCESSES | WITHIN)
 
 
 def _fills(loop: Operation) -> list[Operation]:
@@ -95,9 +107,21 @@ def _loads_of(loop: Operation, allowed: frozenset[str]) -> list[Operation]:
     ops = list(loop.regions[0].block.ops)
     loads = tiles_loaded(ops)
     if not loads or not is_short_of_overflow(loop) or any(
-            FORCE_SERIAL in op.attributes or not (op.name in allowed or _is_pure(op)) for op in ops):
+            FORCE_SERIAL in op.attributes or not _may_be_repeated(op, allowed) for op in ops):
         return []
     return loads if all(may_run_ahead(loop, op) for op in loads) else []
+
+
+def _may_be_repeated(op: Operation, allowed: frozenset[str]) -> bool:
+    """Whether several iterations' ops of this kind may stand behind one another: branches of such, and no buffers but those of
+    the iteration."""
+    if op.name in WITHIN and op.name in allowed:
+        if isinstance(op, nv_tileas.AllocTensor):
+            return not isinstance(op.results[0].type, RingType) and buffer_bytes(op.results[0].type) <= MOST_SMALL
+        return all(v.owner.parent is op.parent for v in op.operands if isinstance(v.type, BufferType))
+    if op.name == "scf.if":
+        return all(_may_be_repeated(inner, allowed) for region in op.regions for block in region.blocks for inner in block.ops)
+    return op.name in allowed or _is_pure(op)
 
 
 def _at_once(loads: list[Operation]) -> int:
@@ -127,7 +151,7 @@ def _rounds(loop: Operation, loads: list[Operation], target: Any) -> int:
     from tileiras.schedule.prefetch import streaming_bytes
 
     nbytes = sum(tile_bytes(op.results[0].type) for op in loads)
-    held = sum(registers_of(op.results[0]) for op in loads)
+    held = sum(max(registers_of(op.results[0]), _registers_loaded(op)) for op in loads)
     results = sum(registers_of(r) for op in loop.regions[0].block.ops for r in op.results)
     rounds, wanted = 1, streaming_bytes(target)
     while rounds < MOST_ROUNDS and BLOCKS * rounds * nbytes < wanted and 2 * rounds * held <= MOST_REGISTERS and \
@@ -136,33 +160,62 @@ def _rounds(loop: Operation, loads: list[Operation], target: Any) -> int:
     return rounds
 
 
-class _Unrolled(Iterations):
-    """One loop, which is cut into rounds and what they leave."""
+def _can_be_of_none(load: Operation) -> bool:
+    """Whether a load can ask for nothing at no cost to those behind it."""
+    return _extent(load) is not None or _is_masked(load) or layout_of(load.results[0]).num_regs == 1
 
-    def __init__(self, loop: Any, loads: list[Operation], rounds: int) -> None:
+
+def _extent(load: Any) -> tuple[Any, int, int] | None:
+    """The memref of a view's tile, a dimension of the tile along which the memref's extent is an operand, and which: one that the
+    load compares with anyway if there is any."""
+    tile: Any = load.view.owner if isinstance(load, nv_tileas.TiledLoad) and "check" in load.properties else None
+    memref = tile.operands[0].owner if isinstance(tile, Operation) and tile.name == BLOCK_TILE else None
+    if tile is None or not isinstance(memref, Operation) or memref.name != MAKE_MEMREF:
+        return None
+    array: Any = memref.results[0].type
+    described: tuple[Any, ...] = load.properties["check"], load.view.type.dim_map, array.shape
+    checked, dims, extents = map(int_values, described)
+    dim = min((d for d, of in enumerate(dims) if extents[of] == DYNAMIC), key=lambda d: not checked[d], default=None)
+    return None if dim is None else (memref, dim, 1 + sum(n == DYNAMIC for n in extents[:dims[dim]]))
+
+
+def _is_masked(load: Any) -> bool:
+    """Whether it is a load by pointers with a mask."""
+    return not isinstance(load, nv_tileas.TiledLoad) and load.mask is not None and isinstance(load.mask.type, TensorType)
+
+
+class _Unrolled(Iterations):
+    """One loop, which is cut into whole rounds and what they leave: a loop, or a round whose iterations need not be."""
+
+    def __init__(self, loop: Any, loads: list[Operation], rounds: int, rest_at_once: bool = False) -> None:
         super().__init__(loop)
-        self.loads, self.rounds = loads, rounds
+        self.loads, self.rounds, self.rest_at_once = loads, rounds, rest_at_once
         addresses = slice_of(loop, [v for op in loads for v in op.operands], is_cheap_and_pure, len(loads))
         first = {*addresses.updates, *loads}
         self.first = [op for op in self.body.ops if op in first]
         self.carried = addresses.carried
+        self.tokens = {op: self._token(op) for op in loads if op.token is not None}      # type: ignore[attr-defined]
 
     def run(self) -> None:
         loop, t = self.loop, self.index_type
         lower, upper, step = loop.operands[:3]
-        count = self.constant(self.rounds, t)
-        whole = self.make(arith.Divui, [self.make(arith.Subi, [upper, lower], t), step], t)
-        in_rounds = self.make(arith.Subi, [whole, self.make(arith.Remui, [whole, count], t)], t)
-        covered = self.make(arith.Select, [self.some(), self.make(arith.Muli, [in_rounds, step], t), self.constant(0, t)], t)
-        end = self.make(arith.Addi, [lower, covered], t)
-        tokens = {op: self._token(op) for op in self.loads if op.token is not None}      # type: ignore[attr-defined]
+        count, one = self.constant(self.rounds, t), self.constant(1, t)
+        distance = self.make(arith.Subi, [self.make(arith.Subi, [upper, lower], t), one], t)
+        trips = self.make(arith.Addi, [self.make(arith.Divui, [distance, step], t), one], t)
+        left = self.make(arith.Remui, [trips, count], t)
+        covered = self.make(arith.Muli, [self.make(arith.Subi, [trips, left], t), step], t)
+        none_left = self.make(arith.Cmpi, [left, self.constant(0, t)], IntegerType(1), predicate="eq")
+        whole = self.make(arith.Select, [none_left, upper, self.make(arith.Addi, [lower, covered], t)], t)
+        end = self.make(arith.Select, [self.some(), whole, lower], t)
         block = Block(arg_types=[a.type for a in self.body.args], ops=())
         rounds = type(loop).create(operands=[lower, end, self.make(arith.Muli, [step, count], t), *loop.operands[3:]],
                                    result_types=[r.type for r in loop.results], properties=dict(loop.properties),
                                    attributes=dict(loop.attributes), regions=[Region(block)], location=loop.location)
         self.insert(rounds)
-        self._fill(block, tokens)
+        self._fill(block)
         loop.operands = [end, upper, step, *rounds.results]
+        if self.rest_at_once:
+            self._rest()
 
     def _token(self, load: Any) -> SSAValue:
         """What a load made earlier waits for: what stood before the loop."""
@@ -175,33 +228,120 @@ class _Unrolled(Iterations):
         self.insert(op)
         return op.results[0]
 
-    def _fill(self, block: Block, tokens: dict[Operation, SSAValue]) -> None:
-        """A round: every iteration's loads and their addresses, then each iteration's own work."""
-        args, step = self.body.args, self.loop.operands[2]
-        last: Any = self.body.last_op
-        end = last.clone(dict(zip(args, block.args)))
+    def _fill(self, block: Block) -> None:
+        """A whole round."""
+        end = self.body.last_op.clone(dict(zip(self.body.args, block.args)))     # type: ignore[union-attr]
         block.add_op(end)
         self.before = end
-        following = list(block.args)
-        each: list[dict[SSAValue, SSAValue]] = []
-        for n in range(self.rounds):
-            at = self.make(arith.Addi, [following[0], step], self.index_type) if n else following[0]
-            values: dict[SSAValue, SSAValue] = {args[0]: at, **{args[1 + k]: following[1 + k] for k in self.carried}}
-            for op in self.first:
-                self._clone(op, values, tokens.get(op))
-            following = [at, *(values.get(v, v) for v in last.operands)]
-            each.append(values)
-        now: list[SSAValue] = list(block.args[1:])
-        for values in each:
-            values.update((arg, v) for arg, v in zip(args[1:], now) if arg not in values)
-            for op in self.body.ops:
-                if op is not last and op not in self.first:
-                    self._clone(op, values, None)
-            now = [values[v] if v in values else v for v in last.operands]
-        end.operands = now
+        end.operands = self._round(block.args[0], list(block.args[1:]), self.rounds, None)
 
-    def _clone(self, op: Operation, values: dict[SSAValue, SSAValue], token: SSAValue | None) -> None:
+    def _rest(self) -> None:
+        """What whole rounds left, in the loop's place."""
+        loop = self.loop
+        lower, upper, _, *carried = loop.operands
+        self.before = loop
+        left = self.widened(self.make(arith.Subi, [upper, lower], self.index_type))
+        results = self.branch(self.some(), lambda: self._round(lower, carried, self.rounds - 1, left), carried)
+        for old, new in zip(loop.results, results):
+            old.replace_all_uses_with(new)
+        loop.detach()
+        loop.erase()
+
+    def _round(self, at: SSAValue, now: list[SSAValue], times: int, left: SSAValue | None) -> list[SSAValue]:
+        """Every iteration's loads and their addresses, then each iteration's own work; what is carried out of it. `left`: how far
+        it is to the end, where not all iterations need be."""
+        args, step = self.body.args, self.loop.operands[2]
+        last: Any = self.body.last_op
+        following = [at, *now]
+        each: list[tuple[dict[SSAValue, SSAValue], SSAValue | None]] = []
+        for n in range(times):
+            at = self.make(arith.Addi, [following[0], step], self.index_type) if n else following[0]
+            is_there = self.exceeds(left, self.distance(step, n)) if n and left is not None else None
+            values: dict[SSAValue, SSAValue] = {args[0]: at, **{args[1 + k]: following[1 + k] for k in self.carried}}
+            in_branch: list[Operation] = []
+            for op in self.first:
+                if is_there is None or op not in self.loads:
+                    self._clone(op, values, self.tokens.get(op))
+                elif not (self._load_of_none(op, values, is_there) or self._load_masked(op, values, is_there)):
+                    in_branch.append(op)
+            if is_there is not None and in_branch:
+                self._load(in_branch, values, is_there)
+            following = [at, *(values.get(v, v) for v in last.operands)]
+            each.append((values, is_there))
+        return self._follow(each, now)
+
+    def _follow(self, each: list[tuple[dict[SSAValue, SSAValue], SSAValue | None]], now: list[SSAValue]) -> list[SSAValue]:
+        """One iteration's own work behind the other, those that needn't be inside the branch of the one before; what is carried
+        out of them."""
+        for n, (values, is_there) in enumerate(each):
+            if n and is_there is not None:
+                then = [(values, None), *each[n + 1:]]
+                return self.branch(is_there, lambda then=then, now=now: self._follow(then, now), now)      # type: ignore[misc]
+            values.update((arg, v) for arg, v in zip(self.body.args[1:], now) if arg not in values)
+            now = self._work(values)
+        return now
+
+    def _load_of_none(self, load: Any, values: dict[SSAValue, SSAValue], is_there: SSAValue) -> bool:
+        """An iteration's load of a view's tile, all of which lies outside where there isn't that iteration: its array has no
+        elements then. Behind branches ptxas waits for each iteration's numbers as it copies them to where both ways join."""
+        found = _extent(load)
+        if found is None:
+            return False
+        memref, dim, at = found
+        view = load.view.owner
+        operands = [values.get(v, v) for v in memref.operands]
+        extent: Any = operands[at]
+        operands[at] = self.make(arith.Select, [is_there, extent, self.constant(0, extent.type)], extent.type)
+        array = memref.clone()
+        array.operands = operands
+        shrunk = view.clone({memref.results[0]: array.results[0]})
+        for op in (array, shrunk):
+            self.insert(op)
+        self._clone(load, {**values, load.view: shrunk.results[0]}, self.tokens.get(load), values)
+        last: Any = self.before.prev_op
+        checked = int_values(load.properties["check"])
+        last.properties["check"] = int_array(1 if d == dim else n for d, n in enumerate(checked))
+        return True
+
+    def _load_masked(self, load: Any, values: dict[SSAValue, SSAValue], is_there: SSAValue) -> bool:
+        """The same by pointers that have a mask."""
+        if not _is_masked(load):
+            return False
+        mask: Any = load.mask
+        now: Any = values.get(mask, mask)
+        both = self.make(arith.Andi, [now, self.make(nv_tileas.Splat, [is_there], now.type)], now.type)
+        self._clone(load, {**values, mask: both}, self.tokens.get(load), values)
+        return True
+
+    def _load(self, loads: list[Operation], values: dict[SSAValue, SSAValue], is_there: SSAValue) -> None:
+        """An iteration's loads, if there is that iteration."""
+        def then() -> list[SSAValue]:
+            for op in loads:
+                self._clone(op, values, self.tokens.get(op))
+            return [values[r] for r in results]
+        results = [r for op in loads for r in op.results if r.first_use is not None]
+        otherwise = [self.no_token() if isinstance(r.type, MemTokenType) else self.zeros(r.type) for r in results]
+        values.update(zip(results, self.branch(is_there, then, otherwise)))
+
+    def no_token(self) -> SSAValue:
+        """A token that stands for nothing."""
+        op = nv_tileas.CreateMemToken.make([], [MemTokenType()])
+        op.location = self.loop.location
+        self.insert(op)
+        return op.results[0]
+
+    def _work(self, values: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+        """An iteration without what was loaded ahead; what it carries on."""
+        last: Any = self.body.last_op
+        carried: list[SSAValue] = list(last.operands)
+        for op in self.body.ops:
+            if op is not last and op not in self.first:
+                self._clone(op, values, None)
+        return [values[v] if v in values else v for v in carried]
+
+    def _clone(self, op: Operation, values: dict[SSAValue, SSAValue], token: SSAValue | None,
+               known: dict[SSAValue, SSAValue] | None = None) -> None:
         own = {**values, op.token: token} if token is not None else values      # type: ignore[attr-defined]
         again = op.clone(own)
         self.insert(again)
-        values.update(zip(op.results, again.results))
+        (values if known is None else known).update(zip(op.results, again.results))

@@ -45,6 +45,8 @@ LONG_WORK = {1: 96, 2: 1280}
 """Issue slots of a single warp for all tiles from which on twice as many warps as these are better. At full load schedulers have
 enough to choose from either way, and what each warp does besides (addresses, masks) is lost then: of 256 numbers a block on a B200,
 four warps instead of two took gelu 1.12 to 1.5 times as long, powers no longer."""
+SCAN = "nv_tileaa.scan"
+"""Narrow numbers have a register each there, and are combined one by one."""
 MEETING_SLOTS = 16
 """What several warps lose where an access has to come after another one: all of them wait at a barrier."""
 
@@ -67,8 +69,8 @@ def choose_num_warps(func: Operation, context: Any) -> int:
     for op in func.walk():
         for r in op.results:
             if isinstance(r.type, TensorType):
-                taken = prod(r.type.get_shape()) if op.name in LOADS and r.type.element_type == i1 else \
-                    tile_bytes(r.type) // REGISTER_BYTES
+                is_single = op.name == SCAN or (op.name in LOADS and r.type.element_type == i1)
+                taken = prod(r.type.get_shape()) if is_single else tile_bytes(r.type) // REGISTER_BYTES
                 largest = max(largest, taken)
         cross |= op.name in DOTS
     if largest >= 32 * 8 * 128:
@@ -83,7 +85,7 @@ def choose_num_warps(func: Operation, context: Any) -> int:
     warps = 1
     while warps < 4 and largest > 32 * warps * 4:
         warps *= 2
-    return 4 if cross else _for_long_work(func, warps) if context.opt_level else warps
+    return 4 if cross else _for_long_work(func, warps, target) if context.opt_level else warps
 
 
 def _is_crowded(func: Operation, warps: int, target: Target) -> bool:
@@ -115,13 +117,14 @@ def _has_scaled_products(func: Operation, context: Any) -> bool:
         any(op.name == "nv_tileaa.dot_scaled" for op in func.walk())
 
 
-def _for_long_work(func: Operation, warps: int) -> int:
+def _for_long_work(func: Operation, warps: int, target: Target) -> int:
     """At least `warps`, 4 at most, so that no thread does very much for its part of the tiles. Where threads' numbers come
-    together, the exchange between warps costs more than they save, unless iterations wait for each other."""
-    work = tile_work(func)
-    if work.exchanges:
-        return max(warps, 2) if work.waiting > LONG_WORK[1] else warps
-    while warps in LONG_WORK and work.slots - MEETING_SLOTS * work.ordered > LONG_WORK[warps]:
+    together, the exchange between warps costs more than they save, unless iterations or a compare-and-swap wait for each other."""
+    work = tile_work(func, target)
+    if work.exchanges and work.waiting > LONG_WORK[1]:
+        warps = max(warps, 2)
+    slots = work.swaps if work.exchanges else work.slots - MEETING_SLOTS * work.ordered
+    while warps in LONG_WORK and slots > LONG_WORK[warps]:
         warps *= 2
     return warps
 
