@@ -23,8 +23,8 @@ _KEPT = ("cubin", "ptx", "llvm", "entries", "gpu_name", "warnings")
 STRICT = "TILEIRAS_STRICT"
 """Set to 1, a failure of asynchronous code is one of the compilation."""
 MOST_BY_LAYOUTS = 512
-"""Bytes stored to and loaded from local memory that layouts by priority may help against: of 40 kernels that spilled more
-none spilled a quarter less by them, and those are the ones that take longest to compile."""
+"""Bytes stored to and loaded from local memory that layouts by priority may help against: kernels that spill more, which take
+longest to compile, were seen to spill about as much by them (the best: 944 bytes to 764)."""
 
 
 @dataclass(frozen=True)

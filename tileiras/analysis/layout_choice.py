@@ -418,8 +418,8 @@ class _Search:
                     return layout_cost.described_staging(layout, k_dim, size, described.contiguous(of_a))
                 if fragment is None:
                     acc = accumulator_layout(op, self.num_warps)
-                    reader = multiply_add_reader(op, layout.shape, k_dim, acc)
-                    return layout_cost.multiply_add_staging(layout, reader, k_dim, size, 1 << len(reader.warp) - len(acc.warp))
+                    reader, steps = multiply_add_reader(op, layout.shape, k_dim, acc)
+                    return layout_cost.multiply_add_staging(layout, reader, k_dim, size, steps)
                 return layout_cost.staging(layout, fragment, k_dim, size, atom_k, self.turns_bytes)
             problem.alone(n, [weight * staging(layout) for layout in self.candidates[n]])
 

@@ -344,10 +344,12 @@ def operand_fragments(op: Operation, num_warps: int) -> tuple[LinearLayout | Non
     return (None, None) if found is None else found[:2]
 
 
-def multiply_add_reader(op: Operation, shape: tuple[int, ...], k_dim: int, acc: LinearLayout) -> LinearLayout:
-    """How the threads of a dot without an instruction, with sums in the layout `acc`, read (a part of) an operand."""
+def multiply_add_reader(op: Operation, shape: tuple[int, ...], k_dim: int, acc: LinearLayout) -> tuple[LinearLayout, int]:
+    """How the threads of a dot without an instruction, with sums in the layout `acc`, read (a part of) an operand, and in how many
+    steps along k."""
     size = max(element_bytes(v.type.element_type) for v in op.operands[:2])  # type: ignore[attr-defined]
-    return multiply_add_reads(shape, k_dim, acc, unroll_of(shape[k_dim], size))
+    unroll = unroll_of(shape[k_dim], size)
+    return multiply_add_reads(shape, k_dim, acc, unroll), shape[k_dim] // unroll
 
 
 # --- memory ------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterator
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tileiras.analysis.cta_axes import mnemonic
+
 SAME_REGISTERS = frozenset({"view", "broadcast", "permute", "splat"})
 """Ops whose results take no registers besides their operands'."""
 MADE_AGAIN = frozenset({"constant", "splat", "make_range"})
@@ -28,13 +30,9 @@ def most_alive(region: Region, held: Callable[[SSAValue], int], inside: Collecti
 
 def root_of(value: SSAValue) -> SSAValue:
     """The value whose registers hold another one."""
-    while isinstance(value.owner, Operation) and _kind(value.owner) in SAME_REGISTERS and value.owner.operands:
+    while isinstance(value.owner, Operation) and mnemonic(value.owner) in SAME_REGISTERS and value.owner.operands:
         value = value.owner.operands[0]
     return value
-
-
-def _kind(op: Operation) -> str:
-    return op.name.rpartition(".")[2]
 
 
 class _Walk:
@@ -57,7 +55,7 @@ class _Walk:
                 for region in op.regions:
                     for inner in region.blocks:
                         most = max(most, self.block(inner, dict(alive), counts or op in self.inside))
-            if _kind(op) not in SAME_REGISTERS:
+            if mnemonic(op) not in SAME_REGISTERS:
                 for v in op.operands:
                     total += self._add(v, alive)
             if counts:
@@ -70,7 +68,7 @@ class _Walk:
         """Registers that a value takes in addition, which is alive now."""
         root = root_of(value)
         if root in alive or not isinstance(root.type, TensorType) or (
-                isinstance(root.owner, Operation) and _kind(root.owner) in MADE_AGAIN):
+                isinstance(root.owner, Operation) and mnemonic(root.owner) in MADE_AGAIN):
             return 0
         alive[root] = self.held(root)
         return alive[root]

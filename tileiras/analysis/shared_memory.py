@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
@@ -206,27 +206,23 @@ def _reads_for_another(user: Operation) -> bool:
 def _placed(pieces: list[Piece]) -> SharedPlan:
     pieces.sort(key=lambda p: (p.start, -p.size))
     total = place(pieces)
-    if total <= MOST_ALTERNATING and (lives := _alternating(pieces)):
-        ends = [p.end for p in pieces]
-        for piece, end in lives:
-            piece.end = end
+    if total <= MOST_ALTERNATING:
+        pieces = _alternating(pieces)
         total = place(pieces)
-        for piece, old in zip(pieces, ends):
-            piece.end = old
     return SharedPlan({p.op: p.offset for p in pieces}, total, max((p.alignment for p in pieces), default=ALIGNMENT))
 
 
-def _alternating(pieces: list[Piece]) -> list[tuple[Piece, float]]:
-    """Small buffers, which come by start, and until when they keep their places so that the next one doesn't get them: threads
+def _alternating(pieces: list[Piece]) -> list[Piece]:
+    """Pieces, which come by start, of which small buffers keep their places for so long that the next one doesn't get them: threads
     write that one while others still read this one, and the barrier between its writes and reads serves the one after, too."""
     small = [p for p in pieces if p.size <= MOST_SMALL and p.start and p.op.name == "nv_tileas.alloc_tensor" and
              not isinstance(p.op.results[0].type, RingType)]
-    found = []
+    ends = {}
     for piece in small:
         following = bisect_right(small, piece.end, key=lambda p: p.start)
         if following < len(small):
-            found.append((piece, small[following].start))
-    return found
+            ends[piece.op] = small[following].start
+    return [replace(p, end=ends[p.op]) if p.op in ends else p for p in pieces]
 
 
 def place(pieces: list[Piece], base: int = 0) -> int:

@@ -295,7 +295,7 @@ def takes(reader: Operation, alloc: Operation, layout: SharedLayout, turns_bytes
     if "atom" not in reader.properties:
         acc, rank = layout_of(reader.results[0]), len(layout.shape)
         return alloc.results[0] in reader.operands[:2] and all(
-            _is_read_as_fast(multiply_add_reader(reader, layout.shape, rank - 1 - number, acc), old, layout, size)
+            _is_read_as_fast(multiply_add_reader(reader, layout.shape, rank - 1 - number, acc)[0], old, layout, size)
             for number, v in enumerate(reader.operands[:2]) if v is alloc.results[0])
     described = described_of(reader)
     fragments = operand_fragments(reader, layout_of(reader.results[0]).num_warps)

@@ -147,9 +147,7 @@ def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, frag
         run = described.run if of_a else 0
         layout = described_buffer(shape, size, k_dim, layout_of(x), described.contiguous(of_a), run).layout
     elif fragment is None:
-        acc = layout_of(op.results[0])
-        reader = multiply_add_reader(op, shape, k_dim, acc)
-        steps = 1 << len(reader.warp) - len(acc.warp)
+        reader, steps = multiply_add_reader(op, shape, k_dim, layout_of(op.results[0]))
         layout = multiply_add_buffer(shape, size, k_dim, layout_of(x), reader, steps)
     else:
         layout = operand_buffer(shape, size, k_dim, layout_of(x), fragment, atom_k, turns_bytes)

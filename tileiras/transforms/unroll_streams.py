@@ -222,11 +222,7 @@ class _Unrolled(Iterations):
         tokens = tokens_before(self.loop, load.token) or []
         if len(tokens) == 1:
             return tokens[0]
-        op: Any = nv_tileas.JoinMemToken.make([tokens], [MemTokenType()]) if tokens else \
-            nv_tileas.CreateMemToken.make([], [MemTokenType()])
-        op.location = self.loop.location
-        self.insert(op)
-        return op.results[0]
+        return self._insert_token(nv_tileas.JoinMemToken.make([tokens], [MemTokenType()])) if tokens else self._no_token()
 
     def _fill(self, block: Block) -> None:
         """A whole round."""
@@ -320,12 +316,14 @@ class _Unrolled(Iterations):
                 self._clone(op, values, self.tokens.get(op))
             return [values[r] for r in results]
         results = [r for op in loads for r in op.results if r.first_use is not None]
-        otherwise = [self.no_token() if isinstance(r.type, MemTokenType) else self.zeros(r.type) for r in results]
+        otherwise = [self._no_token() if isinstance(r.type, MemTokenType) else self.zeros(r.type) for r in results]
         values.update(zip(results, self.branch(is_there, then, otherwise)))
 
-    def no_token(self) -> SSAValue:
+    def _no_token(self) -> SSAValue:
         """A token that stands for nothing."""
-        op = nv_tileas.CreateMemToken.make([], [MemTokenType()])
+        return self._insert_token(nv_tileas.CreateMemToken.make([], [MemTokenType()]))
+
+    def _insert_token(self, op: Operation) -> SSAValue:
         op.location = self.loop.location
         self.insert(op)
         return op.results[0]

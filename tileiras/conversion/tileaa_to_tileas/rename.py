@@ -35,8 +35,8 @@ DOTS = ("nv_tileaa.dot", "nv_tileaa.dot_scaled")
 TURNED = ("nv_tileaa.permute", "nv_tileaa.view")
 
 BESIDE_TILES = 16
-"""Registers of a thread, beside loops' tiles at once, that addresses and fragments on their way take at least: of 54 kernels with
-large parts on sm_80 all of 14 spilled that had fewer left, and two of the others."""
+"""Registers of a thread, beside loops' tiles at once, that addresses and fragments on their way take at least: kernels with
+large parts on sm_80 that had fewer left spilled, few of the others did."""
 CHAIN_ROWS = 64
 CHAIN_REGISTERS = 160
 """Of a thread, for the scores, the sums and the queries: what is left suffices for fragments and addresses."""

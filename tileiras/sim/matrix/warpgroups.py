@@ -18,7 +18,7 @@ from functools import cache
 import numpy as np
 
 from tileiras.sim.check.agents import Operation
-from tileiras.sim.core.decode import PURE
+from tileiras.sim.core.decode import PURE, destinations
 from tileiras.sim.errors import InFlight, MissingFence
 from tileiras.sim.ptx import module as ptx
 
@@ -182,17 +182,11 @@ def warpgroups(st) -> Warpgroups:
 
 def named(operand) -> list[ptx.Register]:
     """All registers that an operand names."""
-    if isinstance(operand, ptx.Register):
-        return [operand]
-    if isinstance(operand, ptx.Pair):
-        return named(operand.first) + named(operand.second)
-    if isinstance(operand, ptx.Vector):
-        return [r for item in operand.items for r in named(item)]
     if isinstance(operand, ptx.Negated):
         return named(operand.item)
     if isinstance(operand, ptx.Memory):
         return named(operand.base) + [r for c in operand.coordinates or () for r in named(c)]
-    return []
+    return destinations(operand)
 
 
 def register_operands(ins) -> list[ptx.Register]:
