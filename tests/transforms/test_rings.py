@@ -102,6 +102,7 @@ def counted_in_64_bits(step: str) -> str:
     %to64 = exti %to signed : tile<i32> -> tile<i64>
     %by64 = exti %by signed : tile<i32> -> tile<i64>
     %one64 = constant <i64: 1> : tile<i64>
+    %square = muli %by64, %by64 : tile<i64>
     %sum = for %wide in (%from64 to %to64, step {step}) : tile<i64> iter_values(%acc = %start) -> (tile<32x32xf32>) {{
       %k = trunci %wide : tile<i64> -> tile<i32>
 {loads("%k", "%k")}
@@ -173,12 +174,14 @@ def test_starts_and_steps_up_to_the_counters_limits(start: int, stop: int, step:
 
 
 def test_a_counter_of_64_bits_runs_ahead_by_steps_that_are_known() -> None:
-    """Three steps that only the launch knows might not fit 64 bits: such a loop stays as it is."""
-    ptx = ptx_of(counted_in_64_bits("%one64"), 4, "sm_80")
-    for trips in (0, 1, 6):
-        assert np.array_equal(run(ptx, 0, trips, 1, seed=trips)[:32], product([(k, k) for k in range(trips)]))
+    """And by those that were narrower: three steps that only the launch knows might not fit 64 bits, such a loop stays as it is."""
+    for step, size in (("%one64", 1), ("%by64", 1), ("%by64", 3)):
+        ptx = ptx_of(counted_in_64_bits(step), 4, "sm_80")
+        for trips in (0, 1, 6):
+            places = [(k, k) for k in range(0, trips, size)]
+            assert np.array_equal(run(ptx, 0, trips, size, seed=trips)[:32], product(places)), (step, size, trips)
     with pytest.raises(AssertionError):
-        ptx_of(counted_in_64_bits("%by64"), 4, "sm_80")
+        ptx_of(counted_in_64_bits("%square"), 4, "sm_80")
 
 
 @pytest.mark.parametrize("stages", [2, 4])
