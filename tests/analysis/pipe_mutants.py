@@ -161,7 +161,7 @@ def _mutants_of_others(op: Operation, n: int, find: Callable[[Operation], Operat
     if name == "nv_tileas.tensor_dot":
         at = list(op.operands).index(op.add)        # type: ignore[attr-defined]
         out += [Mutant(f"add is {bit} at dot {n}", _fixed(find, at, bit)) for bit in (0, 1) if bit != _constant(op.operands[at])]
-    if name == SWITCH and any(inner.name == CLUSTER_BARRIER for inner in op.walk()):
+    if name == SWITCH and any(inner.name in MEETINGS for inner in op.walk()):
         out.append(Mutant(f"agents leave alone {n}", _meet_nowhere))
     if name == "nv_tileas.tmem_stage":
         out.append(Mutant(f"tmem stage 0 at {n}", _fixed(find, 1, 0)))
@@ -174,12 +174,13 @@ def _mutants_of_others(op: Operation, n: int, find: Callable[[Operation], Operat
 
 def _meet_nowhere(module: Operation) -> None:
     """No agent meets the cluster's others."""
-    for op in [op for op in module.walk() if op.name == CLUSTER_BARRIER and op.parent_op().name == SWITCH]:     # type: ignore
+    for op in [op for op in module.walk() if op.name in MEETINGS and op.parent_op().name == SWITCH]:     # type: ignore
         _erase(op)
 
 
-SWITCH, CLUSTER_BARRIER = "nv_tileas.agent_switch", "nv_tileas.cluster_barrier"
-DROPPED = ("nv_tileas.fence_async", "nv_tileas.cluster_barrier", "nv_tileas.producer_tail", "nv_tileas.tmem_free")
+SWITCH = "nv_tileas.agent_switch"
+MEETINGS = ("nv_tileas.cluster_barrier", "nv_tileas.cluster_arrive", "nv_tileas.cluster_wait")
+DROPPED = ("nv_tileas.fence_async", *MEETINGS, "nv_tileas.producer_tail", "nv_tileas.tmem_free")
 WAITS_FOR_ENGINES = ("nv_tileas.dot_wait", "nv_tileas.store_wait")
 
 

@@ -39,9 +39,9 @@ GPUS = ("sm_80", "sm_90", "sm_120")
 FEW, MANY = 24, 300
 HARMLESS = ("drop barrier", "drop wait", "pending + 1", "drop commit", "larger pipe", "consumers +1", "drop acquire")
 """What may be no mistake: see the module's docstring. A commit, an acquire and a count matter from the second fill on."""
-OF_AGENTS = ("drop cluster_barrier", "agents leave alone")
-"""One agent's meeting with the other CTAs at its end: other agents stay for it. With tensor cores that of all: the loaders have
-waited for every stage to be given back (`producer_tail`), behind which nobody tells another CTA anything."""
+OF_AGENTS = ("drop cluster_", "agents leave alone")
+"""One agent's meeting with the other CTAs at its end: other agents stay for it. That of all: the loaders have waited for every
+stage to be given back (`producer_tail`), behind which nobody tells another CTA anything; pairs only free tensor memory together."""
 
 
 OF_TILES = persistent(256, 128, "float32")
@@ -214,7 +214,7 @@ BY_THE_SIMULATOR = (
     ("gemm_bf16_f32_256x128x64_twin", "sm_90", 2, "no peers of pipe 0"),            # stages are filled that others still read
     ("persistent", "sm_100", 2, "early release 0"),                                 # a pair's next sums over those still read
     ("matmul_float16_float32_twin", "sm_100", 4, "a peer less of pipe 1"),
-    ("matmul_float16_float32_twin", "sm_90", 4, "agents leave alone 0"))
+    ("matmul_float16_float32_twin", "sm_90", 4, "drop producer_tail 0"))      # threads tell a CTA that has left
 """Mistakes that the checker of pipes doesn't know: of tensor memory, of stores, and between CTAs."""
 
 

@@ -444,6 +444,8 @@ PLACED: list[Row] = [
     ("nv_tileas.barrier", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.warp_barrier", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.cluster_barrier", "%n", "", "", "op expected 0 operands, but found 1"),
+    ("nv_tileas.cluster_arrive", "%n", "", "", "op expected 0 operands, but found 1"),
+    ("nv_tileas.cluster_wait", "%n", "", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.fence", "", 'mem_scope = "cta"', "", "attribute 'mem_scope' must be"),
     ("nv_tileas.tiled_load", "%v, %n, %n", f"{segments(1, 2, 0)}, {WEAK}, contiguous = {ints(7)[1:-1]}",
      f"tensor<16x16xf32>, {TOKEN}", "contiguous 7 must be one of 2 dimensions"),

@@ -598,6 +598,20 @@ class ClusterBarrier(TileOp):
     ATTRS = "relaxed:unit?"
 
 
+class ClusterArrive(TileOp):
+    """The first half of a `cluster_barrier`: threads go on, and wait for those of the cluster at `cluster_wait`. `relaxed`: nothing
+    that they wrote need be seen behind that."""
+
+    name = "nv_tileas.cluster_arrive"
+    ATTRS = "relaxed:unit?"
+
+
+class ClusterWait(TileOp):
+    """The other half: until all threads of the cluster have come to their `cluster_arrive`."""
+
+    name = "nv_tileas.cluster_wait"
+
+
 class Fence(TileOp):
     """What each thread did before it is done, as far as threads in `mem_scope` see, before what it does after it."""
 

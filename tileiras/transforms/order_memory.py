@@ -40,7 +40,7 @@ from tileiras.analysis.touches import DOT, TENSOR_MEMORY, Meeting, Touch, touche
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS
+from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS, PipeType, TmemType
 from tileiras.errors import CompileError
 
 NEVER = -1
@@ -148,12 +148,22 @@ def _overlaps(maker: Any) -> SSAValue:
 def _stay(func: Operation) -> None:
     """Where CTAs fill each other's stages or multiply together, none leaves (or gives tensor memory back) while another may still
     tell it that a stage is empty, or begins before all others' barriers are set up. What tensor cores tell comes when it will: who
-    fills stages waits until all are given back."""
-    if "cluster" not in func.properties or not any(map(_is_joined, func.walk())):
+    fills stages waits until all are given back.
+
+    Of agents, those that fill stages wait until all CTAs have given them back: nobody tells this one anything behind that, and it
+    may leave. Pairs give tensor memory back together: their agents say when they have done with all that they share, and wait for
+    the other CTA's at their end; results are stored in between, and nobody waits until the whole device sees them (MEMBAR, B200:
+    some 300 cycles). So it is, with an order, where stages are given back to nobody who waits for it."""
+    joined = [op for op in func.walk() if _is_joined(op)]
+    if "cluster" not in func.properties or not joined:
         return
     switch = switch_of(func)
-    filled = [op.results[0] for op in func.walk() if _is_joined(op) and "once" not in op.properties and any(
-        use.operation.name == RELEASE and "by_dots" in use.operation.properties for use in op.results[0].uses)]
+    told = [op.results[0] for op in joined if "once" not in op.properties and _used(op, ACQUIRE) and _used(op, RELEASE)]
+    filled = [v for v in told if v.type.kind.data != "umma" and (       # type: ignore[attr-defined]
+        switch is not None or any("by_dots" in use.operation.properties for use in v.uses))]
+    waited_for = filled == told and not any("once" in op.properties for op in joined)
+    relaxed = {"relaxed": UnitAttr()} if waited_for else {}
+    alone = waited_for and not any("pair" in op.properties for op in joined)
     for op in list((func if switch is None else switch).walk()):
         if op.name == "nv_tileas.return":
             assert op.parent is not None
@@ -161,7 +171,31 @@ def _stay(func: Operation) -> None:
             for pipe in filled:
                 if any(use.operation.name == ACQUIRE and agent_of(use.operation) == agent_of(op) for use in pipe.uses):
                     op.parent.insert_op_before(nv_tileas.ProducerTail.create(operands=[pipe], location=op.location), before)
-            op.parent.insert_op_before(nv_tileas.ClusterBarrier.create(location=op.location), before)
+            if switch is None:
+                op.parent.insert_op_before(nv_tileas.ClusterBarrier.create(location=op.location), before)
+            if switch is None or alone:
+                continue
+            last = before.prev_op
+            while last is not None and not _is_shared(last):
+                last = last.prev_op
+            arrive = nv_tileas.ClusterArrive.create(properties=relaxed, location=op.location)
+            if last is None:
+                op.parent.insert_op_before(arrive, op.parent.first_op or before)
+            else:
+                op.parent.insert_op_after(arrive, last)
+            op.parent.insert_op_before(nv_tileas.ClusterWait.create(location=op.location), before)
+
+
+def _used(pipe: Operation, name: str) -> bool:
+    return any(use.operation.name == name for use in pipe.results[0].uses)
+
+
+def _is_shared(op: Operation) -> bool:
+    """Whether an op, or one inside of it, touches what CTAs share: pipes, tensor memory, another's shared memory, a barrier of
+    theirs; or leaves."""
+    return any(inner.name in ("nv_tileas.return", "nv_tileas.cluster_barrier") or "peer" in inner.properties or
+               any(isinstance(v.type, (PipeType, TmemType)) for v in (*inner.operands, *inner.results)) or
+               inner.name.startswith("nv_tileas.tmem_") for inner in op.walk())
 
 
 def _is_joined(op: Operation) -> bool:

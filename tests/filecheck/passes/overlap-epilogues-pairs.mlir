@@ -12,7 +12,8 @@
 // CHECK: [[I:%[0-9]+]] = "nv_tileas.consumer_wait"([[DONE]])
 // CHECK-NEXT: [[READ:%[0-9]+]] = "nv_tileas.tmem_stage"([[BOTH]], [[I]])
 // CHECK: "nv_tileas.consumer_release"([[DONE]])
-// CHECK: "nv_tileas.cluster_barrier"
+// CHECK: "nv_tileas.cluster_arrive"() :
+// CHECK: "nv_tileas.cluster_wait"
 // CHECK: "nv_tileas.tma_load"
 // CHECK: [[J:%[0-9]+]] = "nv_tileas.producer_acquire"([[DONE]])
 // CHECK-NEXT: [[WRITTEN:%[0-9]+]] = "nv_tileas.tmem_stage"([[BOTH]], [[J]])

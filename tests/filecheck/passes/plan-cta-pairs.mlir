@@ -18,12 +18,16 @@
 // AGENTS-NEXT: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<128>, pair
 // AGENTS: "nv_tileas.tensor_dot"({{.*}}sm100.mma.f16.m256n128k16.f32.f16.f16.cg2.ss
 // AGENTS: "nv_tileas.producer_commit"([[DONE]])
-// AGENTS: "nv_tileas.cluster_barrier"() : () -> ()
+// AGENTS: "nv_tileas.load_tmem"
+// AGENTS-NEXT: "nv_tileas.cluster_arrive"() <{relaxed}>
+// AGENTS: "nv_tileas.tiled_store"
+// AGENTS: "nv_tileas.cluster_wait"
 // AGENTS-NEXT: "nv_tileas.tmem_free"() <{columns = #builtin.int<128>, pair}>
 // AGENTS-NEXT: "nv_tileas.return"
 // AGENTS: "nv_tileas.tma_load"
 // AGENTS: "nv_tileas.producer_tail"
-// AGENTS-NEXT: "nv_tileas.cluster_barrier"
+// AGENTS-NEXT: "nv_tileas.cluster_arrive"() <{relaxed}>
+// AGENTS-NEXT: "nv_tileas.cluster_wait"
 // AGENTS-NEXT: "nv_tileas.return"
 
 // ALONE: "nv_tileaa.dot"

@@ -21,11 +21,11 @@ cuda_tile.module @m {
   // SHARE: "nv_tileas.create_pipeline"{{.*}}peers = [#builtin.int<0>, #builtin.int<1>]
   // SHARE: "nv_tileas.cluster_barrier"
   // SHARE: "nv_tileas.agent_switch"
-  // SHARE: "nv_tileas.cluster_barrier"
-  // SHARE-NEXT: "nv_tileas.return"
+  // SHARE-NOT: "nv_tileas.cluster_{{.*}}
+  // SHARE: "nv_tileas.return"
   // SHARE: "nv_tileas.tma_load"({{.*}}) {nv_tile
   // SHARE: "nv_tileas.tma_load"{{.*}}cta_copies = #builtin.int<1>, shared = [#builtin.int<1>, #builtin.int<2>]
-  // SHARE: "nv_tileas.cluster_barrier"
+  // SHARE: "nv_tileas.producer_tail"
   // SHARE-NEXT: "nv_tileas.return"
   entry @product(%pa: tile<ptr<f16>>, %pb: tile<ptr<f16>>, %po: tile<ptr<f32>>, %n: tile<i32>) optimization_hints=<default = {num_cta_in_cga = 2}> {
     %zero = constant <i32: 0> : tile<i32>

@@ -57,8 +57,19 @@ def warp_barrier(low: Lowering, op: Operation) -> None:
 
 @lowers("nv_tileas.cluster_barrier")
 def cluster_barrier(low: Lowering, op: Operation) -> None:
+    cluster_arrive(low, op)
+    low.b.nvvm("barrier.cluster.wait.aligned")
+
+
+@lowers("nv_tileas.cluster_arrive")
+def cluster_arrive(low: Lowering, op: Operation) -> None:
     low.b.nvvm("bar.warp.sync", [low.b.i32(-1)])        # one thread may have done something alone, and come late
     low.b.nvvm(f"barrier.cluster.arrive{'.relaxed' if 'relaxed' in op.properties else ''}.aligned")
+
+
+@lowers("nv_tileas.cluster_wait")
+def cluster_wait(low: Lowering, op: Operation) -> None:
+    low.b.nvvm("bar.warp.sync", [low.b.i32(-1)])
     low.b.nvvm("barrier.cluster.wait.aligned")
 
 

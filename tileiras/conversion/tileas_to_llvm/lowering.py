@@ -84,7 +84,8 @@ def storage_type(t: Attribute) -> Attribute:
     return found
 
 
-BOUNDS = frozenset({"nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_tileas.barrier", "nv_tileas.cluster_barrier"})
+BOUNDS = frozenset({"nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_tileas.barrier", "nv_tileas.cluster_barrier",
+                    "nv_tileas.cluster_arrive"})
 """What instructions that may come late come before."""
 
 
