@@ -106,8 +106,8 @@ def test_accumulators_of_one_product_are_the_operand_of_the_next() -> None:
     """Attention: C of the first product (f32 narrowed to f16) is A of the second, without leaving its thread."""
     atom = choose_atom(find_target("sm_80"), "f16", "f16", "f32", 64, 64, 64)
     assert atom is not None
-    *_, c = dot_layouts(atom, 64, 128, 32, 4, chained=True)
-    a, *_ = dot_layouts(atom, 64, 32, 128, 4, chained=True)
+    *_, c = dot_layouts(atom, 64, 128, 32, 4, along="rows")
+    a, *_ = dot_layouts(atom, 64, 32, 128, 4, along="rows")
     assert isinstance(plan_conversion(c, a, 16), Noop | RegisterPermute)
     *_, square = dot_layouts(atom, 64, 128, 32, 4)
     assert isinstance(plan_conversion(square, a, 16), ThroughShared)

@@ -37,7 +37,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("prefetch-to-registers", "sm_75"): "prefetch-to-registers", ("overlap-iterations", "sm_90"): "overlap-iterations",
     ("wgmma", "sm_90"): "overlap-dots", ("tcgen05-copies", "sm_100"): "place-accumulators commit-dots",
     ("fence-atomics", "sm_90"): "fence-atomics", ("early-loads", "sm_90"): "early-loads",
-    ("unroll-streams", "sm_80"): "unroll-streams",
+    ("unroll-streams", "sm_80"): "unroll-streams", ("early-copies", "sm_120"): "early-copies",
     ("overlap-epilogues", "sm_100"): "overlap-epilogues", ("advance-dots", "sm_100"): "advance-dots commit-dots",
     ("early-dots", "sm_100"): "early-dots", ("read-operands", "sm_100"): "read-operands",
     ("untie-stores", "sm_80"): "untie-stores", ("fragments-ahead", "sm_120"): "fragments-ahead",

@@ -7,6 +7,7 @@ On the way there may be branches that yield (attention's masks under a condition
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, OpResult, SSAValue
@@ -16,6 +17,10 @@ from tileiras.dialects import arith
 MOST_LOOKED_AT = 256
 """Values between one product and the next."""
 DOT, VIEW = "dot", "view"
+SPREAD = frozenset({VIEW, "permute", "broadcast", "splat", "make_range", "constant"})
+LESS = 8
+"""How many times fewer elements a tile has of which one is computed, at least: each thread then has those that it needs, wherever
+the elements of the latter lie."""
 
 
 def is_chained(dot: Operation) -> bool:
@@ -41,6 +46,31 @@ def feeds_rows(dot: Operation) -> bool:
                 seen.add(found)
                 pending.append(found)
     return False
+
+
+def is_computed(dot: Operation, number: int) -> bool:
+    """Whether threads compute an operand in front of the product, from nothing as large: signs, ones below a diagonal, which labels
+    are equal."""
+    v = dot.operands[number]
+    if not isinstance(v.owner, arith.Elementwise):
+        return False
+    size = _elements(v)
+    pending, seen = [v], {v}
+    while pending and len(seen) < MOST_LOOKED_AT:
+        maker = pending.pop().owner
+        if not isinstance(maker, Operation) or maker.parent is not dot.parent:
+            return False
+        if not isinstance(maker, arith.Elementwise) and _mnemonic(maker) not in SPREAD:
+            return False
+        for x in maker.operands:
+            if x not in seen and _elements(x) * LESS > size:
+                seen.add(x)
+                pending.append(x)
+    return not pending
+
+
+def _elements(v: SSAValue) -> int:
+    return prod(v.type.get_shape()) if isinstance(v.type, TensorType) else 1
 
 
 def takes_rows(dot: Operation, views: bool = False) -> bool:

@@ -4,6 +4,7 @@ A variable is a class of values that must share a layout (layout_classes.py), or
 a layout of its own. Candidates:
 
     an accumulator          its instruction's fragment, and nothing else
+    a computed operand      the instruction's fragment: it needs no way through shared memory then
     a described operand     where it must be turned on its way to shared memory, what does that in few passes
     a loaded or stored tile coalesced along memory's contiguous dimension
     a reduced tile          the same with each warp on rows of its own, so that no two warps share a sum
@@ -23,6 +24,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis import layout_cost
 from tileiras.analysis.access import access_width, contiguous_of, is_checked, runs_of
 from tileiras.analysis.assignment import Problem
+from tileiras.analysis.dot_chains import is_computed
 from tileiras.analysis.layout_classes import Classes, LayoutClass, Relations, suggested
 from tileiras.analysis.layout_rules import (
     DOTS,
@@ -263,6 +265,10 @@ class _Search:
                     self.offer(n, self.in_chunks(op, tile))
         for op in self.found.ops:
             described = described_of(op)
+            if op.name in DOTS and "k_slices" in op.properties:
+                for i, fragment in enumerate(operand_fragments(op, self.num_warps)):
+                    if fragment is not None and is_computed(op, i):
+                        self.offer(self.number(op.operands[i]), fragment)
             if described is None:
                 continue
             for i, v in enumerate(op.operands[:2]):

@@ -26,7 +26,7 @@ from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import FlightType, LayoutAttr
-from tileiras.layout.atoms import dot_layouts, umma, warpgroup
+from tileiras.layout.atoms import COLUMNS, ROWS, dot_layouts, umma, warpgroup
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import multiply_add_reads, unroll_of
@@ -327,7 +327,12 @@ def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout | None, Li
         lhs = None if into_tensor.a_in_shared else umma.fragment((batch, m, k) if batch else (m, k), into_tensor.rows, num_warps)
         return lhs, None, umma.fragment(_result(op).get_shape(), into_tensor.rows, num_warps)
     by_warps: Any = atom_named(name.data)
-    return dot_layouts(by_warps, m, n, k // by_warps.elements, num_warps, batch, chained="chained" in op.properties)
+    return dot_layouts(by_warps, m, n, k // by_warps.elements, num_warps, batch, along_of(op))
+
+
+def along_of(op: Operation) -> str:
+    """Which dimension a dot's warps go over first, as `dot_layouts` has it."""
+    return ROWS if "chained" in op.properties else COLUMNS if "by_columns" in op.properties else ""
 
 
 def accumulator_layout(op: Operation, num_warps: int) -> LinearLayout:

@@ -202,7 +202,7 @@ EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
 _ACCESS = "runs:numbers? contiguous:count?"
 _PLACED_ATTRS: dict[str, str] = {
     "func": "num_warps:power shared_bytes:count? shared_alignment:power? tensor_maps:strings? built_maps:positive?",
-    "dot": "atom:string? chained:unit? k_slices:power? joined:unit?", "dot_scaled": "atom:string? k_slices:power?",
+    "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit?", "dot_scaled": "atom:string? k_slices:power?",
     "load": f"{_ACCESS} owners:unit? invariant:unit? first:unit? early:unit?", "store": _ACCESS,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
     "tiled_load": f"check:flags? {_ACCESS} owners:unit? engine:unit? filled:unit? invariant:unit? first:unit? early:unit?",
@@ -213,11 +213,12 @@ _PLACED_ATTRS: dict[str, str] = {
 tensor_maps: how a launch makes the maps that are the last parameters (texts of host/recipe.py). built_maps: how many the kernel
 builds itself.
 atom: the instruction that computes a dot (none: multiply and add); chained: in the layouts that let its result be another
-dot's operand; k_slices: parts of k that will go through buffers one after another; joined: each instruction's columns start at
-zero and are added to the accumulator before the next one's begin. runs, contiguous, check: what is known of
-an access (analysis/access.py). owners: only the threads that own an element (the lowest of those that hold it; the first
-thread for a scalar) have its value; the result may only go to `store_shared`. parts: what different warps hold of the
-dimension stays apart, as a new leading dimension. engine: the copy engine moves the tile, by way of a buffer.
+dot's operand; by_columns: in those that let each warp compute the columns of B that it multiplies; k_slices: parts of k that will
+go through buffers one after another; joined: each instruction's columns start at zero and are added to the accumulator before the
+next one's begin. runs, contiguous, check: what is known of an access (analysis/access.py). owners: only the threads that own an
+element (the lowest of those that hold it; the first thread for a scalar) have its value; the result may only go to
+`store_shared`. parts: what different warps hold of the dimension stays apart, as a new leading dimension. engine: the copy engine
+moves the tile, by way of a buffer.
 unless_apart: threads meet in front of it, if the array's strides have tiles overlap. filled: what
 lies outside of the array may be anything, a `fill_outside` follows. in_turn: the tiles fill the one buffer of scratch in turn."""
 

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation
 
-from tileiras.analysis.agents import words_of
-from tileiras.analysis.dot_chains import is_chained, rows_from, takes_rows
+from tileiras.analysis.agents import WARP_THREADS, words_of
+from tileiras.analysis.dot_chains import is_chained, is_computed, rows_from, takes_rows
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.tensor_dots import goes_on_from
 from tileiras.analysis.tensor_memory import ColumnsByLoop
@@ -38,9 +38,10 @@ from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
-from tileiras.layout.atoms import MmaAtom, choose_atom, umma, warpgroup
+from tileiras.layout.atoms import MmaAtom, choose_atom, split_warps, umma, warpgroup
 from tileiras.layout.atoms.umma import UmmaAtom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom
+from tileiras.layout.linear import log2
 from tileiras.transforms.decompose_dot_scaled import SHARED_RESERVE, block_scaled_atom
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ nothing is left for anything else."""
 COLUMNS_APART, FEW_COLUMNS_APART = 128, 64
 """Of an instruction whose sums are added before the next one begins: two registers of a thread for four columns. Fewer where
 warps of the load agent turn B and need registers, too, or what another product makes takes some."""
+WAIT_FACTOR = 1.25
+"""How many times as much may be read from shared memory where a computed B needs no way through it: nobody waits for its stores."""
+MOST_COMPUTED = 64
+"""Elements of B that a thread computes and holds for its product."""
 CALLS = frozenset({"nv_tileas.print", "nv_tileas.assert"})
 NEAREST = "nearest_even"
 
@@ -68,6 +73,7 @@ def run(module: Operation, context: Any) -> None:
         if func.name == "nv_tileas.func":
             ops = list(func.walk())
             num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
+            searches = context.opt_level and context.search_layouts
             warpgroups = context.uses("wgmma") and not any(map(_calls, ops))
             scaled = [(op, _scaled_atom(op, context)) for op in ops if op.name == "nv_tileas.dot_scaled"]
             taken = ColumnsByLoop()
@@ -104,6 +110,9 @@ def run(module: Operation, context: Any) -> None:
                         _start_anew(op)
                     elif not isinstance(atom, WgmmaAtom) and not isinstance(atom, UmmaAtom) and is_chained(op):
                         op.properties["chained"] = UnitAttr()
+                    elif isinstance(atom, MmaAtom) and slices == 1 and searches and is_computed(op, 1) and \
+                            _pays_by_columns(op, atom, num_warps):
+                        op.properties["by_columns"] = UnitAttr()
                     if atom.widen:
                         _widen(op)
                 op.properties["k_slices"] = IntAttr(slices)
@@ -238,6 +247,17 @@ def _is_turned(rhs: Any) -> bool:
         return False
     along: Any = load.properties.get("contiguous")
     return along is not None and along.data == len(rhs.type.get_shape()) - 1
+
+
+def _pays_by_columns(op: Operation, atom: MmaAtom, num_warps: int) -> bool:
+    """Whether warps that each multiply columns of their own, of a B that they compute, read less from shared memory than warps
+    that share out rows and columns write and read; each has room for its columns then."""
+    batch, m, n, k = dot_shape(op)
+    bits = log2(max(1, num_warps // max(batch, 1)))
+    rows, columns = split_warps(m, n, atom.m, atom.n, bits)
+    if n // atom.n < 1 << bits or k * n >> bits > WARP_THREADS * MOST_COMPUTED:
+        return False
+    return m << bits <= WAIT_FACTOR * ((m << columns) + n + (n << rows))
 
 
 def _start_anew(op: Operation) -> None:

@@ -18,7 +18,9 @@ from __future__ import annotations
 from tileiras.layout.atoms.mma_sync import (
     ATOMS,
     BITS,
+    COLUMNS,
     LEAST_USE,
+    ROWS,
     TYPE_NAMES,
     MmaAtom,
     choose_atom,
@@ -27,5 +29,5 @@ from tileiras.layout.atoms.mma_sync import (
     split_warps,
 )
 
-__all__ = ["ATOMS", "BITS", "LEAST_USE", "TYPE_NAMES", "MmaAtom", "choose_atom", "dot_layouts", "has_atom",
+__all__ = ["ATOMS", "BITS", "COLUMNS", "LEAST_USE", "ROWS", "TYPE_NAMES", "MmaAtom", "choose_atom", "dot_layouts", "has_atom",
            "split_warps"]

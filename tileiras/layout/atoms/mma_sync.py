@@ -185,6 +185,9 @@ def _choose(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, signe
     return None
 
 
+ROWS, COLUMNS = "rows", "columns"
+
+
 def split_warps(m: int, n: int, atom_m: int, atom_n: int, warp_bits: int) -> tuple[int, int]:
     """How many of `warp_bits` go to the m and n dimensions so that each warp's part is near square: it then reads
     the least of A and B. Bits that neither dimension has room for are left out (those warps repeat the work)."""
@@ -201,11 +204,12 @@ def split_warps(m: int, n: int, atom_m: int, atom_n: int, warp_bits: int) -> tup
 
 @lru_cache(maxsize=1024)
 def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
-                batch: int = 0, chained: bool = False) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
+                batch: int = 0, along: str = "") -> tuple[LinearLayout, LinearLayout, LinearLayout]:
     """Layouts of A (m, k), B (k, n) and C (m, n) for a tile product by `atom`; with `batch` > 0, of (batch, ...) tiles.
 
-    chained: C is (or comes from) the A of another product; all warps then go over m as far as it reaches, so that a
-    warp's rows of C are the rows of A that it needs, and the value never leaves its threads.
+    along: which dimension warps go over as far as it reaches. "rows": C is (or comes from) the A of another product; a warp's rows
+    of C are the rows of A that it needs then, and the value never leaves its threads. "columns": threads compute B, each warp
+    the columns that it multiplies.
 
     Warps go over the batch first, then over m and n, each with a block of its own: it then has long pieces of rows for memory,
     which it can turn without the others, and columns side by side, of which one transposing `ldmatrix` loads two atoms' (elements
@@ -214,9 +218,12 @@ def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
     warp_bits = log2(num_warps)
     batch_bits = log2(batch) if batch else 0
     warp_batch = min(warp_bits, batch_bits)
-    if chained:
+    if along == ROWS:
         wm = min(warp_bits - warp_batch, log2(max(1, m // atom.m)))
         wn = min(warp_bits - warp_batch - wm, log2(max(1, n // atom.n)))
+    elif along == COLUMNS:
+        wn = min(warp_bits - warp_batch, log2(max(1, n // atom.n)))
+        wm = min(warp_bits - warp_batch - wn, log2(max(1, m // atom.m)))
     else:
         wm, wn = split_warps(m, n, atom.m, atom.n, warp_bits - warp_batch)
     idle = warp_bits - warp_batch - wm - wn

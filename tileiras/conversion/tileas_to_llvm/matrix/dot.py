@@ -26,7 +26,7 @@ from tileiras.dialects.llvm import vec
 from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileas import BufferType, layout_of
 from tileiras.errors import CompileError
-from tileiras.layout.atoms import MmaAtom, dot_layouts
+from tileiras.layout.atoms import COLUMNS, ROWS, MmaAtom, dot_layouts
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.f2 import apply
 from tileiras.layout.linear import LANE_BITS, LinearLayout, log2
@@ -186,8 +186,8 @@ def _layouts(op: Operation, atom: MmaAtom) -> tuple[int, list[LinearLayout]]:
     shapes = [_shape(v) for v in op.operands[:3]]
     (*batch, m, k), n = shapes[0], shapes[1][-1]
     placed = layout_of(op.results[0])
-    for chained in (False, True):
-        layouts = dot_layouts(atom, m, n, k, placed.num_warps, batch[0] if batch else 0, chained=chained)
+    for along in ("", ROWS, COLUMNS):
+        layouts = dot_layouts(atom, m, n, k, placed.num_warps, batch[0] if batch else 0, along)
         fragments = zip(op.operands[:3], layouts)
         if all(layout_of(v) == f.reshape(_shape(v)) for v, f in fragments if isinstance(v.type, TensorType)):
             return batch[0] if batch else 1, list(layouts)
