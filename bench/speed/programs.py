@@ -55,8 +55,10 @@ def rows_of(names: Sequence[str], which: str) -> list[str]:
     for name in names or list(by_function):
         if name in by_function:
             found += by_function[name][chosen]
-        elif name in known or name.removeprefix(SUITE) in runner.cases():
+        elif name in known:
             found.append(name)
+        elif name.removeprefix(SUITE) in runner.cases():
+            found.append(SUITE + name.removeprefix(SUITE))
         else:
             raise KeyError(name)
     return found
