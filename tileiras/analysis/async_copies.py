@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.analysis.access import contiguous_of, runs_of
 from tileiras.analysis.ahead import places_are_tiles
+from tileiras.analysis.layout_rules import RENAMES
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import PtrType, int_values
@@ -55,10 +56,6 @@ def copies_chunks(layout: LinearLayout, buffer: SharedLayout, size: int, chunk: 
         return False
     plan = access(layout, buffer, size, (), chunk)
     return plan.vec == width and all(r == tuple(range(r[0], r[0] + width)) for r, _, _ in plan.groups)
-
-
-RENAMES = ("nv_tileas.view", "nv_tileas.permute")
-"""Ops that give elements other names only."""
 
 
 def renames_of(value: SSAValue) -> list[Operation]:

@@ -34,6 +34,10 @@ from tileiras.layout.placement import fma_layout
 from tileiras.layout.shape_rules import bytes_of, cat_layout, elements_of, extract_layout, without_bit
 
 DOTS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled"})
+RENAMES = ("nv_tileas.view", "nv_tileas.permute")
+"""Ops that give elements other names only."""
+MOVES = (*RENAMES, "nv_tileas.convert_layout")
+"""The same elements under another shape or in other threads."""
 
 Map = Callable[[LinearLayout], "LinearLayout | None"]
 

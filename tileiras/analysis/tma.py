@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.access import contiguous_of
+from tileiras.analysis.apart import maker_of
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.exits import COUNTED
 from tileiras.analysis.host_values import host_value
@@ -230,9 +231,8 @@ def _access(op: Operation, t: TiledViewType, filled: bool) -> list[Refusal]:
 
 def _memref(op: Any, view: SSAValue, t: TiledViewType, axis: AxisAnalysis, major: int | None) -> list[Refusal]:
     """What base, sizes, strides and coordinates say against it."""
-    tiling: Any = view.owner
-    maker: Any = tiling.operands[0].owner if isinstance(tiling, Operation) else tiling
-    if not getattr(maker, "name", "").endswith(".make_memref"):
+    maker = maker_of(view)
+    if maker is None:
         return [Refusal("its view is chosen at run time")]
     size = element_bytes(t.memref.element_type)
     facts = axis.memref(view)

@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_cost import FETCH_SLOTS, SECTOR_BYTES, shared_access
-from tileiras.analysis.layout_rules import DOTS
+from tileiras.analysis.layout_rules import DOTS, MOVES
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts, needs_fill, orders_itself
 from tileiras.dialects.element import tile_bytes
@@ -32,7 +32,6 @@ STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
 GATHERS = (LOAD, "nv_tileas.load")
 MAX_FOLLOWED = 64
 """Tiles that come of a loaded one, at most, to find what it leads to."""
-RENAMES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
 BOX_SLOTS = 200
 """An SM's slots while the engine takes one box: 50 cycles of four schedulers (machine/latencies.py)."""
 START_SLOTS = BARRIER_SLOTS + 30
@@ -103,7 +102,7 @@ def is_for_both(load: Operation) -> bool:
     while pending:
         for use in pending.pop().uses:
             op = use.operation
-            if op.name in RENAMES:
+            if op.name in MOVES:
                 pending.append(op.results[0])
             elif op.name not in DOTS:
                 threads = True
@@ -133,7 +132,7 @@ def _feeds_product(tile: SSAValue) -> bool:
         for use in pending.pop().uses:
             if use.operation.name in DOTS:
                 return True
-            if use.operation.name in RENAMES:
+            if use.operation.name in MOVES:
                 pending.append(use.operation.results[0])
     return False
 

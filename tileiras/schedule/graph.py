@@ -21,12 +21,11 @@ from math import ceil
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.effects import effects_of
-from tileiras.analysis.layout_rules import DOTS
+from tileiras.analysis.layout_rules import DOTS, RENAMES
 from tileiras.schedule.constraints import constraints_of
 from tileiras.schedule.names import ASYNC_LOADS
 from tileiras.schedule.resources import Model
 
-RENAMES = ("nv_tileas.view", "nv_tileas.permute")
 ACCUMULATOR = 2
 """Which operand of a dot is added to."""
 PIPE_OPS = ("nv_tileas.producer_acquire", "nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_tileas.consumer_release")

@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
-from tileiras.analysis.layout_rules import DOTS, multiply_add_reader, operand_fragments
+from tileiras.analysis.layout_rules import DOTS, MOVES, multiply_add_reader, operand_fragments
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands, described_of, is_paired
@@ -47,7 +47,6 @@ from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.stage_tiles import is_staged, staged_ops, unstage
 from tileiras.transforms.structure import holder_in, only_store
 from tileiras.transforms.tma_common import (
-    MOVES,
     Refused,
     after,
     before,

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
-from tileiras.analysis.layout_rules import DOTS, permutation_of
+from tileiras.analysis.layout_rules import DOTS, MOVES, permutation_of
 from tileiras.analysis.tensor_dots import changes_operands
 from tileiras.analysis.tma import MapFacts, for_products, is_unwritten, map_facts, rounded_by
 from tileiras.dialects import nv_tileas
@@ -27,7 +27,7 @@ from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of,
 from tileiras.transforms.lower_tma_load_store_to_async import LOAD, STORE_SHARED, Way, buffer_layout, takes, way_to
 from tileiras.transforms.stage_tiles import ENGINE
 from tileiras.transforms.structure import holder_in
-from tileiras.transforms.tma_common import MOVES, erase
+from tileiras.transforms.tma_common import erase
 
 CONVERT, VIEW = "nv_tileas.convert_layout", "nv_tileas.view"
 PARTS = frozenset({"slice", "rounds", "owners"})

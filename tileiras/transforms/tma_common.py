@@ -14,8 +14,6 @@ from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.operands import stmatrix_plan
 from tileiras.layout.shared import CanonicalTile, SharedLayout, access
 
-MOVES = ("nv_tileas.view", "nv_tileas.permute", "nv_tileas.convert_layout")
-"""The same elements under another shape or in other threads."""
 Refused: TypeAlias = tuple[Operation, list[Refusal]]
 """An access that isn't the copy engine's, and why."""
 MATRICES = 4

@@ -32,6 +32,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import access_width
 from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.layout_rules import MOVES
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.reshapes import kept
 from tileiras.analysis.shared_lives import SharedLives
@@ -46,7 +47,6 @@ from tileiras.layout.linear import LinearLayout
 from tileiras.layout.shared import CanonicalTile, SharedLayout
 from tileiras.layout.slices import part_in_registers
 from tileiras.transforms.tma_common import (
-    MOVES,
     Refused,
     after,
     before,

@@ -35,6 +35,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tileiras.analysis.access import access_width
 from tileiras.analysis.agents import agent_of
 from tileiras.analysis.ahead import is_cheap_and_pure, runs_ahead, slice_of, tokens_before
+from tileiras.analysis.apart import maker_of
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_memory import MOST_SMALL, buffer_bytes
 from tileiras.dialects import arith, nv_tileas
@@ -47,7 +48,6 @@ from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.materialize_async import is_short_of_overflow
 from tileiras.transforms.prefetch_to_registers import may_run_ahead, tiles_loaded
 
-MAKE_MEMREF, BLOCK_TILE = "nv_tileas.make_memref", "nv_tileas.block_tile"
 MOST_ROUNDS = 8
 """Iterations at once, at most."""
 BLOCKS = 2
@@ -168,9 +168,8 @@ def _can_be_of_none(load: Operation) -> bool:
 def _extent(load: Any) -> tuple[Any, int, int] | None:
     """The memref of a view's tile, a dimension of the tile along which the memref's extent is an operand, and which: one that the
     load compares with anyway if there is any."""
-    tile: Any = load.view.owner if isinstance(load, nv_tileas.TiledLoad) and "check" in load.properties else None
-    memref = tile.operands[0].owner if isinstance(tile, Operation) and tile.name == BLOCK_TILE else None
-    if tile is None or not isinstance(memref, Operation) or memref.name != MAKE_MEMREF:
+    memref = maker_of(load.view) if isinstance(load, nv_tileas.TiledLoad) and "check" in load.properties else None
+    if memref is None:
         return None
     array: Any = memref.results[0].type
     described: tuple[Any, ...] = load.properties["check"], load.view.type.dim_map, array.shape
