@@ -13,6 +13,7 @@ import pytest
 import tileiras
 from tests.conversion.products import Product
 from tests.kernels import runner
+from tests.seldom import seldom
 from tileiras.bytecode import write
 from tileiras.bytecode.version import CURRENT_VERSION
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
@@ -150,7 +151,7 @@ WITHOUT = ["", "agents", "tma", "tma,agents", "pipelines", SERIAL]
 
 @pytest.mark.parametrize("kind, acc", [("f16", "f32"), ("e4m3", "f32")])
 @pytest.mark.parametrize("order", ["mk nk", "km kn"])
-@pytest.mark.parametrize("without", WITHOUT)
+@pytest.mark.parametrize("without", seldom(WITHOUT, 3))
 def test_products_in_flight_over_a_loop(kind: str, acc: str, order: str, without: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """For any number of iterations, however late the tensor cores and copies are."""
     monkeypatch.setenv("TILEIRAS_WITHOUT", without)
