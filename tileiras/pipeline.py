@@ -51,6 +51,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("cse", "nv_tileaa", 1),
     _transform("refine-integers", "nv_tileaa", 1),
     _transform("hoist-invariants", "nv_tileaa", 1),
+    _transform("retype-accesses", "nv_tileaa", 1, of="arith.bitcast"),
     _transform("load-where-used", "nv_tileaa", 1, of="dot dot_scaled"),
     _transform("simplify", "nv_tileaa", 1),
     _transform("remove-dead-args", "nv_tileaa", 1, of="scf.for"),

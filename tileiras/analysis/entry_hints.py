@@ -37,6 +37,8 @@ def worker_warps(func: Operation) -> int | None:
     return min(wanted, MOST_WARPS)
 
 
+MOST_BLOCKS = 32
+"""On an SM, of any target."""
 ENOUGH = 128
 """Registers that hold a product's part of a thread and what it is made of."""
 
@@ -46,12 +48,24 @@ def register_limit(func: Operation, target: Any, threads: int) -> int | None:
 
     An SM holds `max_threads_per_sm` at most, so that more blocks than that are not to be had by giving up registers. Each of its
     four parts has a quarter of the registers for the warps that it gets: of two blocks of five warps one part holds three, 168
-    registers each. Where that would be so few that they were spilled, the limit is what evenly shared registers allow."""
+    registers each. Where that would be so few that they were spilled, the limit is what evenly shared registers allow. Nor are
+    more to be had than shared memory holds, once it is known what a block has of it."""
     wanted = hint(func, "occupancy")
     if wanted is None or wanted < 2:
         return None
-    blocks = min(wanted, max(target.max_threads_per_sm // threads, 1))
+    blocks = min(wanted, max(target.max_threads_per_sm // threads, 1), blocks_by_shared_memory(func, target))
+    if blocks < 2:
+        return None
     share = target.registers_for(blocks * threads // WARP_THREADS)
     if share < ENOUGH:
         share = target.registers_per_sm // (blocks * threads) // REGISTER_STEP * REGISTER_STEP
     return max(FEWEST_REGISTERS, min(share, target.max_registers_per_thread))
+
+
+def blocks_by_shared_memory(func: Operation, target: Any) -> int:
+    """Blocks that an SM's shared memory holds, as far as a block's part of it is known."""
+    taken: Any = func.properties.get("shared_bytes")
+    if taken is None:
+        return MOST_BLOCKS
+    from tileiras.machine.machines import machine_of  # few kernels need the machine's tables
+    return max(1, target.smem_per_sm // (taken.data + machine_of(target.cc).smem_reserved))

@@ -62,7 +62,8 @@ LOOKED_UP = "its address depends on what the loop loads or computes"
 BY_OTHERS = "only warps that do nothing else could copy it, and not all products of the loop let them"
 LEAST_STAGES = 2
 """A ring of one stage is a buffer."""
-WAYS = frozenset({"nv_tileas.block_tile", "nv_tileas.make_memref", "nv_tileas.assume", "nv_tileas.addptr"})
+WAYS = frozenset({"nv_tileas.block_tile", "nv_tileas.make_memref", "nv_tileas.assume", "nv_tileas.addptr",
+                  "nv_tileas.ptr_to_ptr"})
 """What leads from memory that a pointer names to a view of it, by the first operand."""
 
 

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, 
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.analysis.agents import block_warps, launch_registers
-from tileiras.analysis.entry_hints import hint, register_limit
+from tileiras.analysis.entry_hints import blocks_by_shared_memory, hint, register_limit
 from tileiras.analysis.warpgroup_dots import shared_beginnings
 from tileiras.conversion.tileas_to_llvm import handlers
 from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
@@ -98,8 +98,12 @@ def _report_occupancy(func: Operation, target: Any, remarks: list[Any]) -> None:
     if limit is not None and shared is not None and shared * threads * blocks <= target.registers_per_sm:
         limit, shared = shared, None
     if limit is None or shared is not None:
-        reason = "a block of any size fits an SM" if limit is None else \
-            f"agents share out {shared} registers a thread, which one block on an SM has"
+        if limit is not None:
+            reason = f"agents share out {shared} registers a thread, which one block on an SM has"
+        elif blocks > 1 and blocks_by_shared_memory(func, target) == 1:
+            reason = "an SM's shared memory holds one block"
+        else:
+            reason = "a block of any size fits an SM"
         remarks.append(remark(func, func, MISSED, HINTS, "HintIgnored", f"{text} doesn't limit registers", reasons=[reason]))
     else:
         remarks.append(remark(func, func, PASSED, HINTS, "HintApplied", f"{text} limits registers", {"Registers": limit},
