@@ -464,3 +464,48 @@ def attention_of_two_blocks(dtype, tm, tn, d, n):
     q, k, v = (draw(2, n, d, dtype=dtype, seed=s) for s in range(3))
     want, _ = attend(q, k, v, scale=d ** -.5)
     return Launch(shared_out, (2, blocks(n, tm)), (q, k, v, np.zeros_like(q), d ** -.5, tm, tn, d), {3: want}, near(dtype))
+
+
+# ---- keys that threads rotate
+
+@ct.function
+def turned(x, c, s, h: Const):
+    """Rows of which halves are turned by an angle a column, rounded."""
+    low = ct.extract(x, (0, 0), (x.shape[0], h)).astype(ct.float32)
+    high = ct.extract(x, (0, 1), (x.shape[0], h)).astype(ct.float32)
+    return ct.cat((low * c - high * s, high * c + low * s), 1).astype(x.dtype)
+
+
+@ct.kernel(occupancy=2)
+def rotated(q, k, v, cos, sin, out, scale, t: Const, d: Const):
+    """Queries and keys are turned by their places where they are used; causal, the diagonal's tile alone masked."""
+    i, h, half = ct.bid(0), ct.bid(1), d // 2
+    x = turned(ct.load(q, (i, h), (t, d)), ct.load(cos, (i, 0), (t, half)), ct.load(sin, (i, 0), (t, half)), half)
+    m, s = ct.full((t, 1), -1e30, ct.float32), ct.zeros((t, 1), ct.float32)
+    acc = ct.zeros((t, d), ct.float32)
+    past = ct.arange(t, dtype=ct.int32)[:, None] >= ct.arange(t, dtype=ct.int32)[None, :]
+    for j in range(i + 1):
+        y = turned(ct.load(k, (j, h), (t, d)), ct.load(cos, (j, 0), (t, half)), ct.load(sin, (j, 0), (t, half)), half)
+        w = ct.mma(x, ct.transpose(y), ct.zeros((t, t), ct.float32)) * (scale * LOG2E)
+        if j == i:
+            w = ct.where(past, w, -1e30)
+        m, p, r, s = softmax_step(w, m, s)
+        acc = acc * r + ct.mma(p.astype(q.dtype), ct.load(v, (j, h), (t, d)), ct.zeros((t, d), ct.float32))
+    ct.store(out, (i, h), (acc / s).astype(out.dtype))
+
+
+@program((bf16, 64, 128, 2, 256), (np.float16, 64, 64, 2, 192), (bf16, 128, 128, 1, 256))
+def attention_of_rotated_keys(dtype, t, d, heads, n):
+    q, k, v = (draw(n, heads * d, dtype=dtype, seed=i) for i in range(3))
+    angle = np.random.default_rng(3).uniform(-np.pi, np.pi, (n, d // 2)).astype(np.float32)
+    cos, sin = np.cos(angle), np.sin(angle)
+
+    def by_head(x):
+        return x.reshape(n, heads, d).swapaxes(0, 1)
+
+    def turn(x):
+        low, high = np.split(wide(by_head(x)), 2, -1)
+        return np.concatenate([low * cos - high * sin, high * cos + low * sin], -1).astype(dtype)
+    want = attend(turn(q), turn(k), by_head(v), np.tri(n, dtype=bool), scale=d ** -.5)[0]
+    return Launch(rotated, (n // t, heads), (q, k, v, cos, sin, np.zeros_like(q), d ** -.5, t, d),
+                  {5: want.swapaxes(0, 1).reshape(n, heads * d)}, near(dtype))

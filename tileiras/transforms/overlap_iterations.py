@@ -243,7 +243,20 @@ def _independent(ops: list[Operation], late: set[Operation]) -> bool:
 
 
 def _written(v: SSAValue, ops: list[Operation]) -> bool:
-    return any(v in effects_of(inner).writes for op in ops for inner in op.walk())
+    return any(_writes(op, v) for op in ops)
+
+
+def _writes(op: Operation, v: SSAValue) -> bool:
+    return any(v in effects_of(inner).writes for inner in op.walk())
+
+
+def _uses_of_buffers(ops: list[Operation]) -> dict[SSAValue, list[Operation]]:
+    """The ops with each buffer among their operands."""
+    uses: dict[SSAValue, list[Operation]] = {}
+    for op in ops:
+        for v in dict.fromkeys(v for v in _operands(op) if isinstance(v.type, BufferType)):
+            uses.setdefault(v, []).append(op)
+    return uses
 
 
 def _is_cheap(v: SSAValue) -> bool:
@@ -276,8 +289,11 @@ class Expansion:
         self.given_back = [op for op in late if op.name == RELEASE]
 
     def _slice_of(self, product: Operation) -> list[Operation]:
-        """What an early product needs of the early part, and all waits before it, so that they keep their order."""
+        """What an early product needs of the early part: what computes its operands, and what is done before with buffers that it
+        reads (threads may have computed a tile that lies there)."""
         members = set(self.early)
+        place = {op: i for i, op in enumerate(self.early)}
+        uses = _uses_of_buffers(self.early)
         found: set[Operation] = set()
         todo = [product]
         while todo:
@@ -286,6 +302,8 @@ class Expansion:
                 continue
             found.add(op)
             todo += [v.owner for v in _operands(op) if isinstance(v.owner, Operation) and v.owner in members]
+            todo += [other for v in _operands(op) if isinstance(v.type, BufferType)
+                     for other in uses.get(v, ()) if place[other] < place[op] and (_writes(other, v) or _writes(op, v))]
         return [op for op in self.early if op in found]
 
     def pays(self, target: Any, threads: int) -> bool:
