@@ -466,7 +466,7 @@ def attention_of_two_blocks(dtype, tm, tn, d, n):
     return Launch(shared_out, (2, blocks(n, tm)), (q, k, v, np.zeros_like(q), d ** -.5, tm, tn, d), {3: want}, near(dtype))
 
 
-# ---- keys that threads rotate
+# ---- keys that threads rotate, two heads in one block
 
 @ct.function
 def turned(x, c, s, h: Const):
@@ -509,3 +509,38 @@ def attention_of_rotated_keys(dtype, t, d, heads, n):
     want = attend(turn(q), turn(k), by_head(v), np.tri(n, dtype=bool), scale=d ** -.5)[0]
     return Launch(rotated, (n // t, heads), (q, k, v, cos, sin, np.zeros_like(q), d ** -.5, t, d),
                   {5: want.swapaxes(0, 1).reshape(n, heads * d)}, near(dtype))
+
+
+@ct.kernel(occupancy=2)
+def two_heads(q, k, v, out, scale, at: int, window: Const, tm: Const, tn: Const, d: Const):
+    """Two heads have one pair of keys and values; of these a window of tiles, those before the first one left out."""
+    b = ct.bid(0)
+    x0, x1 = ct.load(q, (2 * b, 0), (tm, d)), ct.load(q, (2 * b + 1, 0), (tm, d))
+    m0, s0, acc0 = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32), ct.zeros((tm, d), ct.float32)
+    m1, s1, acc1 = m0, s0, acc0
+    past = ct.arange(tm, dtype=ct.int32)[:, None] >= ct.arange(tn, dtype=ct.int32)[None, :]
+    for i in range(window + 1):
+        j = at - window + i
+        if j >= 0:
+            y, z = ct.load(k, (b, j, 0), (1, tn, d)).reshape((tn, d)), ct.load(v, (b, j, 0), (1, tn, d)).reshape((tn, d))
+            w0 = ct.mma(x0, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+            w1 = ct.mma(x1, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+            if j == at:
+                w0, w1 = ct.where(past, w0, -1e30), ct.where(past, w1, -1e30)
+            m0, p0, r0, s0 = softmax_step(w0, m0, s0)
+            acc0 = acc0 * r0 + ct.mma(p0.astype(q.dtype), z, ct.zeros((tm, d), ct.float32))
+            m1, p1, r1, s1 = softmax_step(w1, m1, s1)
+            acc1 = acc1 * r1 + ct.mma(p1.astype(q.dtype), z, ct.zeros((tm, d), ct.float32))
+    ct.store(out, (2 * b, 0), (acc0 / s0).astype(out.dtype))
+    ct.store(out, (2 * b + 1, 0), (acc1 / s1).astype(out.dtype))
+
+
+@program((bf16, 64, 64, 128, 3, 2), (np.float16, 64, 64, 64, 1, 4), (bf16, 128, 64, 64, 2, 2))
+def attention_of_two_heads(dtype, tm, tn, d, at, window, pairs=2, tiles=5):
+    q = draw(2 * pairs * tm, d, dtype=dtype)
+    k, v = (draw(pairs, tiles * tn, d, dtype=dtype, seed=i) for i in (1, 2))
+    key = np.arange(tiles * tn)
+    seen = (key >= (at - window) * tn) & ((key < at * tn) | ((key < (at + 1) * tn) & (np.arange(tm)[:, None] >= key - at * tn)))
+    want = attend(q.reshape(pairs, 2 * tm, d), k, v, np.concatenate([seen, seen]), scale=d ** -.5)[0]
+    return Launch(two_heads, (pairs,), (q, k, v, np.zeros(q.shape, np.float32), d ** -.5, at, window, tm, tn, d),
+                  {3: want.reshape(q.shape)}, near(dtype))

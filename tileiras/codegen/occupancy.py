@@ -67,6 +67,11 @@ def limits_of(entry: Entry, target: Target) -> list[int]:
     return sorted({target.registers_for(n * warps) for n in (enough, blocks + 1)})
 
 
+def blocks_by_registers(entry: Entry, target: Target) -> int:
+    """Blocks of a kernel that an SM's registers hold."""
+    return _blocks(entry.registers, entry.threads, target)
+
+
 def _blocks(registers: int, threads: int, target: Target) -> int:
     """Blocks that an SM's registers hold: each of its schedulers has a quarter of them for the warps that it gets."""
     rounded = -(-max(registers, 1) // REGISTER_STEP) * REGISTER_STEP

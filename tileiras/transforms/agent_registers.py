@@ -55,6 +55,8 @@ def blocks_in_agents(func: Operation, warps: list[int], target: Any) -> int:
     between = any(loop_around(op) is not None and any(use.operation.name not in (YIELD, DOT) for use in op.results[0].uses)
                   for op in dots)
     most = most_registers(func)
+    if hint(func, "occupancy") == MOST_BLOCKS:
+        most = max(most, *(_carried(op) for op in func.walk() if op.name == "scf.for"), 0)
     if not between or most < MANY_REGISTERS:
         return 0
     if warps == SHORT_OF_REGISTERS:
@@ -104,6 +106,12 @@ def most_registers(func: Operation) -> int:
     return max((registers_of(op.results[0]) for op in func.walk() if isinstance(umma_of(op), UmmaAtom)), default=0)
 
 
+def _carried(loop: Any) -> int:
+    """Of a thread, for what a loop with products carries from one to the next in registers."""
+    return sum(registers_of(v) for v in loop.results if isinstance(v.type, TensorType)) if any(
+        op.name == DOT for op in loop.walk()) else 0
+
+
 def instruction_registers(dot: Operation) -> int:
     """Of a thread, for one instruction of a warpgroup's product: ptxas wants them from the launch on, whatever changes hands."""
     atom = wgmma_of(dot)
@@ -119,7 +127,8 @@ def joined_registers(dot: Operation, warps: int) -> int:
 
 def columns_of(func: Operation) -> int:
     """Of tensor memory, that a function's products take at a time. Products of one block whose results threads load before the next
-    one begins have their columns in turn (attention's gradients), and there is room for what becomes of their rows."""
+    one begins have their columns in turn (attention's gradients), and there is room for what becomes of their rows; else as
+    many take columns as are on their way at a time."""
     columns = ColumnsByLoop()
     blocks: dict[Block | None, list[Operation]] = {}
     for op in [op for op in func.walk() if isinstance(umma_of(op), UmmaAtom)]:
@@ -130,14 +139,28 @@ def columns_of(func: Operation) -> int:
         assert block is not None
         place = {op: i for i, op in enumerate(block.ops)}
         in_turn = all(_is_loaded_before(op, following, place) for op, following in pairwise(between))
-        most = max(map(_accumulator, between), default=0)
         for op in dots:
-            if not in_turn or op not in between:
+            if op not in between:
                 columns.add(op, _accumulator(op))
-        if in_turn and between:
+        if not between:
+            continue
+        if in_turn:
+            most = max(map(_accumulator, between))
             rows = [op for op in block.ops if op.name == DOT and isinstance(op.operands[0].type, TensorType)]
             columns.add(between[0], max(most, sum(map(_rows_columns, rows))))
+        else:
+            columns.add(between[0], _most_at_once(between, place))
     return columns.most()
+
+
+def _most_at_once(dots: list[Operation], place: Mapping[Operation, int]) -> int:
+    """Columns that some products of a block take at a time, from where they begin to where their results are used last; the rows
+    that they take from tensor memory as long."""
+    block = dots[0].parent
+    assert block is not None
+    lives = [(place[dot], max(place[holder_in(block, use.operation)] for use in dot.results[0].uses),
+              _accumulator(dot) + (_rows_columns(dot) if isinstance(dot.operands[0].type, TensorType) else 0)) for dot in dots]
+    return max(sum(columns for begin, end, columns in lives if begin <= at <= end) for at, _, _ in lives)
 
 
 def _accumulator(dot: Operation) -> int:

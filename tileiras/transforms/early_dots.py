@@ -24,10 +24,11 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import warps_of, words_of
+from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tensor_dots import described_of, umma_of
 from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
-from tileiras.dialects.element import tile_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 from tileiras.dialects.nv_tileas import LOADS
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.transforms.structure import holder_in, is_movable, move_up, needed_of
@@ -48,22 +49,23 @@ def run(module: Operation, context: Any = None) -> None:
     """Move the products, in place."""
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
+            asked = hint(func, "occupancy") == BLOCKS
             for block in dict.fromkeys(op.parent for op in func.walk() if op.name == DOT):
                 assert block is not None
                 ops = list(block.ops)
                 room = MOST_BYTES if context.target.has_tma and loop_around(ops[0]) is None else 0
                 for wait in range(MOST_WAITS):
-                    ops = _begin(block, ops, 0 if wait else room)
+                    ops = _begin(block, ops, 0 if wait else room, asked)
 
 
-def _begin(block: Block, ops: list[Operation], room: int) -> list[Operation]:
+def _begin(block: Block, ops: list[Operation], room: int, asked: bool) -> list[Operation]:
     """Of a block's ops from some place on, move products in front of the first that waits for one, and loads, of as many bytes as
-    there is room for, in front of all. What stands behind the next product that waits."""
+    there is room for, in front of all. What stands behind the next product that waits. `asked`: for two blocks an SM."""
     place = {op: i for i, op in enumerate(ops)}
     dots = {op for op in ops if op.name == DOT}
     if len(dots) < 2:
         return []
-    begin = _may_be_early(dots)
+    begin = _may_be_early(dots, asked)
     first: Operation | None = None      # product
     results: set[SSAValue] = set()      # of products on their way, and what follows from those
     waiter: Operation | None = None     # the first op that waits
@@ -119,12 +121,14 @@ def _waits(op: Operation, results: set[SSAValue], dots: set[Operation]) -> bool:
     return any(v in results for inner in op.walk() for v in inner.operands)
 
 
-def _may_be_early(dots: set[Operation]) -> set[Operation]:
+def _may_be_early(dots: set[Operation], asked: bool) -> set[Operation]:
     """The products for whose accumulators there is room if they begin before others are waited for."""
     if any(described_of(op) is None for op in dots):
         return set()        # products by warps take the registers
     into_tensor_memory = {op for op in dots if umma_of(op) is not None}
-    early = set() if _keeps_another_block_out(dots) else into_tensor_memory
+    early = into_tensor_memory
+    if early and _keeps_another_block_out(dots, asked):
+        early = _beside_another_block(dots) if asked else set()
     by_groups = dots - into_tensor_memory
     if by_groups and sum(map(_registers, dots)) <= MOST_ACCUMULATORS:
         early |= by_groups - _read_in_two_forms(by_groups)
@@ -139,14 +143,40 @@ def _was_read(dot: Operation, needed: set[Operation], behind: dict[Operation, in
     return is_zero(acc) or not any(op in behind and op not in needed for op in readers)
 
 
-def _keeps_another_block_out(dots: set[Operation]) -> bool:
+def _keeps_another_block_out(dots: set[Operation], asked: bool) -> bool:
     """Whether two blocks' products find columns of tensor memory on an SM if those that begin anew have theirs in turn, but not if
     they run at the same time: the other block's products run meanwhile (attention's dK and dV, 128x128 tiles of 64, B200: 29.9 us
-    by one block, 21.7 by two)."""
-    columns = {dot: dot.results[0].type.get_shape()[-1] for dot in dots}    # type: ignore[attr-defined]
+    by one block, 21.7 by two). Where the program asks for two, rows that products take from tensor memory count, too."""
+    columns = {dot: _columns(dot) if asked else dot.results[0].type.get_shape()[-1] for dot in dots}    # type: ignore[attr-defined]
     anew = [columns[dot] for dot in dots if is_zero(dot.operands[2])]
     kept = sum(columns.values()) - sum(anew)
     return kept + sum(anew) > COLUMNS // BLOCKS >= kept + max(anew, default=0)
+
+
+def _beside_another_block(dots: set[Operation]) -> set[Operation]:
+    """Of products that keep another block out if all run at the same time, those that don't: in the order of the program, as many
+    as find columns beside the largest of the others and what stays."""
+    block = next(iter(dots)).parent
+    assert block is not None
+    anew = [op for op in block.ops if op in dots and is_zero(op.operands[2])]
+    room = COLUMNS // BLOCKS - sum(_columns(dot) for dot in dots if dot not in anew)
+    early: set[Operation] = set()
+    for i, dot in enumerate(anew[1:], 1):
+        largest = max(map(_columns, anew[:i] + anew[i + 1:]))
+        if _columns(dot) + largest > room:
+            break
+        room -= _columns(dot)
+        early.add(dot)
+    return early
+
+
+def _columns(dot: Operation) -> int:
+    """Of tensor memory, for a product and for rows of its first operand that it takes from there."""
+    umma, rows = umma_of(dot), dot.operands[0].type
+    acc: int = dot.results[0].type.get_shape()[-1]       # type: ignore[attr-defined]
+    if umma is None or umma.a_in_shared:
+        return acc
+    return acc + rows.get_shape()[-1] * element_bytes(rows.element_type) // REGISTER_BYTES      # type: ignore[attr-defined]
 
 
 def _read_in_two_forms(dots: set[Operation]) -> set[Operation]:

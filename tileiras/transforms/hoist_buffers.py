@@ -5,6 +5,7 @@
       nv_tileas.store_shared %q, %b              ->    scf.for ... {
       nv_tileas.dot %b, ... }                            nv_tileas.dot %b, ... }
 
+So is what stands in a branch of the loop that has products (a window's tiles, those outside left out).
 The queries of an attention kernel then wait in shared memory, not in registers. Such a buffer lives as long as the
 loop; where the block's shared memory has no room for that, it stays where it was.
 """
@@ -12,13 +13,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands
 from tileiras.dialects import nv_tileas
 from tileiras.transforms.hoist_conversions import loops_of
-from tileiras.transforms.structure import is_defined_in, only_store
+from tileiras.transforms.structure import only_store
+
+BRANCH = "scf.if"
+DOT = "nv_tileas.dot"
 
 
 def run(module: Operation, context: Any) -> None:
@@ -32,18 +36,34 @@ def run(module: Operation, context: Any) -> None:
 
 def _loop(loop: Operation, target: Any, lives: SharedLives) -> None:
     body = loop.regions[0].block
-    for op in tuple(body.ops):
+    for op in _each_time(body):
         if isinstance(op, nv_tileas.AllocTensor):
             store = only_store(op)
-            if store is not None and not lives.spent and store.parent is body and not any(
-                    v is not op.results[0] and is_defined_in(v, body) for v in store.operands) and \
+            if store is not None and not lives.spent and store.parent is op.parent and not any(
+                    v is not op.results[0] and _is_made_in(v, loop) for v in store.operands) and \
                     not any(changes_operands(use.operation) for use in op.results[0].uses):
                 _move_if_it_fits(loop, op, store, target, lives)
 
 
+def _is_made_in(v: SSAValue, loop: Operation) -> bool:
+    block = v.owner if isinstance(v.owner, Block) else v.owner.parent
+    return block is not None and loop.is_ancestor(block)
+
+
+def _each_time(block: Block) -> list[Operation]:
+    """The ops of a block, and of its branches those with a product: what a loop multiplies on a condition it mostly does."""
+    found = []
+    for op in block.ops:
+        found.append(op)
+        if op.name == BRANCH:
+            found += [inner for region in op.regions if region.blocks and any(inner.name == DOT for inner in region.block.ops)
+                      for inner in _each_time(region.block)]
+    return found
+
+
 def _move_if_it_fits(loop: Operation, alloc: Operation, store: Operation, target: Any, lives: SharedLives) -> None:
-    outside, body = loop.parent, loop.regions[0].block
-    assert outside is not None
+    outside, body = loop.parent, alloc.parent
+    assert outside is not None and body is not None
     first = alloc.next_op
     after_store = store.next_op
     for op in (alloc, store):

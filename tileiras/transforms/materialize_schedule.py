@@ -54,6 +54,7 @@ from tileiras.analysis.agent_parts import (
 from tileiras.analysis.agents import SWITCH, WARP_THREADS, WARPGROUP, agent_of, agents_of
 from tileiras.analysis.chains import CHAIN, chains_of
 from tileiras.analysis.effects import BY_TOKENS
+from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.few_loaders import narrowed
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.shared_lives import SharedLives
@@ -66,7 +67,7 @@ from tileiras.dialects.nv_tileas import EXITS, LOADS, LOOPS, LayoutAttr, PipeTyp
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.layout.linear import LinearLayout
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
-from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
+from tileiras.schedule.depth import LEAST_STAGES, ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.agent_registers import (
     MANY_REGISTERS,
@@ -513,9 +514,11 @@ def _stages(op: Operation) -> int:
 
 
 def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, alone: bool) -> None:
-    """Give the rings of each loop as many stages as the schedule says, or else as hide the loads, and as shared memory holds.
-    `alone`: warps that copy leave no room for another block, which the schedule didn't know."""
+    """Give the rings of each loop as many stages as the schedule says, or else as hide the loads, and as shared memory holds: of as
+    many blocks as the program asks for, if that leaves a ring (tiles that the copy engine brings once have their buffers beside it
+    now, which the schedule didn't know). `alone`: warps that copy leave no room for another block; nor that."""
     together: dict[Operation, list[Operation]] = {}
+    wanted = hint(func, "occupancy") or blocks
     for pipe in pipes:
         wait = next((use.operation for use in pipe.results[0].uses if use.operation.name == CONSUMES[0]), None)
         loop = loop_around(wait) if wait is not None else None
@@ -533,14 +536,21 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, a
         asked = [depth for op in copies if (depth := told(op, DEPTH)) is not None]
         facts = ring_facts(loop, copies, nbytes, target, max(0, other), 1 if alone else None)
         stages = max(asked) if asked and not alone else ring_depth(replace(facts, asked=None), target).stages
-        while stages > 1:
+        stages = _fitting(lives, found, rings, stages, shared_budget(target, blocks))
+        if wanted > blocks and stages > LEAST_STAGES and \
+                _fitting(lives, found, rings, stages, shared_budget(target, wanted)) < LEAST_STAGES:
             _set_stages(found, rings, stages)
             lives.update((*found, *rings))
-            if lives.size <= shared_budget(target, blocks):
-                break
-            stages -= 1
-        _set_stages(found, rings, stages)
-        lives.update((*found, *rings))
+
+
+def _fitting(lives: SharedLives, pipes: list[Operation], rings: Iterable[Operation], stages: int, budget: int) -> int:
+    """Set the stages, so many at most, with which a function's buffers take no more than a budget."""
+    while True:
+        _set_stages(pipes, rings, stages)
+        lives.update((*pipes, *rings))
+        if stages <= 1 or lives.size <= budget:
+            return stages
+        stages -= 1
 
 
 def _rings(pipe: SSAValue) -> list[Operation]:

@@ -168,8 +168,9 @@ def _is_stored_by_engine(v: SSAValue, axis: AxisAnalysis) -> bool:
 
 
 def _carried_words(loop: Operation) -> int:
-    """Registers of all threads together that hold what a loop with products carries."""
+    """Registers of all threads together that hold the tiles which a loop with products carries; sums and maxima of rows beside them
+    are few."""
     if not any(op.name in DOTS for op in loop.regions[0].block.ops):
         return 0
-    tensors: list[Any] = [r.type for r in loop.results if isinstance(r.type, TensorType)]
+    tensors: list[Any] = [r.type for r in loop.results if isinstance(r.type, TensorType) and r.type.get_shape()[-1:] != (1,)]
     return sum(tile_bytes(t) // REGISTER_BYTES for t in tensors)

@@ -22,8 +22,8 @@ from xdsl.ir import Block, Operation
 
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.dialects import nv_tileas
-from tileiras.dialects.nv_tileas import EXITS, BufferType, SharedLayoutAttr, layout_of
-from tileiras.transforms.structure import holder_in, is_movable, needed_of
+from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, SharedLayoutAttr, layout_of
+from tileiras.transforms.structure import holder_in, is_movable, needed_of, only_store
 
 LOAD = "nv_tileas.tiled_load"
 ENGINE = "engine"
@@ -61,7 +61,7 @@ def _function(func: Operation, chosen: list[Operation], target: Any) -> None:
         buffer = BufferType(t.element_type, SharedLayoutAttr(layout))
         staged = _stage_load(op, buffer) if op.name == LOAD else _stage_store(op, buffer)
         lives.update(staged)
-        if lives.size > target.most_static_smem:
+        if lives.size > target.most_static_smem or (op.name == LOAD and _keeps_a_block_out(func, op, target)):
             if op.name == LOAD or not lower_in_pieces(op, axis, target, lives):
                 unstage(op, staged)
                 lives.update(staged)
@@ -69,6 +69,39 @@ def _function(func: Operation, chosen: list[Operation], target: Any) -> None:
             if op.parent in last:
                 _move_up(op, last[op.parent])
             last[op.parent] = op
+
+
+def _keeps_a_block_out(func: Operation, load: Operation, target: Any) -> bool:
+    """Whether a tile's buffer in front of a loop with products leaves no room for as many blocks as the program asks for, with the
+    loop's rings: what the copy engine brings once lives beside them, since the load agent runs ahead. What threads write lies where
+    that was, but for what they write while they read it."""
+    from tileiras.analysis.entry_hints import hint
+    blocks = hint(func, "occupancy") or 1
+    if blocks == 1:
+        return False
+    # only here: most functions ask for nothing, and shouldn't pay for the imports
+    from tileiras.analysis.layout_rules import DOTS
+    from tileiras.analysis.shared_memory import buffer_bytes
+    from tileiras.schedule.depth import LEAST_STAGES, shared_budget
+    loop = next((op for op in func.walk() if op.name in LOOPS and any(inner.name in DOTS for inner in op.walk())), None)
+    if loop is None or loop.parent is not load.parent or not load.is_before_in_block(loop):
+        return False
+    allocs = [op for op in func.walk() if isinstance(op, nv_tileas.AllocTensor)]
+    in_front = [op for op in allocs if op.parent is loop.parent and op.is_before_in_block(loop)]
+    once = sum(buffer_bytes(op.results[0].type) for op in in_front if _is_loaded(op))
+    ringed = sum(buffer_bytes(op.results[0].type) for op in allocs if op.parent_op() is loop and _is_loaded(op))
+    other = max((buffer_bytes(op.results[0].type) for op in in_front if not _is_loaded(op)), default=0)
+    return once + LEAST_STAGES * ringed + other > shared_budget(target, blocks)
+
+
+def _is_loaded(alloc: Operation) -> bool:
+    """Whether a buffer is to hold a tile as memory has it, so that a ring may be made of it."""
+    from tileiras.analysis.layout_rules import MOVES
+    store = only_store(alloc)
+    v = store.operands[0] if store is not None else None
+    while v is not None and isinstance(v.owner, Operation) and v.owner.name in MOVES:
+        v = v.owner.operands[0]
+    return v is not None and isinstance(v.owner, Operation) and v.owner.name == LOAD
 
 
 def _stage_load(load: Operation, buffer: BufferType) -> list[Operation]:

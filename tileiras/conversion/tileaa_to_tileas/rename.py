@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tileiras.analysis.access_facts import access_facts
 from tileiras.analysis.agents import words_of
 from tileiras.analysis.axis import AxisAnalysis
-from tileiras.analysis.entry_hints import worker_warps
+from tileiras.analysis.entry_hints import hint, worker_warps
 from tileiras.analysis.invariant_loads import NO_LOADS, loads_by_order
 from tileiras.analysis.tile_work import tile_work
 from tileiras.dialects import nv_tileas
@@ -47,6 +47,8 @@ enough to choose from either way, and what each warp does besides (addresses, ma
 four warps instead of two took gelu 1.12 to 1.5 times as long, powers no longer."""
 SCAN = "nv_tileaa.scan"
 """Narrow numbers have a register each there, and are combined one by one."""
+WARPGROUP_ROWS = 64
+"""Of a product that one warpgroup's instruction computes."""
 MEETING_SLOTS = 16
 """What several warps lose where an access has to come after another one: all of them wait at a barrier."""
 
@@ -96,6 +98,9 @@ def _is_crowded(func: Operation, warps: int, target: Target) -> bool:
     from tileiras.analysis.live_registers import most_alive
 
     by_memory = target.has_wgmma
+    if by_memory and (hint(func, "occupancy") or 1) > 1 and all(
+            op.results[0].type.get_shape()[-2] <= WARPGROUP_ROWS for op in func.walk() if op.name in DOTS):     # type: ignore
+        return False
 
     def held(value: SSAValue) -> int:
         return 0 if by_memory and _is_only_multiplied(value) else words_of(value.type, warps)      # type: ignore[arg-type]
