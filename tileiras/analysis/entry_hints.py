@@ -13,6 +13,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
+from tileiras.analysis.shared_memory import blocks_of
 from tileiras.machine.targets import REGISTER_STEP, WARP_THREADS
 
 MOST_WARPS = 32
@@ -37,8 +38,6 @@ def worker_warps(func: Operation) -> int | None:
     return min(wanted, MOST_WARPS)
 
 
-MOST_BLOCKS = 32
-"""On an SM, of any target."""
 ENOUGH = 128
 """Registers that hold a product's part of a thread and what it is made of."""
 
@@ -65,7 +64,4 @@ def register_limit(func: Operation, target: Any, threads: int) -> int | None:
 def blocks_by_shared_memory(func: Operation, target: Any) -> int:
     """Blocks that an SM's shared memory holds, as far as a block's part of it is known."""
     taken: Any = func.properties.get("shared_bytes")
-    if taken is None:
-        return MOST_BLOCKS
-    from tileiras.machine.machines import machine_of  # few kernels need the machine's tables
-    return max(1, target.smem_per_sm // (taken.data + machine_of(target.cc).smem_reserved))
+    return max(1, blocks_of(0 if taken is None else taken.data, target))

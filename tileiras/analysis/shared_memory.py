@@ -55,6 +55,12 @@ class Piece:
     alignment: int = ALIGNMENT
 
 
+def blocks_of(nbytes: int, target: Any) -> int:
+    """How many blocks of so many bytes each an SM's shared memory holds."""
+    from tileiras.machine.machines import machine_of  # few kernels need the machine's tables
+    return target.smem_per_sm // max(1, nbytes + machine_of(target.cc).smem_reserved)
+
+
 def buffer_bytes(t: Any) -> int:
     """Bytes of a buffer, a ring, or a pipe's barriers."""
     if isinstance(t, RingType):

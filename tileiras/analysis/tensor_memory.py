@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.shared_memory import number_ops, reach
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import TmemType
 from tileiras.layout.atoms.umma import COLUMNS
 
@@ -68,6 +69,12 @@ def _loops_around(loop: Operation | None) -> list[Operation | None]:
     while out[-1] is not None:
         out.append(loop_around(out[-1]))
     return out
+
+
+def rows_columns(dot: Any) -> int:
+    """Of a product's first operand, where the tensor core reads it from its own memory."""
+    t = dot.operands[0].type
+    return t.get_shape()[-1] * element_bytes(t.element_type) // REGISTER_BYTES      # type: ignore[no-any-return]
 
 
 def plan_tensor_memory(func: Any) -> TensorPlan | None:

@@ -59,7 +59,7 @@ def _tried(entry: Entry, body: str, target: Target) -> list[int]:
 def limits_of(entry: Entry, target: Target) -> list[int]:
     """Registers a thread to try, fewest first: for as many blocks as give enough warps, and for one block more than there are."""
     warps = max(1, entry.threads // WARP_THREADS)
-    blocks = _blocks(entry.registers, entry.threads, target)
+    blocks = blocks_by_registers(entry, target)
     most = max(1, target.smem_per_sm // (entry.shared_bytes + RESERVED_SHARED))
     enough = min(max(ENOUGH_BLOCKS, ENOUGH_WARPS // warps), most)
     if entry.registers == 0 or entry.spill_stores + entry.spill_loads > 0 or blocks >= enough:
@@ -68,15 +68,10 @@ def limits_of(entry: Entry, target: Target) -> list[int]:
 
 
 def blocks_by_registers(entry: Entry, target: Target) -> int:
-    """Blocks of a kernel that an SM's registers hold."""
-    return _blocks(entry.registers, entry.threads, target)
-
-
-def _blocks(registers: int, threads: int, target: Target) -> int:
-    """Blocks that an SM's registers hold: each of its schedulers has a quarter of them for the warps that it gets."""
-    rounded = -(-max(registers, 1) // REGISTER_STEP) * REGISTER_STEP
+    """Blocks of a kernel that an SM's registers hold: each of its schedulers has a quarter of them for the warps that it gets."""
+    rounded = -(-max(entry.registers, 1) // REGISTER_STEP) * REGISTER_STEP
     warps = target.registers_per_sm // SCHEDULERS // (WARP_THREADS * rounded) * SCHEDULERS
-    return warps // max(1, threads // WARP_THREADS)
+    return warps // max(1, entry.threads // WARP_THREADS)
 
 
 def _bodies(ptx: str) -> dict[str, str]:

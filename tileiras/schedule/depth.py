@@ -35,8 +35,6 @@ from tileiras.machine.machines import machine_of
 from tileiras.schedule.names import DEPTH, told
 from tileiras.schedule.resources import HANDOVER, model_of
 
-LEAST_STAGES = 2
-"""Of a ring: one that is filled, one that is read."""
 MOST_STAGES = 16
 """Of a ring: what hides 1,600 cycles at the shortest interval."""
 MOST_BLOCKS = 4

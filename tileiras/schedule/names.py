@@ -14,6 +14,9 @@ ASYNC_LOADS = ("nv_tileas.load", "nv_tileas.tiled_load")
 """Ops whose results the copy engine, or cp.async, can put into a buffer without a trip through registers."""
 STAGE, ORDER, DEPTH = "nv_tile.aws.stage", "nv_tile.aws.order", "nv_tile.aws.depth"
 
+LEAST_STAGES = 2
+"""Of a ring: one that is filled, one that is read. With one it is a buffer."""
+
 
 def told(op: Operation, name: str) -> int | None:
     """The value of one of these attributes, None where the op has none."""

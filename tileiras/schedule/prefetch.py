@@ -14,6 +14,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+from tileiras.analysis.shared_memory import blocks_of
 from tileiras.machine.latencies import latencies
 from tileiras.machine.machines import machine_of
 from tileiras.schedule.depth import BESIDE_CARRIED, LANES, registers_of
@@ -64,6 +65,5 @@ def why_not_ahead(loop: Operation, loads: Collection[Operation], nbytes: int, ha
 
 def _blocks(registers: int, shared: int, warps: int, target: Any) -> int:
     """How many blocks an SM can hold."""
-    reserved = machine_of(target.cc).smem_reserved
-    return min(target.registers_per_sm // (registers * warps * LANES), target.smem_per_sm // max(1, shared + reserved),
+    return min(target.registers_per_sm // (registers * warps * LANES), blocks_of(shared, target),
                target.max_threads_per_sm // (warps * LANES))

@@ -16,7 +16,7 @@ from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.program_slice import YIELD, loop_around
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import goes_on_from, umma_of
-from tileiras.analysis.tensor_memory import ColumnsByLoop
+from tileiras.analysis.tensor_memory import ColumnsByLoop, rows_columns
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import TmemType
@@ -147,7 +147,7 @@ def columns_of(func: Operation) -> int:
         if in_turn:
             most = max(map(_accumulator, between))
             rows = [op for op in block.ops if op.name == DOT and isinstance(op.operands[0].type, TensorType)]
-            columns.add(between[0], max(most, sum(map(_rows_columns, rows))))
+            columns.add(between[0], max(most, sum(map(rows_columns, rows))))
         else:
             columns.add(between[0], _most_at_once(between, place))
     return columns.most()
@@ -159,18 +159,12 @@ def _most_at_once(dots: list[Operation], place: Mapping[Operation, int]) -> int:
     block = dots[0].parent
     assert block is not None
     lives = [(place[dot], max(place[holder_in(block, use.operation)] for use in dot.results[0].uses),
-              _accumulator(dot) + (_rows_columns(dot) if isinstance(dot.operands[0].type, TensorType) else 0)) for dot in dots]
+              _accumulator(dot) + (rows_columns(dot) if isinstance(dot.operands[0].type, TensorType) else 0)) for dot in dots]
     return max(sum(columns for begin, end, columns in lives if begin <= at <= end) for at, _, _ in lives)
 
 
 def _accumulator(dot: Operation) -> int:
     return TmemType.of(dot.results[0].type, umma_of(dot).rows).columns      # type: ignore
-
-
-def _rows_columns(dot: Any) -> int:
-    """Of the first operand, where the tensor core reads it from its own memory."""
-    t = dot.operands[0].type
-    return t.get_shape()[-1] * element_bytes(t.element_type) // REGISTER_BYTES
 
 
 def _is_loaded_before(dot: Operation, following: Operation, place: Mapping[Operation, int]) -> bool:

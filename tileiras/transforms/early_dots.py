@@ -27,8 +27,9 @@ from tileiras.analysis.agents import warps_of, words_of
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tensor_dots import described_of, umma_of
+from tileiras.analysis.tensor_memory import rows_columns
 from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
-from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
+from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileas import LOADS
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.transforms.structure import holder_in, is_movable, move_up, needed_of
@@ -172,11 +173,11 @@ def _beside_another_block(dots: set[Operation]) -> set[Operation]:
 
 def _columns(dot: Operation) -> int:
     """Of tensor memory, for a product and for rows of its first operand that it takes from there."""
-    umma, rows = umma_of(dot), dot.operands[0].type
+    umma = umma_of(dot)
     acc: int = dot.results[0].type.get_shape()[-1]       # type: ignore[attr-defined]
     if umma is None or umma.a_in_shared:
         return acc
-    return acc + rows.get_shape()[-1] * element_bytes(rows.element_type) // REGISTER_BYTES      # type: ignore[attr-defined]
+    return acc + rows_columns(dot)
 
 
 def _read_in_two_forms(dots: set[Operation]) -> set[Operation]:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
+from tileiras.analysis.program_slice import is_made_in
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands
 from tileiras.dialects import nv_tileas
@@ -40,14 +41,9 @@ def _loop(loop: Operation, target: Any, lives: SharedLives) -> None:
         if isinstance(op, nv_tileas.AllocTensor):
             store = only_store(op)
             if store is not None and not lives.spent and store.parent is op.parent and not any(
-                    v is not op.results[0] and _is_made_in(v, loop) for v in store.operands) and \
+                    v is not op.results[0] and is_made_in(v, loop) for v in store.operands) and \
                     not any(changes_operands(use.operation) for use in op.results[0].uses):
                 _move_if_it_fits(loop, op, store, target, lives)
-
-
-def _is_made_in(v: SSAValue, loop: Operation) -> bool:
-    block = v.owner if isinstance(v.owner, Block) else v.owner.parent
-    return block is not None and loop.is_ancestor(block)
 
 
 def _each_time(block: Block) -> list[Operation]:

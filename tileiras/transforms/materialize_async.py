@@ -48,7 +48,7 @@ from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileaa, nv_tileas
 from tileiras.dialects.nv_tileas import LOADS, LOOPS, BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
-from tileiras.schedule.names import DEPTH, told
+from tileiras.schedule.names import DEPTH, LEAST_STAGES, told
 from tileiras.transforms.iterations import WIDE
 from tileiras.transforms.rules import int_constant
 from tileiras.transforms.structure import holder_in, only_store
@@ -60,8 +60,6 @@ LEAST_CHUNKS = 4
 convolution with two a thread, H100: 95.1 us, by way of registers 90.4)."""
 LOOKED_UP = "its address depends on what the loop loads or computes"
 BY_OTHERS = "only warps that do nothing else could copy it, and not all products of the loop let them"
-LEAST_STAGES = 2
-"""A ring of one stage is a buffer."""
 WAYS = frozenset({"nv_tileas.block_tile", "nv_tileas.make_memref", "nv_tileas.assume", "nv_tileas.addptr",
                   "nv_tileas.ptr_to_ptr"})
 """What leads from memory that a pointer names to a view of it, by the first operand."""

@@ -67,8 +67,8 @@ from tileiras.dialects.nv_tileas import EXITS, LOADS, LOOPS, LayoutAttr, PipeTyp
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.layout.linear import LinearLayout
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
-from tileiras.schedule.depth import LEAST_STAGES, ring_depth, ring_facts, shared_budget
-from tileiras.schedule.names import DEPTH, told
+from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
+from tileiras.schedule.names import DEPTH, LEAST_STAGES, told
 from tileiras.transforms.agent_registers import (
     MANY_REGISTERS,
     MOST_BLOCKS,

@@ -53,18 +53,17 @@ def _raise(cast: Operation) -> None:
     while isinstance(origin, Operation) and origin.name in RENAMES and origin.results[0].has_one_use():
         renames.append(origin)
         origin = origin.operands[0].owner
-    if not isinstance(origin, LOADS):
+    if not renames or not isinstance(origin, LOADS):
         return
+    first = arith.Bitcast.create(operands=(origin.results[0],), location=cast.location,
+                                 result_types=(with_element(origin.results[0].type, element),))
+    insert_in_front(renames[-1], first)
+    renamed = first.results[0]
+    for rename in reversed(renames):
+        renamed = _again(rename, renamed, with_element(rename.results[0].type, element))
+    replace(cast, (renamed,))
     for rename in renames:
-        source = rename.operands[0]
-        first = arith.Bitcast.create(operands=(source,), result_types=(with_element(source.type, element),), location=cast.location)
-        then = type(rename).create(operands=(first.results[0], *rename.operands[1:]), result_types=cast.result_types,
-                                   properties=rename.properties, location=rename.location)
-        insert_in_front(rename, first)
-        insert_in_front(rename, then)
-        replace(cast, then.results)
         replace(rename, ())
-        cast = first
 
 
 def _retype_load(load: Any, recast: Recast) -> None:
@@ -85,8 +84,7 @@ def _retype_load(load: Any, recast: Recast) -> None:
     insert_in_front(load, new)
     for user in users:
         replace(user, new.results[:1])
-    load.results[1].replace_all_uses_with(new.results[1])
-    replace(load, ())
+    replace(load, new.results)
 
 
 def _retype_store(store: Any, recast: Recast) -> None:

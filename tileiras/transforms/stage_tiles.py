@@ -20,9 +20,13 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Block, Operation
 
+from tileiras.analysis.entry_hints import hint
+from tileiras.analysis.layout_rules import DOTS, MOVES
 from tileiras.analysis.shared_lives import SharedLives
+from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, SharedLayoutAttr, layout_of
+from tileiras.schedule.names import LEAST_STAGES
 from tileiras.transforms.structure import holder_in, is_movable, needed_of, only_store
 
 LOAD = "nv_tileas.tiled_load"
@@ -75,14 +79,11 @@ def _keeps_a_block_out(func: Operation, load: Operation, target: Any) -> bool:
     """Whether a tile's buffer in front of a loop with products leaves no room for as many blocks as the program asks for, with the
     loop's rings: what the copy engine brings once lives beside them, since the load agent runs ahead. What threads write lies where
     that was, but for what they write while they read it."""
-    from tileiras.analysis.entry_hints import hint
     blocks = hint(func, "occupancy") or 1
     if blocks == 1:
         return False
-    # only here: most functions ask for nothing, and shouldn't pay for the imports
-    from tileiras.analysis.layout_rules import DOTS
-    from tileiras.analysis.shared_memory import buffer_bytes
-    from tileiras.schedule.depth import LEAST_STAGES, shared_budget
+    from tileiras.schedule.depth import shared_budget  # few kernels need the machine's tables
+
     loop = next((op for op in func.walk() if op.name in LOOPS and any(inner.name in DOTS for inner in op.walk())), None)
     if loop is None or loop.parent is not load.parent or not load.is_before_in_block(loop):
         return False
@@ -96,7 +97,6 @@ def _keeps_a_block_out(func: Operation, load: Operation, target: Any) -> bool:
 
 def _is_loaded(alloc: Operation) -> bool:
     """Whether a buffer is to hold a tile as memory has it, so that a ring may be made of it."""
-    from tileiras.analysis.layout_rules import MOVES
     store = only_store(alloc)
     v = store.operands[0] if store is not None else None
     while v is not None and isinstance(v.owner, Operation) and v.owner.name in MOVES:

@@ -47,8 +47,6 @@ enough to choose from either way, and what each warp does besides (addresses, ma
 four warps instead of two took gelu 1.12 to 1.5 times as long, powers no longer."""
 SCAN = "nv_tileaa.scan"
 """Narrow numbers have a register each there, and are combined one by one."""
-WARPGROUP_ROWS = 64
-"""Of a product that one warpgroup's instruction computes."""
 MEETING_SLOTS = 16
 """What several warps lose where an access has to come after another one: all of them wait at a barrier."""
 
@@ -92,15 +90,17 @@ def choose_num_warps(func: Operation, context: Any) -> int:
 
 def _is_crowded(func: Operation, warps: int, target: Target) -> bool:
     """Whether the tiles that are alive at once in a loop with products leave a thread of so many warps too few registers for what
-    it needs besides. Tensor memory takes the sums where there is some; warpgroups read what they multiply from shared memory."""
+    it needs besides. Tensor memory takes the sums where there is some; warpgroups read what they multiply from shared memory, and
+    one computes its instruction's rows, however full it is, where a program asks for several blocks."""
     if target.has_tcgen05:
         return False
     from tileiras.analysis.live_registers import most_alive
 
     by_memory = target.has_wgmma
-    if by_memory and (hint(func, "occupancy") or 1) > 1 and all(
-            op.results[0].type.get_shape()[-2] <= WARPGROUP_ROWS for op in func.walk() if op.name in DOTS):     # type: ignore
-        return False
+    if by_memory and (hint(func, "occupancy") or 1) > 1:
+        from tileiras.layout.atoms.warpgroup import M
+        if all(op.results[0].type.get_shape()[-2] <= M for op in func.walk() if op.name in DOTS):     # type: ignore[attr-defined]
+            return False
 
     def held(value: SSAValue) -> int:
         return 0 if by_memory and _is_only_multiplied(value) else words_of(value.type, warps)      # type: ignore[arg-type]
