@@ -16,7 +16,7 @@ from tileiras.sim.timing.errors import NotTimed
 from tileiras.sim.timing.lines import places
 from tileiras.sim.timing.occupancy import occupancy
 from tileiras.sim.timing.predictor import predict_streams
-from tileiras.sim.timing.stream import GlobalAccess, Joined, KernelStreams, SharedAccess
+from tileiras.sim.timing.stream import CtaStreams, GlobalAccess, Joined, KernelStreams, SharedAccess
 
 NEEDED = pytest.mark.skipif(toolchain.find_tool("nvdisasm") is None or toolchain.find_tool("ptxas") is None,
                             reason="needs ptxas and nvdisasm")
@@ -223,6 +223,22 @@ def test_time_grows_by_waves_not_by_ctas():
     assert cycles(133) == pytest.approx(2 * cycles(132), rel=0.05)
     assert cycles(264) == pytest.approx(cycles(133), rel=0.01)
     assert cycles(132 * 40) == pytest.approx(40 * cycles(132), rel=0.05)
+
+
+def test_a_wave_ends_with_its_longest_cta():
+    def lasting(rounds: int, count: int) -> CtaStreams:
+        return dataclasses.replace(kit.cta([[step("FFMA", stall=4)] * rounds] * 4, shared=200 * 1024), count=count)
+
+    def cycles(*ctas: CtaStreams) -> float:
+        # 200 KiB of shared memory: one CTA an SM
+        grid = sum(c.count for c in ctas), 1, 1
+        found = KernelStreams("k", 90, grid, (1, 1, 1), ctas, Joined(0.0, 0, 0, 0), True)
+        return predict_streams(found, machine_of("H100"), 0).cycles
+
+    short, long = lasting(1000, 130), lasting(4000, 2)
+    assert cycles(short, long) == cycles(long, short) == cycles(lasting(4000, 132))
+    # Over many waves places get free early and late, and it's the mean that counts.
+    assert cycles(lasting(1000, 132 * 20), lasting(4000, 132 * 20)) == pytest.approx(cycles(lasting(2500, 132 * 40)), rel=0.02)
 
 
 def test_ctas_that_read_the_same_take_it_from_l2_once():

@@ -89,12 +89,24 @@ def test_streams_are_the_same_every_time():
     assert flat(loop_streams()) == flat(loop_streams())
 
 
-@pytest.mark.parametrize(("grid", "cluster"), [((3, 1, 1), 1), ((100, 7, 1), 1), ((64, 1, 2), 2), ((1, 1, 1), 1)])
-def test_samples_stand_for_the_whole_grid(grid, cluster):
-    chosen = sampled(grid, cluster)
-    total = grid[0] * grid[1] * grid[2]
+@pytest.mark.parametrize(("clusters", "cluster"), [((3, 1, 1), 1), ((7, 1, 1), 1), ((100, 7, 1), 1), ((16, 64, 1), 1),
+                                                   ((32, 1, 2), 2), ((1, 1, 1), 1)])
+def test_samples_stand_for_the_whole_grid(clusters, cluster):
+    chosen = sampled(clusters, cluster)
+    total = clusters[0] * clusters[1] * clusters[2] * cluster
     assert sum(chosen.values()) == total
     assert all(0 <= c < total and c % cluster == 0 for c in chosen)
+
+
+@pytest.mark.parametrize("most", [3, 6])
+def test_the_first_and_the_last_block_are_among_the_samples(most):
+    chosen = sampled((16, 64, 1), 1, most)
+    assert len(chosen) == most and chosen[0] == chosen[16 * 64 - 1] == 1
+
+
+def test_samples_lie_all_over_each_axis():
+    between = sorted(sampled((16, 64, 1)))[1:-1]
+    assert sorted(c % 16 // 4 for c in between) == sorted(c // 16 // 16 for c in between) == [0, 1, 2, 3]
 
 
 def test_our_product_reads_its_tiles_once_a_round():

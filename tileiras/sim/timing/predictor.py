@@ -141,11 +141,17 @@ class _Timed:
 
 
 def _in_turn(run: _Run, leaders: list[CtaStreams], for_sm: int, steps: int) -> _Timed:
-    """CTAs that come one after the other as places get free."""
+    """CTAs that come one after the other as places get free. Where all of an SM's start at once, nothing evens them out: the launch
+    ends with the SM that has the longest."""
     order = _order(leaders)
+    if for_sm <= run.resident:
+        longest = max(leaders, key=_steps)
+        if longest in order:
+            order.remove(longest)
+        order.insert(0, longest)
     length = _length(order, for_sm, run.resident, steps)
     replayed = run.of(islice(_cycle(order), length))
-    return _Timed(replayed, length, for_sm, *_extrapolate(replayed, for_sm, length, run.resident))
+    return _Timed(replayed, length, for_sm, *_extrapolate(replayed, for_sm, length, run.resident, len(order)))
 
 
 def _taking_over(run: _Run, leaders: list[CtaStreams], each: float) -> _Timed:
@@ -184,19 +190,22 @@ def _steps(cta: CtaStreams) -> int:
 def _length(order: list[CtaStreams], for_sm: int, resident: int, steps: int) -> int:
     """How many CTAs are replayed: all that the SM has, or enough for the steady state, or what the budget allows."""
     mean = max(sum(_steps(c) for c in order) / len(order), 1)
-    wanted = max(ROUNDS * resident, len(order) if len(order) * mean < steps else 0)
+    wanted = max(ROUNDS * resident, resident + len(order) if len(order) * mean < steps else 0)
     affordable = max(int(steps / mean), resident + 1)
     return min(for_sm, wanted, affordable)
 
 
-def _extrapolate(replayed: Replayed, for_sm: int, length: int, resident: int) -> tuple[float, float]:
-    """(cycles of one more CTA in the steady state, of all)."""
+def _extrapolate(replayed: Replayed, for_sm: int, length: int, resident: int, period: int) -> tuple[float, float]:
+    """(cycles of one more CTA in the steady state, of all). The samples come again after `period` CTAs: where as many were replayed
+    behind the first round, the steady state is one of all samples alike."""
     if length >= for_sm:
         return 0.0, replayed.cycles
     ends = sorted(replayed.ends)
     settled = min(resident, len(ends) - 1) if len(ends) > resident else 0
     if len(ends) - 1 > settled:
-        steady = (ends[-1] - ends[settled - 1 if settled else 0]) / (len(ends) - (settled or 1))
+        more = len(ends) - max(settled, 1)
+        more -= more % period if more >= period else 0
+        steady = (ends[-1] - ends[-1 - more]) / more
     else:
         steady = ends[-1] / len(ends)
     return steady, replayed.cycles + (for_sm - length) * steady

@@ -48,18 +48,22 @@ def code_of(cubin: bytes, kernel: str) -> sass.Code:
     return sass.read(cubin, kernel)
 
 
-def sampled(grid: tuple[int, int, int], cluster: int = 1, most: int = SAMPLE) -> dict[int, int]:
-    """CTAs that stand for a grid, with how many each stands for: all of a small one; else the middle ones of equal
-    stretches, and the last."""
-    clusters = grid[0] * grid[1] * grid[2] // cluster
-    if clusters <= most:
-        return {c * cluster: cluster for c in range(clusters)}
-    rest = clusters - 1
-    out = {}
-    for k in range(most - 1):
-        low, high = rest * k // (most - 1), rest * (k + 1) // (most - 1)
-        out[(low + high) // 2 * cluster] = (high - low) * cluster
-    out[rest * cluster] = cluster
+def sampled(clusters: tuple[int, int, int], cluster: int = 1, most: int = SAMPLE) -> dict[int, int]:
+    """CTAs that stand for a grid of so many clusters, with how many each stands for: all of a small one; else the first, the last
+    and one of each of equal stretches between them. Work often hangs on one coordinate (the rows that a mask leaves a tile), and
+    may hang on x as well as on y or z: where stretches are longer than a row, each shows another part of it."""
+    row = clusters[0]
+    count = row * clusters[1] * clusters[2]
+    if count <= most:
+        return {c * cluster: cluster for c in range(count)}
+    last, stretches = count - 1, most - 2
+    out = {0: cluster, last * cluster: cluster}
+    for k in range(stretches):
+        low, high = 1 + (last - 1) * k // stretches, 1 + (last - 1) * (k + 1) // stretches
+        middle = (low + high) // 2
+        if high - low > 2 * row:
+            middle += (2 * k + 1) * row // (2 * stretches) - middle % row
+        out[middle * cluster] = (high - low) * cluster
     return out
 
 
@@ -87,13 +91,13 @@ def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: 
         counts.update(dict.fromkeys(ctas, whole / max(len(ctas), 1)))
         recorders = [run(counts)]
     elif cancels is not None:
-        counts.update(sampled((x, y, z), together, 2 * len(CANCELS)))
+        counts.update(sampled(asked, together, 2 * len(CANCELS)))
         recorders = [run(counts)]
     else:
-        counts.update(sampled((x, y, z), together, FEW))
+        counts.update(sampled(asked, together, FEW))
         recorders = [run(counts)]
         if not recorders[0].alike(LONG):
-            more = sampled((x, y, z), together)
+            more = sampled(asked, together)
             recorders.append(run(set(more) - set(counts)) if set(more) - set(counts) else recorders[0])
             counts = dict(more)
     recorder = recorders[0]
