@@ -55,12 +55,14 @@ NUMPY: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One op: operand type names, result type name, attributes (a string or an attribute; True: a unit attribute)."""
+    """One op: operand type names, result type name, attributes (a string or an attribute; True: a unit attribute). `known`: a
+    number that is its last operand, of the result's type, behind those named."""
 
     op: str
     operands: tuple[str, ...]
     result: str
     attrs: dict[str, Any] = field(default_factory=dict, hash=False)
+    known: int | None = None
 
     def __str__(self) -> str:
         attrs = [f"{k}={v}" for k, v in self.attrs.items()]
@@ -104,6 +106,9 @@ def build(cases: list[Case], gpu: str, registers: int = 4) -> str:
         attrs = {k: UnitAttr() if v is True else StringAttr(v) if isinstance(v, str) else v
                  for k, v in case.attrs.items()}
         operands = [values[t, i] for i, t in enumerate(case.operands)]
+        if case.known is not None:
+            operands.append(holder.insert_arg(value_type(case.result), len(holder.args)))
+            low.set(operands[-1], [b.bits(case.known, TYPES[case.result])] * n)
         op: Operation = OPS[case.op].make(operands, [value_type(case.result)], attrs)
         HANDLERS[case.op](low, op)
         size = element_bytes(TYPES[case.result])

@@ -84,6 +84,21 @@ def test_binary(w: int, registers: int) -> None:
                 assert unsigned(g, w) == unsigned(want, w), f"{op} i{w}: {x}, {y} gave {g}"
 
 
+@pytest.mark.parametrize("w", (8, 16, 32, 64))
+def test_division_by_a_number(w: int) -> None:
+    t = f"i{w}"
+    numbers = (1, 2, 6, 64, 100, 1 << w - 2, (1 << w - 1) - 1, 1 << w - 1, (1 << w) - 2, (1 << w) - 64)
+    xs = sorted({unsigned(v + d, w) for v in (0, 6, 64, 100, 128, -6, -64, -128, 1 << w - 2, 3 << w - 2, 1 << w - 1)
+                 for d in (-1, 0, 1)})
+    cases = [Case(op, (t,), t, known=y) for op in sorted(DIVISIONS) for y in numbers]
+    for case, got in zip(cases, run(cases, {(t, 0): array(xs, w)}, "sm_90")):
+        assert case.known is not None
+        for x, g in zip(xs, got.tolist()):
+            want = (SIGNED[case.op](signed(x, w), signed(case.known, w), w) if case.op in SIGNED else
+                    UNSIGNED[case.op](x, case.known, w))
+            assert unsigned(g, w) == unsigned(want, w), f"{case.op} i{w}: {x}, {case.known} gave {g}"
+
+
 @pytest.mark.parametrize("w", WIDTHS)
 def test_unary_and_comparison(w: int) -> None:
     t = f"i{w}"

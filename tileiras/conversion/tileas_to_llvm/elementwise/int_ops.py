@@ -183,31 +183,43 @@ def divide_unsigned_up(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAV
     return _adjust(low, quotient, b.icmp("ne", b.mul(quotient, y), x), "add")
 
 
-@whole("arith.floordivsi")
-def divide_signed_down(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+def _positive(low: Lowering, y: SSAValue) -> int:
+    """The divisor where it is known and positive, else 0."""
+    known = low.b.known(y) or 0
+    return 0 if known >> width_of(y.type) - 1 else known
+
+
+def _divide_rounded(low: Lowering, x: SSAValue, y: SSAValue, up: bool) -> SSAValue:
+    """The quotient towards zero, plus or minus one where that was the other direction and there is a rest."""
     b = low.b
-    w = width_of(x.type)
-    if w == 1:
+    if width_of(x.type) == 1:
         return x
-    known = b.known(y)
-    if known and known & (known - 1) == 0 and known >> w - 1 == 0:
-        return b.ashr(x, known.bit_length() - 1)
+    zero = b.bits(0, x.type)
+    positive = _positive(low, y)
     y = _divisor(low, y)
     quotient = b.binary("sdiv", x, y)
     rest = b.sub(x, b.mul(quotient, y))
-    zero = b.bits(0, x.type)
-    opposite = b.icmp("slt", b.xor(rest, y), zero)
-    return _adjust(low, quotient, b.and_(opposite, b.icmp("ne", rest, zero)), "sub")
+    if positive:
+        wrong = b.icmp("sgt" if up else "slt", rest, zero)
+    else:
+        wrong = b.and_(b.icmp("sge" if up else "slt", b.xor(rest, y), zero), b.icmp("ne", rest, zero))
+    return _adjust(low, quotient, wrong, "add" if up else "sub")
+
+
+@whole("arith.floordivsi")
+def divide_signed_down(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+    b = low.b
+    known = _positive(low, y)
+    if known and known & (known - 1) == 0:
+        return b.ashr(x, known.bit_length() - 1)
+    return _divide_rounded(low, x, y, up=False)
 
 
 @whole("arith.ceildivsi")
 def divide_signed_up(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
     b = low.b
-    if width_of(x.type) == 1:
-        return x
-    y = _divisor(low, y)
-    quotient = b.binary("sdiv", x, y)
-    rest = b.sub(x, b.mul(quotient, y))
-    zero = b.bits(0, x.type)
-    same = b.icmp("sge", b.xor(rest, y), zero)
-    return _adjust(low, quotient, b.and_(same, b.icmp("ne", rest, zero)), "add")
+    known = _positive(low, y)
+    if known and known & (known - 1) == 0:
+        rest = b.and_(x, b.bits(known - 1, x.type))
+        return _adjust(low, b.ashr(x, known.bit_length() - 1), b.icmp("ne", rest, b.bits(0, x.type)), "add")
+    return _divide_rounded(low, x, y, up=True)
