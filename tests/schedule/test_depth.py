@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -40,6 +41,13 @@ def test_a_loop_without_products_is_as_slow_as_its_loads() -> None:
 def test_a_hint_of_latency_asks_for_one_stage_more(hint: int, stages: int) -> None:
     """227 KiB hold six stages of 32 KiB beside 32 KiB of other buffers; a hint of 0 says nothing."""
     assert ring_depth(RingFacts(32768, 512, other_bytes=30000, latency=hint), H100).stages == stages
+
+
+@pytest.mark.parametrize(("hint", "stages"), [(1, 5), (4, 5), (5, 6)])
+def test_a_block_alone_has_no_fewer_stages_by_a_hint(hint: int, stages: int) -> None:
+    """Its shared memory is of use to nobody else."""
+    facts = RingFacts(32768, 512, other_bytes=30000, alone=True)
+    assert ring_depth(facts, H100).stages == 5 and ring_depth(replace(facts, latency=hint), H100).stages == stages
 
 
 def test_shared_memory_bounds_a_ring() -> None:

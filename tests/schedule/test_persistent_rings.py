@@ -31,12 +31,13 @@ def partition(rows: int, columns: int, element: str) -> str:
     return f"partition_view<tile=({TILE}x{TILE}), tensor_view<{rows}x{columns}x{element}, strides=[{columns},1]>>"
 
 
-def load(name: str, array: str, at: str, rows: int, columns: int) -> str:
-    return f"%{name}, %t{name} = load_view_tko weak %v{array}[{at}] token = %t : {partition(rows, columns, 'f16')}, tile<i32> -> " \
-           f"tile<{TILE}x{TILE}xf16>, token"
+def load(name: str, array: str, at: str, rows: int, columns: int, latency: int) -> str:
+    asked = f" optimization_hints = <default = {{latency = {latency}}}>" if latency else ""
+    return f"%{name}, %t{name} = load_view_tko weak %v{array}[{at}] token = %t{asked} : " \
+           f"{partition(rows, columns, 'f16')}, tile<i32> -> tile<{TILE}x{TILE}xf16>, token"
 
 
-def program(hint: str) -> Any:
+def program(hint: str, latency: int = 0) -> Any:
     out = partition(ROWS, COLUMNS, "f32")
     return parse_module(f"""cuda_tile.module @m {{
   entry @product(%pa: tile<ptr<f16>>, %pb: tile<ptr<f16>>, %pc: tile<ptr<f32>>){HINTS[hint]} {{
@@ -54,8 +55,8 @@ def program(hint: str) -> Any:
     {view("a", ROWS, DEPTH, "f16")}    {view("b", DEPTH, COLUMNS, "f16")}    {view("c", ROWS, COLUMNS, "f32")}
     for %tile in (%block to %tiles, step %blocks) : tile<i32> {{
       %sum = for %k in (%zero to %steps, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<{TILE}x{TILE}xf32>) {{
-        {load("x", "a", "%tile, %k", ROWS, DEPTH)}
-        {load("y", "b", "%k, %zero", DEPTH, COLUMNS)}
+        {load("x", "a", "%tile, %k", ROWS, DEPTH, latency)}
+        {load("y", "b", "%k, %zero", DEPTH, COLUMNS, latency)}
         %d = mmaf %x, %y, %acc : tile<{TILE}x{TILE}xf16>, tile<{TILE}x{TILE}xf16>, tile<{TILE}x{TILE}xf32>
         continue %d : tile<{TILE}x{TILE}xf32>
       }}
@@ -67,9 +68,9 @@ def program(hint: str) -> Any:
 """)
 
 
-def stages(hint: str, gpu: str) -> int:
+def stages(hint: str, gpu: str, latency: int = 0) -> int:
     options = CompileOptions(find_target(gpu), opt_level=3)
-    ir = pipeline.run(program(hint), options, stop_at="nv_tileas")
+    ir = pipeline.run(program(hint, latency), options, stop_at="nv_tileas")
     return max(op.results[0].type.stages.data for op in ir.walk() if op.name == "nv_tileas.create_pipeline")
 
 
@@ -77,6 +78,12 @@ def stages(hint: str, gpu: str) -> int:
 def test_a_block_alone_has_a_deeper_ring(gpu: str) -> None:
     assert stages("one", gpu) > stages("none", gpu)
     assert stages("one", gpu) > stages("two", gpu)
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
+def test_a_hint_of_latency_makes_it_no_shorter(gpu: str) -> None:
+    assert stages("one", gpu, 1) == stages("one", gpu)
+    assert stages("two", gpu, 1) == 2
 
 
 @pytest.mark.parametrize("level", [0, 3])

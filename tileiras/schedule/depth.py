@@ -6,7 +6,8 @@ takes `interval` cycles reads `that / interval` other stages, and one more is be
     wanted = ceil((latency + bytes / rate) / interval) + 1          rate: the SM's share of L2's bandwidth
 
 `interval` is the time of the iteration's own work, HANDOVER at least. A loop without products is as slow as its loads
-(`interval` is `bytes / rate` at least). A hint `latency = n` on a load asks for n + 1 stages, whatever the figures say.
+(`interval` is `bytes / rate` at least). A hint `latency = n` on a load asks for n + 1 stages, whatever the figures say; where the
+block has the SM to itself, those that hide the latency if they are more.
 
 Where registers let several blocks share an SM, each has their number times the interval, and rings that kept the others
 out would be a loss: the ring gets what is wanted for a block alone only as far as the others' rings still fit. A kernel that shares
@@ -61,7 +62,7 @@ class RingFacts:
     `has_product`: whether tensor cores work in it. `other_bytes`: of shared memory that is needed while the ring lives.
     `occupancy`: blocks that an SM is to hold, by the hint. `blocks`: that an SM can hold by their registers. `latency`: the
     hint, the largest of the loads'. `warps`: of the block. `asked`: stages that `generate-schedule`, or an option, decided on.
-    `in_tensor_memory`: the products' accumulators are there."""
+    `in_tensor_memory`: the products' accumulators are there. `alone`: as many blocks are launched as there are SMs."""
 
     stage_bytes: int
     work: float
@@ -73,6 +74,7 @@ class RingFacts:
     warps: int = 4
     asked: int | None = None
     in_tensor_memory: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     interval = max(facts.work, HANDOVER, 0 if facts.has_product else transfer)
     wanted, bound = min(MOST_STAGES, ceil(latency / interval) + 1), "latency"
     if facts.latency is not None and facts.latency > 0:
-        wanted, bound = min(MOST_STAGES, facts.latency + 1), "hint"
+        wanted, bound = min(MOST_STAGES, max(facts.latency + 1, wanted if facts.alone else 0)), "hint"
     if facts.asked is not None and facts.asked > 0:
         wanted, bound = min(MOST_STAGES, facts.asked), ASKED
 
@@ -141,11 +143,12 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
     warps = num_warps.data if num_warps is not None else 4
     model = model_of(target, warps)
     occupancy = hint(func, "occupancy")
+    shares_out = target.has_tma and strides_by_blocks(loop_around(loop))
     if blocks is None:
         blocks = blocks_by_registers(loop, target, warps)
         if "cluster" in func.properties:
             blocks = min(blocks, MOST_BLOCKS_OF_CLUSTERS)
-        if target.has_tma and strides_by_blocks(loop_around(loop)):
+        if shares_out:
             if occupancy:
                 blocks = min(blocks, occupancy)
             elif not any(umma_of(op) or wgmma_of(op) for op in loop.walk()):
@@ -160,7 +163,8 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
         in_tensor_memory = in_tensor_memory or umma_of(op) is not None
     return RingFacts(stage_bytes, work, has_product, other_bytes, occupancy or 1,
                      blocks, latency_hint(loads), warps,
-                     max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), in_tensor_memory)
+                     max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), in_tensor_memory,
+                     shares_out and occupancy in (None, 1))
 
 
 def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:
