@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tileiras.sim.cutile.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentValueError
+from tileiras.sim.cutile.interface import has_interface, of_interface
 from tileiras.sim.errors import LaunchError
 from tileiras.sim.run.launch import PointerTable
 
@@ -187,6 +188,9 @@ def hold(value: Any, where: str) -> Held:
             array = np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             raise ArgumentValueError(f"{where} isn't in the memory of the CPU, or of no type NumPy has: {error}") from error
+        return Held(array, _strides(array, where))
+    if has_interface(value):
+        array = of_interface(value, where)
         return Held(array, _strides(array, where))
     if isinstance(value, np.generic):
         raise ArgumentTypeError(f"{where} is a NumPy {type(value).__name__}; pass {type(value.item()).__name__}(...)")
