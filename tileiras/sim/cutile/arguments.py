@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tileiras.sim.cutile.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentValueError
-from tileiras.sim.cutile.interface import has_interface, of_interface
+from tileiras.sim.cutile.interface import has_interface, of_interface, refuse_negative
 from tileiras.sim.errors import LaunchError
 from tileiras.sim.run.launch import PointerTable
 
@@ -190,8 +190,7 @@ def hold(value: Any, where: str) -> Held:
             raise ArgumentValueError(f"{where} isn't in the memory of the CPU, or of no type NumPy has: {error}") from error
         return Held(array, _strides(array, where))
     if has_interface(value):
-        array = of_interface(value, where)
-        return Held(array, _strides(array, where))
+        return hold(of_interface(value, where), where)
     if isinstance(value, np.generic):
         raise ArgumentTypeError(f"{where} is a NumPy {type(value).__name__}; pass {type(value.item()).__name__}(...)")
     raise ArgumentTypeError(f"{where} is a {type(value).__name__}; a kernel takes arrays, lists of them, numbers and tuples")
@@ -267,8 +266,8 @@ def _array_constraint(items: list[Held], annotation: Any, where: Place, conventi
     annotation = annotation if annotation is not None else ct.ArrayAnnotation()
     strides = [list(h.strides) for h in items]
     shapes = [list(h.array.shape) for h in items]
-    if any(n < 0 for s in strides for n in s):
-        raise ArgumentValueError(f"{where} has a negative stride, which tile kernels don't have; pass a copy")
+    for s in strides:
+        refuse_negative(s, str(where))
     assumed = range(ndim) if ndim <= ASSUMED_RANK else range(0)
     stride_constant: list[int | None] = [None] * ndim
     shape_constant: list[int | None] = [None] * ndim

@@ -6,6 +6,8 @@ not a crash. The array that comes out shares that memory and keeps its owner ali
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,12 @@ class _Owner:
 def has_interface(value: Any) -> bool:
     """Whether an array (not a class of arrays) has the interface, without asking what it says."""
     return not isinstance(value, type) and (hasattr(type(value), INTERFACE) or INTERFACE in getattr(value, "__dict__", ()))
+
+
+def refuse_negative(strides: Iterable[int], where: str) -> None:
+    """Raises ArgumentValueError for an array of such strides."""
+    if any(n < 0 for n in strides):
+        raise ArgumentValueError(f"{where} has a negative stride, which tile kernels don't have; pass a copy")
 
 
 def of_interface(value: Any, where: str) -> np.ndarray:
@@ -53,20 +61,15 @@ def of_interface(value: Any, where: str) -> np.ndarray:
         raise malformed(f"the strides {strides!r} for the shape {shape!r}")
     if not isinstance(data, tuple) or len(data) != 2 or not _is_integers(data[:1]) or not 0 <= data[0] < 1 << 64:
         raise malformed(f"the data {data!r}, not (address, whether it may only be read)")
-    dtype = _dtype(value, told.get("typestr"))
+    dtype = _element_type(value, told.get("typestr"))
     if dtype is None:
         raise malformed(f"the type {told.get('typestr')!r}")
     if 0 in shape:
         return np.empty(shape, dtype)
-    if strides is not None and any(n < 0 for n in strides):
-        raise ArgumentValueError(f"{where} has a negative stride, which tile kernels don't have; pass a copy")
+    refuse_negative(strides or (), where)
     address, read_only = data[0], bool(data[1])
-    size = dtype.itemsize
-    for n, stride in zip(reversed(shape), reversed(strides or ())):
-        size += (n - 1) * stride
-    if strides is None:
-        for n in shape:
-            size *= n
+    size = dtype.itemsize * prod(shape) if strides is None else \
+        dtype.itemsize + sum((n - 1) * stride for n, stride in zip(shape, strides))
     if not _is_mapped(address, address + size, not read_only):
         raise ArgumentValueError(f"{where}: the {size} bytes at {address:#x} that {INTERFACE} names aren't memory of the CPU that "
                                  f"this process may {'read' if read_only else 'write'}")
@@ -78,7 +81,7 @@ def _is_integers(values: Any) -> bool:
     return isinstance(values, tuple) and all(isinstance(n, int) and not isinstance(n, bool) for n in values)
 
 
-def _dtype(value: Any, typestr: Any) -> np.dtype | None:
+def _element_type(value: Any, typestr: Any) -> np.dtype | None:
     """The type of the elements; of those that NumPy doesn't know by itself (`<V2`) the array's own, where it is as large."""
     if not isinstance(typestr, str):
         return None
