@@ -65,7 +65,10 @@ def of_interface(value: Any, where: str) -> np.ndarray:
     if dtype is None:
         raise malformed(f"the type {told.get('typestr')!r}")
     if 0 in shape:
-        return np.empty(shape, dtype)
+        try:
+            return np.empty(shape, dtype)
+        except ValueError as error:          # its other lengths are more than addresses
+            raise malformed(f"the shape {shape!r}") from error
     refuse_negative(strides or (), where)
     address, read_only = data[0], bool(data[1])
     size = dtype.itemsize * prod(shape) if strides is None else \
@@ -73,12 +76,17 @@ def of_interface(value: Any, where: str) -> np.ndarray:
     if not _is_mapped(address, address + size, not read_only):
         raise ArgumentValueError(f"{where}: the {size} bytes at {address:#x} that {INTERFACE} names aren't memory of the CPU that "
                                  f"this process may {'read' if read_only else 'write'}")
-    return np.asarray(_Owner(value, {"version": 3, "shape": shape, "typestr": dtype.str, "data": (address, read_only),
-                                     "strides": strides})).view(dtype)
+    interface = {"version": 3, "shape": shape, "typestr": dtype.str, "data": (address, read_only), "strides": strides}
+    try:
+        return np.asarray(_Owner(value, interface)).view(dtype)
+    except (OverflowError, ValueError) as error:        # of a length of 1 the stride may be anything
+        raise malformed(f"the strides {strides!r}, which NumPy doesn't take") from error
 
 
 def _is_integers(values: Any) -> bool:
-    return isinstance(values, tuple) and all(isinstance(n, int) and not isinstance(n, bool) for n in values)
+    """Whether it is a tuple of integers of 64 bits, or of addresses."""
+    return isinstance(values, tuple) and all(isinstance(n, int) and not isinstance(n, bool) and -(1 << 63) <= n < 1 << 64
+                                             for n in values)
 
 
 def _element_type(value: Any, typestr: Any) -> np.dtype | None:
@@ -87,7 +95,7 @@ def _element_type(value: Any, typestr: Any) -> np.dtype | None:
         return None
     try:
         dtype = np.dtype(typestr)
-    except TypeError:
+    except (TypeError, ValueError):
         return None
     own = getattr(value, "dtype", None)
     if dtype.kind == "V" and isinstance(own, np.dtype) and own.itemsize == dtype.itemsize:
