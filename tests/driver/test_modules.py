@@ -33,8 +33,8 @@ def package(tmp_path: pathlib.Path) -> pathlib.Path:
     return root
 
 
-def imported(package: pathlib.Path, file: pathlib.Path) -> list[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+def imported(package: pathlib.Path, file: pathlib.Path, **variables: str) -> list[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | variables
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(package.parent), str(file)], capture_output=True, text=True,
                           timeout=60, env=environment)
     assert done.returncode == 0, done.stderr
@@ -46,6 +46,13 @@ def test_the_second_process_takes_them_from_the_file(package: pathlib.Path, tmp_
     as_python_says = ["4", "inner", str(package / "square.py"), "shapes.inner"]
     assert imported(package, file) == [*as_python_says, "False", "False"]
     assert imported(package, file) == [*as_python_says, "True", "True"]
+
+
+def test_python_need_not_write_bytecode(package: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "modules"
+    assert imported(package, file, PYTHONDONTWRITEBYTECODE="1")[-2:] == ["False", "False"]
+    assert imported(package, file, PYTHONDONTWRITEBYTECODE="1")[-2:] == ["True", "True"]
+    assert not list(package.rglob("*.pyc"))
 
 
 def test_a_changed_source_is_read_again(package: pathlib.Path, tmp_path: pathlib.Path) -> None:

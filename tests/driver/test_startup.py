@@ -37,7 +37,6 @@ def fresh(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
     monkeypatch.setattr(startup, "_new_entries", 0)
     monkeypatch.setattr(startup, "_modules", None)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(dataclasses, "exec", exec, raising=False)
     monkeypatch.setattr(dataclasses, "inspect", inspect, raising=False)
     for module, names in ((dataclasses, ("_is_type", "_repr_fn", "_frozen_get_del_attr")), (abc, ("ABC",)),
@@ -187,3 +186,40 @@ def test_compiling_loads_nothing_it_does_not_need(kernel_file: Callable[..., pat
               "m != 'xdsl.dialects.builtin'])")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout == "0 []\n", done.stderr
+
+
+@pytest.fixture
+def elsewhere(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The package where the user may not write, and a folder of caches."""
+    package = tmp_path / "site" / "tileiras"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(kept, "__file__", str(package / "kept.py"))
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).startswith(str(package)) and may(path, mode))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    return package
+
+
+def test_an_installation_of_somebody_else_is_helped_from_the_users_folder(elsewhere: pathlib.Path,
+                                                                           tmp_path: pathlib.Path) -> None:
+    kept.save("numbers", [1, 2], "key")
+    path = pathlib.Path(kept.path_of("numbers"))
+    assert path.is_relative_to(tmp_path / "caches" / "tileiras") and path.exists()
+    assert path.parent.stat().st_mode & 0o077 == 0
+    assert kept.load("numbers", "key") == [1, 2] and kept.load("numbers", "other") is None
+    assert not list(elsewhere.iterdir())
+
+
+def test_a_folder_that_others_may_write_to_is_not_trusted(elsewhere: pathlib.Path) -> None:
+    path = pathlib.Path(kept.path_of("numbers"))
+    path.parent.chmod(0o777)
+    assert pathlib.Path(kept.path_of("numbers")).parent == elsewhere / "__pycache__"
+
+
+def test_two_installations_have_folders_of_their_own(elsewhere: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = kept.path_of("numbers")
+    other = elsewhere.parent / "other" / "tileiras"
+    other.mkdir(parents=True)
+    monkeypatch.setattr(kept, "__file__", str(other / "kept.py"))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert kept.path_of("numbers") != first

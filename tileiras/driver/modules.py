@@ -3,21 +3,20 @@
 Python looks for each module in the folders of its path, opens its file and reads it; together that takes as long as carrying
 them out. Here a module of a package that was imported by an earlier command comes from the one file, as long as it would come
 from the same source and that has the size and time that it had then, which is what Python asks of its own `.pyc` files.
+Whether Python may write those (`PYTHONDONTWRITEBYTECODE`, as many images of containers have it) doesn't matter here.
 """
 from __future__ import annotations
 
 import marshal
 import os
 import sys
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_PYC_HEADER = 16            # magic number, flags, time and size of the source
-_PYC_CHECKED_BY_TIME = 0    # the flags of a file whose source's time and size say whether it holds
 _LENGTH_BYTES = 8           # of the index, at the file's start
 _MOST_MODULES = 2000
 
@@ -50,6 +49,23 @@ class _Loader(SourceFileLoader):
         return super().get_code(fullname) if code is None else code
 
 
+class _Noting(SourceFileLoader):
+    """Loads a module as Python would, and holds its code, with the state that its source had before."""
+
+    def __init__(self, name: str, path: str) -> None:
+        super().__init__(name, path)
+        self.noted: tuple[os.stat_result, CodeType] | None = None
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return super().get_code(fullname)
+        code = super().get_code(fullname)
+        self.noted = None if code is None else (status, code)
+        return code
+
+
 class KeptModules:
     """The finder, for `sys.meta_path`, and what writes the file."""
 
@@ -71,19 +87,20 @@ class KeptModules:
             self._entries = {}
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """A spec for a module that the file holds and that hasn't changed."""
+        """A spec for a package's module: from the file, if that holds it and it hasn't changed, or else as Python finds it."""
         entry = self._entries.get(name)
-        if entry is None or path is None or not entry.is_current():
+        if path is None:
             return None
-        folder = os.path.dirname(entry.path)
-        if list(path) != [os.path.dirname(folder) if entry.package else folder]:
-            return None
-        try:
-            code = marshal.loads(os.pread(self._fd, entry.length, self._start + entry.at))
-        except (OSError, ValueError, EOFError, TypeError):
-            return None
-        if not isinstance(code, CodeType):
-            return None
+        code = None
+        if entry is not None and entry.is_current():
+            folder = os.path.dirname(entry.path)
+            if list(path) == [os.path.dirname(folder) if entry.package else folder]:
+                try:
+                    code = marshal.loads(os.pread(self._fd, entry.length, self._start + entry.at))
+                except (OSError, ValueError, EOFError, TypeError):
+                    pass
+        if entry is None or not isinstance(code, CodeType):
+            return _noted(name, path, target)
         spec = ModuleSpec(name, _Loader(name, entry.path, code), origin=entry.path, is_package=entry.package)
         spec.has_location = True
         if sys.pycache_prefix is None:      # as importlib has it, but that takes as long as finding the module
@@ -95,9 +112,11 @@ class KeptModules:
 
     def remember(self) -> None:
         """Write what this process has imported to the file, if that has something new."""
-        found = {name: module for name, module in sys.modules.items() if name not in self._before}
-        new = [name for name, module in found.items() if not isinstance(getattr(module, "__loader__", None), _Loader)
-               and _pyc_of(module)]
+        new: dict[str, tuple[str, os.stat_result, bytes, bool]] = {}
+        for name, module in list(sys.modules.items()):
+            known = _code_of(module) if name not in self._before else None
+            if known is not None:
+                new[name] = known
         if not new or len(self._entries) + len(new) > _MOST_MODULES:
             return
         entries, parts, at = {}, [], 0
@@ -107,43 +126,42 @@ class KeptModules:
                 entries[name] = (entry.path, entry.size, entry.time, entry.package, at, len(code))
                 parts.append(code)
                 at += len(code)
-        for name in new:
-            known = _code_of(found[name])
-            if known is not None:
-                path, status, code = known
-                entries[name] = (path, status.st_size, status.st_mtime_ns, hasattr(found[name], "__path__"), at, len(code))
-                parts.append(code)
-                at += len(code)
-        if entries.keys() != self._entries.keys() or any(name in entries for name in new):
-            _write(self._path, marshal.dumps((sys.version, entries)), parts)
+        for name, (path, status, code, package) in new.items():
+            entries[name] = (path, status.st_size, status.st_mtime_ns, package, at, len(code))
+            parts.append(code)
+            at += len(code)
+        _write(self._path, marshal.dumps((sys.version, entries)), parts)
 
 
-def _pyc_of(module: ModuleType) -> str | None:
-    """The file of the bytecode of a package's module, if Python loaded it from one or wrote one."""
+def _noted(name: str, path: Sequence[str], target: ModuleType | None) -> ModuleSpec | None:
+    """A spec as Python finds it, whose module's code is held."""
+    spec = PathFinder.find_spec(name, path, target)
+    if spec is not None and type(spec.loader) is SourceFileLoader:
+        spec.loader = _Noting(spec.loader.name, spec.loader.path)
+    return spec
+
+
+def _code_of(module: ModuleType) -> tuple[str, os.stat_result, bytes, bool] | None:
+    """Source, its state, the marshalled code of a module, and whether it is a package, if this process has loaded it from its
+    source as that still is."""
     spec = getattr(module, "__spec__", None)
-    if spec is None or type(spec.loader) is not SourceFileLoader or "." not in spec.name or spec.name != module.__name__:
+    loader = getattr(spec, "loader", None)
+    if spec is None or type(loader) is not _Noting or loader.noted is None or spec.name != module.__name__:
         return None
-    return spec.cached
-
-
-def _code_of(module: ModuleType) -> tuple[str, os.stat_result, bytes] | None:
-    """Source, its state, and the marshalled code of a module, if its file of bytecode is that of its source as it is now."""
-    path, pyc = str(module.__spec__.origin), _pyc_of(module)  # type: ignore[union-attr]
+    status, code = loader.noted
     try:
-        status = os.stat(path)
-        with open(str(pyc), "rb") as file:
-            data = file.read()
+        now = os.stat(loader.path)
     except OSError:
         return None
-    flags, time, size = (int.from_bytes(data[at:at + 4], "little") for at in (4, 8, 12))
-    if flags != _PYC_CHECKED_BY_TIME or (time, size) != (int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF):
+    if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
         return None
-    return path, status, data[_PYC_HEADER:]
+    return loader.path, status, marshal.dumps(code), hasattr(module, "__path__")
 
 
 def _write(path: str, index: bytes, parts: list[bytes]) -> None:
     temporary = f"{path}.{os.getpid()}"
     try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(temporary, "wb") as file:
             file.write(len(index).to_bytes(_LENGTH_BYTES, "little") + index)
             file.writelines(parts)

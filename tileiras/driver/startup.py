@@ -57,8 +57,6 @@ def prepare() -> None:
 
 def remember() -> None:
     """Keep what was compiled for the next start. Call at the end."""
-    if sys.dont_write_bytecode:
-        return
     if _new_entries and len(_codes) + len(_patterns) <= _MAX_ENTRIES:
         kept.save(_NAME, (_codes, _patterns))
     if _modules is not None:
