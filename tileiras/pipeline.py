@@ -63,6 +63,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("prepare-dot-scaled", "nv_tileaa", 1, of="dot_scaled"),
     _transform("skip-masks", "nv_tileaa", 1, of="dot dot_scaled"),
     _transform("split-steps", "nv_tileaa", 1, of="dot"),
+    _transform("split-operands", "nv_tileaa", 1, of="dot"),
     _conversion("convert-tileaa-to-tileas", "nv_tileas"),
     _transform("plan-agents", "nv_tileas", 1, of="dot dot_scaled"),
     _transform("choose-atoms", "nv_tileas", 0, of="dot dot_scaled"),

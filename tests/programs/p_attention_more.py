@@ -264,6 +264,75 @@ def attention_latent_in_parts(dtype, th, tn, dn, dr, heads, n, share, batch=1):
                    share, th, tn, dn, dr), {5: want, 6: lse * LOG2E}, near(dtype))
 
 
+# ---- latent keys, decoded with few heads: the keys' rows are the product's
+
+@ct.kernel
+def latent_turned(qn, qr, kv, kr, out, lse, scale, th: Const, tn: Const, dn: Const, dr: Const):
+    """Scores stand in columns, a head each, so that tensor cores multiply tiles of many rows; keys, read again, are values."""
+    b, h = ct.bid(1), ct.bid(0)
+    x = ct.load(qn, (b, 0, h), (1, dn, th), order=(0, 2, 1)).reshape((dn, th))
+    turned = ct.load(qr, (b, 0, h), (1, dr, th), order=(0, 2, 1)).reshape((dr, th))
+    m, s = ct.full((th,), -1e30, ct.float32), ct.zeros((tn, th), ct.float32)
+    acc = ct.zeros((dn, th), ct.float32)
+    n = kv.shape[1]
+    for j in range(ct.cdiv(n, tn)):
+        w = ct.mma(ct.load(kv, (b, j, 0), (1, tn, dn)).reshape((tn, dn)), x, ct.zeros((tn, th), ct.float32))
+        w = ct.mma(ct.load(kr, (b, j, 0), (1, tn, dr)).reshape((tn, dr)), turned, w)
+        if (j + 1) * tn > n:
+            w = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[:, None] < n, w, -1e30)
+        top = ct.maximum(m, ct.max(w, 0) * (scale * LOG2E))
+        p, r = ct.exp2(w * (scale * LOG2E) - top[None, :]), ct.exp2(m - top)
+        s = s * r[None, :] + p
+        c = ct.load(kv, (j, b, 0), (tn, 1, dn), order=(1, 0, 2)).reshape((tn, dn))
+        acc = ct.mma(ct.transpose(c), p.astype(kv.dtype), acc * r[None, :])
+        m = top
+    total = ct.sum(s, 0)
+    ct.store(lse, (b, h), (m + ct.log2(total)).reshape((1, th)))
+    ct.store(out, (b, h, 0), ct.transpose((acc / total[None, :]).astype(out.dtype)).reshape((1, th, dn)))
+
+
+@program((np.float16, 16, 128, 512, 64, 16, 300), (bf16, 16, 64, 512, 64, 32, 170), (np.float16, 32, 64, 256, 64, 32, 200),
+         (bf16, 16, 128, 512, 64, 16, 1024), (np.float16, 8, 128, 128, 64, 8, 520))
+def attention_latent_turned(dtype, th, tn, dn, dr, heads, n, batch=2):
+    qn, qr = draw(batch, heads, dn, dtype=dtype), draw(batch, heads, dr, dtype=dtype, seed=3)
+    kv, kr = draw(batch, n, dn, dtype=dtype), draw(batch, n, dr, dtype=dtype, seed=4)
+    want, lse = attend(np.concatenate([qn, qr], -1), np.concatenate([kv, kr], -1), kv, scale=(dn + dr) ** -.5)
+    return Launch(latent_turned, (blocks(heads, th), batch),
+                  (qn, qr, kv, kr, np.zeros_like(qn), np.zeros((batch, heads), np.float32), (dn + dr) ** -.5, th, tn, dn, dr),
+                  {4: want, 5: lse * LOG2E}, near(dtype))
+
+
+# ---- keys and values that an SM doesn't hold at once
+
+@ct.kernel
+def wide_heads(q, k, v, out, scale, tm: Const, tn: Const, d: Const):
+    """Blocks go on to other rows; sums are rescaled, and stored, in branches. Odd tiles of rows come out negative."""
+    n = k.shape[0]
+    for i in range(ct.bid(0), ct.cdiv(q.shape[0], tm), ct.num_blocks(0)):
+        x = ct.load(q, (i, 0), (tm, d), padding_mode=ZERO)
+        m, s = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32)
+        acc = ct.zeros((tm, d), ct.float32)
+        for j in range(ct.cdiv(n, tn)):
+            w = ct.mma(x, ct.transpose(ct.load(k, (j, 0), (tn, d), padding_mode=ZERO)), ct.zeros((tm, tn), ct.float32))
+            w = ct.where(j * tn + ct.arange(tn, dtype=ct.int32)[None, :] < n, w * (scale * LOG2E), -1e30)
+            m, p, r, s = softmax_step(w, m, s)
+            if j > 0:
+                acc = acc * r
+            acc = ct.mma(p.astype(v.dtype), ct.load(v, (j, 0), (tn, d), padding_mode=ZERO), acc)
+        if i % 2 == 0:
+            ct.store(out, (i, 0), (acc / s).astype(out.dtype))
+        else:
+            ct.store(out, (i, 0), (-acc / s).astype(out.dtype))
+
+
+@program((np.float16, 64, 128, 512, 200, 300), (bf16, 128, 128, 512, 150, 200), (np.float16, 64, 64, 256, 130, 200),
+         (bf16, 16, 128, 256, 40, 300))
+def attention_of_wide_heads(dtype, tm, tn, d, m, n):
+    q, k, v = draw(m, d, dtype=dtype), draw(n, d, dtype=dtype, seed=1), draw(n, d, dtype=dtype, seed=2)
+    want = attend(q, k, v, scale=d ** -.5)[0] * np.where(np.arange(m)[:, None] // tm % 2, -1, 1)
+    return Launch(wide_heads, (2,), (q, k, v, np.zeros_like(q), d ** -.5, tm, tn, d), {3: want}, near(dtype))
+
+
 # ---- decoding without products by the tensor core
 
 @ct.kernel

@@ -29,6 +29,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("split-reductions", "sm_80"): "split-reductions materialize-convert-layout",
     ("share-results", "sm_80"): "share-results", ("provide-scratch", "sm_80"): "provide-scratch",
     ("split-steps", "sm_80"): "split-steps", ("split-tiles", "sm_90"): "split-tiles",
+    ("split-operands", "sm_100"): "split-operands",
     ("plan-cta", "sm_90"): "plan-cta", ("plan-agents", "sm_90"): "plan-agents", ("plan-chains", "sm_100"): "plan-chains",
     ("hold-fragments", "sm_80"): "hold-fragments", ("stage-tiles", "sm_90"): "stage-tiles",
     ("unspecialized-pipeline", "sm_80"): "generate-schedule materialize-async unspecialized-pipeline",

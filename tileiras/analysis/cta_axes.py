@@ -288,15 +288,17 @@ Place = tuple[SSAValue, int]
 
 class Axes:
     """The axes of a function. An axis is known by one of its places; `most`: how many parts it has at most; `kept_whole`: why it
-    can't be split."""
+    can't be split. `sums`: what products sum along is an axis, too: parts are summed one after the other."""
 
-    def __init__(self, func: Operation) -> None:
+    def __init__(self, func: Operation, sums: bool = False) -> None:
         self.cheap = cheap_values(func)
         self._parent: dict[Place, Place] = {}
         self._reasons: list[tuple[Place, str]] = []
         multiplies = any(mnemonic(op) in ("dot", "dot_scaled") for op in func.walk())    # its agents never meet
         for op in func.walk():
             said = relation(op)
+            if sums and mnemonic(op) == "dot":
+                said = Relation([*said.groups, [m for m, _ in said.whole]])
             for group in said.groups:
                 self._join((m.value, m.dim) for m in group if m.value not in self.cheap)
             whole = [*said.whole, *((m, "a reduction runs along it") for m in said.summed if multiplies)]

@@ -213,10 +213,11 @@ BlockTile = shared_op("block_tile", "memref:memref", "view:view", pure=True)
 # Memory. mem_semantic: weak relaxed acquire release acq_rel; mem_scope: tl_blk device sys (absent when weak).
 # inbounds: UnitAttr, or ArrayAttr of 0/1 a dimension: no check needed. latency, allow_tma: hints. cta_copies: bits of a CTA's
 # rank; CTAs of a cluster that differ in these only access the same, and one of them writes (plan-cta). outside: for each
-# dimension, whether the tile may begin outside the array, being a part of a tile that begins inside.
+# dimension, whether the tile may begin outside the array, being a part of a tile that begins inside. in_turn: loads of a loop with
+# one number come by one ring (split-operands).
 TiledLoad = shared_op("tiled_load", "view:view coords:ints* token:token?", "result:tile result_token:token",
                       "mem_semantic:load_semantic mem_scope:scope? inbounds:inbounds? latency:index? allow_tma:flag? "
-                      "cta_copies:positive? outside:flags?")
+                      "cta_copies:positive? outside:flags? in_turn:positive?")
 TiledStore = shared_op("tiled_store", "source:tile view:view coords:ints* token:token?", "result_token:token",
                        "mem_semantic:store_semantic mem_scope:scope? inbounds:inbounds? latency:index? allow_tma:flag? "
                        "cta_copies:positive? outside:flags?")

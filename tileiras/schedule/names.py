@@ -16,6 +16,8 @@ STAGE, ORDER, DEPTH = "nv_tile.aws.stage", "nv_tile.aws.order", "nv_tile.aws.dep
 
 LEAST_STAGES = 2
 """Of a ring: one that is filled, one that is read. With one it is a buffer."""
+LEAST_IN_TURN = 4
+"""Of a ring that several loads of an iteration fill in turn: others leave room for so many."""
 
 
 def told(op: Operation, name: str) -> int | None:

@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.ahead import runs_ahead
 from tileiras.analysis.shared_lives import SharedLives
-from tileiras.schedule.names import ASYNC_LOADS, DEPTH, ORDER, STAGE
+from tileiras.schedule.names import ASYNC_LOADS, DEPTH, LEAST_IN_TURN, ORDER, STAGE
 
 REGISTERS_KEPT_BACK = 48
 """Of a thread's registers, for addresses, fragments and what the loop doesn't change."""
@@ -78,7 +78,7 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     allocs = [v.owner for v in rings if isinstance(v.owner, Operation)]
     beside = lives.beside(loop, allocs)
     sizes = {v: buffer_bytes(v.type) for v in rings}
-    sizes.update(dict.fromkeys(_same_by_other_names(rings), 0))
+    sizes.update(dict.fromkeys([*_same_by_other_names(rings), *_filled_in_turn(rings)], 0))
     dice = None if options.seed is None else _dice(f"{options.seed} {func.properties['sym_name']} {len(graph.nodes)}")
     if dice is not None:
         graph.edges = [replace(e, latency=e.latency + dice.randrange(LONGEST_DELAY)) if not e.distance else e for e in graph.edges]
@@ -87,7 +87,9 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
         outcome = choose(graph, room, sizes, True, iterations=options.iterations, threshold=options.threshold)
     except NoSchedule:
         return
-    facts = ring_facts(loop, list(rings.values()), sum(sizes.values()), target, beside)
+    turns = [v for v, load in rings.items() if "in_turn" in load.properties]     # `materialize-schedule` counts their stages
+    beside += LEAST_IN_TURN * sum(sizes[v] for v in turns)
+    facts = ring_facts(loop, list(rings.values()), sum(n for v, n in sizes.items() if v not in turns), target, beside)
     if options.stages:
         facts = replace(facts, asked=options.stages)
     elif dice is not None:
@@ -99,8 +101,9 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
         assert node.op is not None
         node.op.attributes[STAGE] = IntegerAttr(schedule.stage(node.index), i32)
         node.op.attributes[ORDER] = IntegerAttr(orders[node.index], i32)
-    for load in rings.values():
-        load.attributes[DEPTH] = IntegerAttr(depth.stages, i32)
+    for v, load in rings.items():
+        if v not in turns:
+            load.attributes[DEPTH] = IntegerAttr(depth.stages, i32)
     name: str = func.properties["sym_name"].data  # type: ignore[attr-defined]
     if options.show is not None:
         from tileiras.schedule.chart import chart
@@ -126,6 +129,19 @@ def _same_by_other_names(rings: dict[SSAValue, Operation]) -> list[SSAValue]:
             same.append(v)
         seen.add(key)
     return same
+
+
+def _filled_in_turn(rings: dict[SSAValue, Operation]) -> list[SSAValue]:
+    """Buffers that come by the ring of another one."""
+    seen: set[Any] = set()
+    later = []
+    for v, load in rings.items():
+        number: Any = load.properties.get("in_turn")
+        if number in seen:
+            later.append(v)
+        if number is not None:
+            seen.add(number)
+    return later
 
 
 def _dice(seed: str) -> Any:

@@ -17,6 +17,8 @@ a map (analysis/tma.py), the tile must lie in its buffer as boxes lie (the buffe
 and nothing written may be what is read: the engine doesn't see a thread's stores without fences of its own. What rounds f32 to
 tf32 on the way the engine does, too.
 
+Loads of a loop that have one number `in_turn` (`split-operands`) fill one ring in the order in which they are read.
+
 A tile that goes to several buffers, as it is and transposed (attention's gradients multiply Q, K and dO in both roles), comes once:
 its ring's stage is each of these buffers, by other names of the same elements. So does one operand of all products of a batch: bits
 of the batch have offset 0 in what its products read.
@@ -92,16 +94,30 @@ class Way:
 
 @dataclass
 class Site:
-    """A tile on its way: the load, the buffers that it goes to, and how the engine puts it there."""
+    """A tile on its way: the load, the buffers that it goes to, how the engine puts it there, and who reads it; `slices`: of the
+    ring, in the place of each buffer."""
 
     load: Operation
     ways: list[Way]
     facts: MapFacts
     readers: list[Operation] = field(default_factory=list)
+    slices: list[Operation] = field(default_factory=list)
 
     @property
     def allocs(self) -> list[Operation]:
         return [way.alloc for way in self.ways]
+
+
+@dataclass
+class Fill:
+    """Tiles that fill a stage together, and the op that reads it first."""
+
+    first: Operation
+    sites: list[Site]
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(site.facts.tile.num_bytes for site in self.sites)
 
 
 def run(module: Operation, context: Any) -> None:
@@ -155,9 +171,10 @@ class _Function:
                 together.setdefault((block, first), []).append(site)
             elif site is not None:
                 refused.append(site)
-        for (block, first), sites in _joined(together).items():
-            if not _lower(self.func, block, first, sites, self.target, self.shares, lives):
-                refused += [(site.load, [Refusal("shared memory has no room for the pipe's barriers")]) for site in sites]
+        for block, fills in _in_turn(_joined(together)):
+            if not _lower(self.func, block, fills, self.target, self.shares, lives):
+                refused += [(site.load, [Refusal("shared memory has no room for the pipe's barriers")])
+                            for fill in fills for site in fill.sites]
         refused += lower_stores(self.func, lambda: self.axis, self.target, lives)
         for op, _ in refused:
             if is_staged(op) and (staged := staged_ops(op)) is not None:
@@ -275,6 +292,32 @@ def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[B
     return found
 
 
+def _in_turn(together: dict[tuple[Block, Operation], list[Site]]) -> list[tuple[Block, list[Fill]]]:
+    """What each pipe is filled with in an iteration: once, or in turn with what loads of one number bring, as long as each is read
+    before the next one is (`split-operands`). These are then loaded where they are read."""
+    found: list[tuple[Block, list[Fill]]] = []
+    turns: dict[tuple[Block, int], list[Fill]] = {}
+    for (block, first), sites in together.items():
+        numbers = {site.load.properties.get("in_turn") for site in sites}
+        number: Any = numbers.pop() if len(numbers) == 1 else None
+        if number is None or any(r.uses for site in sites for r in site.load.results[1:]):
+            found.append((block, [Fill(first, sites)]))
+        else:
+            turns.setdefault((block, number.data), []).append(Fill(first, sites))
+    for (block, _), fills in turns.items():
+        place = block.get_operation_index
+        fills.sort(key=lambda fill: place(fill.first))
+        turn: list[Fill] = []
+        for fill in fills:
+            last = max((place(holder_in(block, r)) for site in turn[-1].sites for r in site.readers), default=-1) if turn else -1
+            if not turn or (fill.num_bytes == turn[0].num_bytes and last < place(fill.first)):
+                turn.append(fill)
+            else:
+                found.append((block, [fill]))
+        found.append((block, turn))
+    return found
+
+
 def takes(reader: Operation, alloc: Operation, layout: SharedLayout, turns_bytes: bool) -> bool:
     """Whether an op reads a buffer in this layout as well as in the one it has. `turns_bytes`: as of `ldmatrix_plan`."""
     t: Any = alloc.results[0].type
@@ -359,59 +402,71 @@ def buffer_layout(facts: MapFacts, moves: list[Operation], shape: tuple[int, ...
 # --- what becomes of them --------------------------------------------------------------------------------------------
 
 
-def _lower(func: Operation, block: Block, first: Operation, sites: list[Site], target: Any, shares: bool,
-           lives: SharedLives) -> bool:
-    """Replace what `first` reads by a pipe of one stage. False, and nothing is done, if the rings don't fit. `shares`: CTAs that
-    load the same load parts of it for each other."""
-    start = max((site.load for site in sites), key=block.get_operation_index)
-    outer = holder_in(func.regions[0].block, start)
-    nbytes = sum(site.facts.tile.num_bytes for site in sites)
+def _lower(func: Operation, block: Block, fills: list[Fill], target: Any, shares: bool, lives: SharedLives) -> bool:
+    """Replace what is read by a pipe of one stage, filled once or in turn. False, and nothing is done, if the rings don't fit.
+    `shares`: CTAs that load the same load parts of it for each other."""
+    sites = [site for fill in fills for site in fill.sites]
+    first = fills[0].first
+    last = max((site.load for site in sites), key=block.get_operation_index)
+    starts = [fill.first for fill in fills] if len(fills) > 1 else [last]
+    outer = holder_in(func.regions[0].block, starts[0])
     pipe = before(outer, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("tma"), IntAttr(1))], {
-        "bytes": IntAttr(nbytes), "consumers": func.properties["num_warps"],
-        "once": UnitAttr() if loop_around(start) is None else None,
+        "bytes": IntAttr(fills[0].num_bytes), "consumers": func.properties["num_warps"],
+        "once": UnitAttr() if loop_around(starts[0]) is None else None,
         "pair": UnitAttr() if any(is_paired(reader) for site in sites for reader in site.readers) else None}), first).results[0]
-    ordered = any(r.uses for site in sites for r in site.load.results[1:])
-    full = before(after(start) if ordered else first, nv_tileas.ConsumerWait.make([pipe], [i32]), first)
-    rings = [_use_ring(site, outer, full) for site in sites]
+    rings = [_ring(site, outer) for site in fills[0].sites]
+    waits = []
+    for fill, start in zip(fills, starts):
+        ordered = any(r.uses for site in fill.sites for r in site.load.results[1:])
+        waits.append(before(after(start) if ordered else fill.first, nv_tileas.ConsumerWait.make([pipe], [i32]), fill.first))
+        for site, ring in zip(fill.sites, rings):
+            _read_stage(site, ring, waits[-1])
     made_and_left = [pipe.owner, *(ring.owner for ring in rings), *(alloc for site in sites for alloc in site.allocs)]
     lives.update(made_and_left)     # type: ignore[arg-type]
     if lives.size_without(alloc for site in sites for alloc in site.allocs) > target.most_static_smem:
-        for site, ring in zip(sites, rings):
-            for alloc, slice_ in zip(site.allocs, _slices_in_order(ring)):
-                slice_.results[0].replace_all_uses_with(alloc.results[0])
+        for site in sites:
+            for way, slice_ in zip(site.ways, site.slices):
+                slice_.results[0].replace_all_uses_with(way.alloc.results[0])
                 erase(slice_)
-            erase(ring.owner)  # type: ignore[arg-type]
-        erase(full, pipe.owner)  # type: ignore[arg-type]
+        erase(*(ring.owner for ring in rings), *waits, pipe.owner)  # type: ignore[arg-type]
         lives.update(made_and_left)     # type: ignore[arg-type]
         return False
-    index = before(start, nv_tileas.ProducerAcquire.make([pipe], [i32]), start).results[0]
     peers = {0}
-    for site, ring in zip(sites, rings):
-        buffer, view = ring.type.buffer, site.load.view  # type: ignore[attr-defined]
-        slot = before(start, nv_tileas.ExtractSlice.make([ring, index], [buffer]), site.load)
-        part = shared_part(site.load, site.facts.tile) if shares else None
-        if part is not None:
-            view = before(start, view_of_parts(view, part[1]), site.load).results[0]
-        made = nv_tileas.MakeTiledTmaDesc.make([view], [TensorMapType.of(site.facts.element, part[1] if part else site.facts.tile)],
-                                               {"nan": UnitAttr() if site.facts.nan else None})
-        before(start, made, site.load)
-        coords = coordinates(site.load, start)
-        copy = nv_tileas.TmaLoad.make([made.results[0], coords, slot.results[0], pipe, index], [])
-        if part is not None:
-            copies: Any = site.load.properties["cta_copies"]
-            copy.properties.update({"cta_copies": copies, "shared": int_array(part[0])})
-            peers.update(subsets(copies.data))
-        copy.attributes.update(site.load.attributes)        # what the schedule says of the load
-        before(start, copy, site.load)
+    for fill, start, full in zip(fills, starts, waits):
+        start = full if len(fills) > 1 else start
+        index = before(start, nv_tileas.ProducerAcquire.make([pipe], [i32]), fill.sites[0].load).results[0]
+        for site, ring in zip(fill.sites, rings):
+            peers |= _load_stage(site, ring, pipe, index, start, shares)
+        before(start, nv_tileas.ProducerCommit.make([pipe], []), fill.sites[-1].load)
+        last = max((holder_in(block, r) for site in fill.sites for r in site.readers), key=block.get_operation_index)
+        before(after(last), nv_tileas.ConsumerRelease.make([pipe], []), last)
     if len(peers) > 1:
         pipe.owner.properties["peers"] = int_array(sorted(peers))    # type: ignore[union-attr]
-    before(start, nv_tileas.ProducerCommit.make([pipe], []), start)
-    last = max((holder_in(block, r) for site in sites for r in site.readers), key=block.get_operation_index)
-    before(after(last), nv_tileas.ConsumerRelease.make([pipe], []), last)
     for site in sites:
         _remove(site)
     lives.update(made_and_left)     # type: ignore[arg-type]
     return True
+
+
+def _load_stage(site: Site, ring: SSAValue, pipe: SSAValue, index: SSAValue, start: Operation, shares: bool) -> set[int]:
+    """The copy of a tile to a stage of its ring, before `start`. What the ranks of CTAs that it is for differ in."""
+    buffer, view = _buffers(site)[0], site.load.view  # type: ignore[attr-defined]
+    slot = before(start, nv_tileas.ExtractSlice.make([ring, index], [buffer]), site.load)
+    part = shared_part(site.load, site.facts.tile) if shares else None
+    if part is not None:
+        view = before(start, view_of_parts(view, part[1]), site.load).results[0]
+    made = nv_tileas.MakeTiledTmaDesc.make([view], [TensorMapType.of(site.facts.element, part[1] if part else site.facts.tile)],
+                                           {"nan": UnitAttr() if site.facts.nan else None})
+    before(start, made, site.load)
+    coords = coordinates(site.load, start)
+    copy = nv_tileas.TmaLoad.make([made.results[0], coords, slot.results[0], pipe, index], [])
+    copy.attributes.update(site.load.attributes)        # what the schedule says of the load
+    before(start, copy, site.load)
+    if part is None:
+        return set()
+    copies: Any = site.load.properties["cta_copies"]
+    copy.properties.update({"cta_copies": copies, "shared": int_array(part[0])})
+    return set(subsets(copies.data))
 
 
 def shared_part(load: Operation, tile: CanonicalTile) -> tuple[tuple[int, ...], CanonicalTile] | None:
@@ -427,24 +482,25 @@ def subsets(mask: int) -> list[int]:
     return [n for n in range(mask + 1) if not n & ~mask]
 
 
-def _use_ring(site: Site, outer: Operation, full: Operation) -> SSAValue:
-    """A ring of one stage before `outer`; who used a buffer uses the stage that `full` waits for."""
+def _buffers(site: Site) -> list[BufferType]:
+    """What a tile's stage is to each of its ways' readers."""
     t: Any = site.allocs[0].results[0].type
-    buffers = [BufferType(t.element_type, SharedLayoutAttr(buffer_layout(site.facts, way.moves, way.shape))) for way in site.ways]
-    ring = before(outer, nv_tileas.AllocTensor.make([], [RingType(buffers[0], IntAttr(1))]), site.load).results[0]
+    return [BufferType(t.element_type, SharedLayoutAttr(buffer_layout(site.facts, way.moves, way.shape))) for way in site.ways]
+
+
+def _ring(site: Site, outer: Operation) -> SSAValue:
+    """A ring of one stage before `outer`."""
+    return before(outer, nv_tileas.AllocTensor.make([], [RingType(_buffers(site)[0], IntAttr(1))]), site.load).results[0]
+
+
+def _read_stage(site: Site, ring: SSAValue, full: Operation) -> None:
+    """Who used a buffer uses the stage that `full` waits for."""
     place = after(full)
-    for way, buffer in zip(site.ways, buffers):
+    for way, buffer in zip(site.ways, _buffers(site)):
         slot = before(place, nv_tileas.ExtractSlice.make([ring, full.results[0]], [buffer]), site.load)
+        site.slices.append(slot)
         for use in [use for use in way.alloc.results[0].uses if use.operation is not way.store]:
             use.operation.operands[use.index] = slot.results[0]
-    return ring
-
-
-def _slices_in_order(ring: SSAValue) -> list[Operation]:
-    slices = [use.operation for use in ring.uses]
-    block = slices[0].parent
-    assert block is not None
-    return sorted(slices, key=block.get_operation_index)
 
 
 def _remove(site: Site) -> None:

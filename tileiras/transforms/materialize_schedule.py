@@ -68,7 +68,7 @@ from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.layout.linear import LinearLayout
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
 from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
-from tileiras.schedule.names import DEPTH, LEAST_STAGES, told
+from tileiras.schedule.names import DEPTH, LEAST_IN_TURN, LEAST_STAGES, told
 from tileiras.transforms.agent_registers import (
     MANY_REGISTERS,
     MOST_BLOCKS,
@@ -517,17 +517,21 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, a
     """Give the rings of each loop as many stages as the schedule says, or else as hide the loads, and as shared memory holds: of as
     many blocks as the program asks for, if that leaves a ring (tiles that the copy engine brings once have their buffers beside it
     now, which the schedule didn't know). `alone`: warps that copy leave no room for another block; nor that."""
-    together: dict[Operation, list[Operation]] = {}
+    together: dict[tuple[Operation, int], list[Operation]] = {}
     wanted = hint(func, "occupancy") or blocks
     for pipe in pipes:
         wait = next((use.operation for use in pipe.results[0].uses if use.operation.name == CONSUMES[0]), None)
         loop = loop_around(wait) if wait is not None else None
-        if loop is not None:
-            together.setdefault(loop, []).append(pipe)
+        if loop is not None and wait is not None:
+            together.setdefault((loop, _fills(wait)), []).append(pipe)
     lives = SharedLives(func)
     if lives.size > target.most_static_smem:
         raise Refusal(func, "the rings of all its loops, which keep their places, don't fit shared memory")
-    for loop, found in together.items():
+    for (_, fills), found in together.items():
+        if fills > 1:
+            _fitting(lives, found, {ring for pipe in found for ring in _rings(pipe.results[0])}, LEAST_IN_TURN,
+                     shared_budget(target, blocks))
+    for (loop, fills), found in sorted(together.items(), key=lambda item: item[0][1]):      # what is filled in turn gets the rest
         rings = {ring for pipe in found for ring in _rings(pipe.results[0])}
         nbytes = sum(stage_bytes(ring.results[0].type) for ring in rings)       # type: ignore[arg-type]
         copies = [use.operation for pipe in found for use in pipe.results[0].uses if use.operation.name not in CONSUMES]
@@ -536,11 +540,17 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, a
         asked = [depth for op in copies if (depth := told(op, DEPTH)) is not None]
         facts = ring_facts(loop, copies, nbytes, target, max(0, other), 1 if alone else None)
         stages = max(asked) if asked and not alone else ring_depth(replace(facts, asked=None), target).stages
+        stages = max(stages, fills) if fills > 1 else stages        # products that read them stand close together
         stages = _fitting(lives, found, rings, stages, shared_budget(target, blocks))
         if wanted > blocks and stages > LEAST_STAGES and \
                 _fitting(lives, found, rings, stages, shared_budget(target, wanted)) < LEAST_STAGES:
             _set_stages(found, rings, stages)
             lives.update((*found, *rings))
+
+
+def _fills(wait: Operation) -> int:
+    """How many stages of a pipe an iteration of the loop that waits there fills."""
+    return sum(use.operation.name == wait.name and use.operation.parent is wait.parent for use in wait.operands[0].uses)
 
 
 def _fitting(lives: SharedLives, pipes: list[Operation], rings: Iterable[Operation], stages: int, budget: int) -> int:

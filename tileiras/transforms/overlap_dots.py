@@ -38,6 +38,7 @@ MAX_PENDING = 7
 """Groups that a wait may leave on their way (the rows `wgmma.wait_group.N` of the nvvm dialect)."""
 LEAST_STAGES = 2
 """Of a ring whose stages are given back an iteration later: the next one must be there meanwhile."""
+WAIT, RELEASE, SLICE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release", "nv_tileas.extract_slice"
 READERS = frozenset({"nv_tileas.dot", "nv_tileas.async_dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared", "nv_tileas.dot_wait"})
 """What takes a buffer and doesn't write it."""
 
@@ -45,12 +46,14 @@ READERS = frozenset({"nv_tileas.dot", "nv_tileas.async_dot", "nv_tileas.dot_scal
 @dataclass(eq=False)
 class Product:
     """A product on its way. `buffers`: what it reads, where that has a place of its own; `rings`: whose stages it reads, `pipes`:
-    that hand those on; `registers`: A, if that is in them. `carried`: it goes on in its accumulator in the next iteration."""
+    that hand those on, by `waits`; `registers`: A, if that is in them. `carried`: it goes on in its accumulator in the next
+    iteration."""
 
     op: Any
     buffers: list[SSAValue] = field(default_factory=list)
     rings: list[SSAValue] = field(default_factory=list)
     pipes: list[SSAValue] = field(default_factory=list)
+    waits: list[Operation] = field(default_factory=list)
     registers: list[SSAValue] = field(default_factory=list)
     carried: bool = False
     dot: Operation | None = None
@@ -78,10 +81,38 @@ def run(module: Operation, context: Any) -> None:
     for func in list(module.regions[0].block.ops):
         if func.name == "nv_tileas.func" and any(is_synchronous(op) for op in func.walk()):
             trial = func if bytes_unshared(func) <= context.target.most_static_smem else func.clone()
+            _release_behind_next(trial)
             _Overlap(trial, context.target).block(trial.regions[0].block)
             if trial is not func and plan_shared_memory(trial).size > context.target.most_static_smem:
                 continue        # each is waited for at once: what it reads has no place of its own
             keep_places(put_in_place(trial, func))
+
+
+def _release_behind_next(func: Operation) -> None:
+    """Where products stand close together that read stages of one ring, each gives its stage back when the next one has begun: it
+    isn't waited for with nothing on its way."""
+    for op in [op for op in func.walk() if op.name == RELEASE and _wait_of(op) is not None]:
+        t: Any = op.operands[0].type
+        begun, following = False, op.next_op
+        while following is not None and not begun and (following.name in (WAIT, SLICE) or is_synchronous(following)):
+            begun = is_synchronous(following)
+            following = following.next_op
+        if begun and t.stages.data >= LEAST_STAGES and following is not None and following.name == RELEASE and \
+                following.operands[0] is op.operands[0]:
+            assert op.parent is not None
+            op.detach()
+            following.parent.insert_op_before(op, following)      # type: ignore[union-attr]
+
+
+def _wait_of(release: Operation) -> Operation | None:
+    """The wait whose stage is given back, where several stages of the pipe are read one after the other in a block; None where one
+    is."""
+    block = release.parent
+    inside = {name: [op for op in block.ops if op.name == name and op.operands[0] is release.operands[0]]      # type: ignore
+              for name in (WAIT, RELEASE)}
+    if len(inside[WAIT]) < 2 or len(inside[WAIT]) != len(inside[RELEASE]):
+        return None
+    return inside[WAIT][inside[RELEASE].index(release)]
 
 
 class _Overlap:
@@ -155,6 +186,7 @@ class _Overlap:
         index = owner.index.owner
         if isinstance(index, Operation) and index.name == "nv_tileas.consumer_wait":
             p.pipes.append(index.operands[0])
+            p.waits.append(index)
 
     def needs(self, op: Operation, p: Product) -> bool:
         """Whether a product must be done before an op (or before what is inside of it)."""
@@ -167,8 +199,10 @@ class _Overlap:
                     return True
                 if isinstance(v.type, BufferType) and v in p.buffers and inner.name not in READERS:
                     return True
-            if inner.name == "nv_tileas.consumer_release" and inner.operands[0] in p.pipes and not _is_group(inner.operands[0]):
-                return True
+            if inner.name == RELEASE and inner.operands[0] in p.pipes and not _is_group(inner.operands[0]):
+                given_back = _wait_of(inner)
+                if given_back is None or given_back in p.waits:
+                    return True
             if inner.name == "nv_tileas.consumer_wait" and inner.operands[0] in p.pipes and _is_group(inner.operands[0]):
                 return True     # behind it stands the barrier after which stages are filled again
         return False
@@ -292,12 +326,12 @@ class _Loop:
 
     def is_late(self, op: Any) -> bool:
         """Whether a stage is given back an iteration later: a carried product reads it."""
-        if op.name != "nv_tileas.consumer_release":
+        if op.name != RELEASE:
             return False
         pipe = op.operands[0]
         t: Any = pipe.type
         assert isinstance(t, PipeType)
-        if t.kind.data == "group" or t.stages.data < LEAST_STAGES:
+        if t.kind.data == "group" or t.stages.data < LEAST_STAGES or _wait_of(op) is not None:
             return False
         return any(_reads(dot, pipe) for dot in self.carried)
 
