@@ -103,6 +103,32 @@ def product_of_f8_scaled_by_blocks(tm, tn):
 
 
 @ct.kernel
+def promoted(a, sa, b, sb, out, tm: Const, tn: Const, tk: Const, inner: Const):
+    """Sums in f16 over a few steps, scaled and added up in f32."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for outer in range(ct.cdiv(a.shape[1], tk * inner)):
+        part = ct.zeros((tm, tn), ct.float16)
+        for step in range(inner):
+            k = outer * inner + step
+            x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+            part = ct.mma(x, ct.load(b, (k, j), (tk, tn), padding_mode=ZERO), part)
+        scale = ct.load(sa, (i, outer), (tm, 1), padding_mode=ZERO) * ct.load(sb, (outer, j), (1, tn), padding_mode=ZERO)
+        acc = acc + part.astype(ct.float32) * scale
+    ct.store(out, (i, j), acc)
+
+
+@program((np.float16, 128, 256, 64, 1), (np.float16, 64, 64, 32, 2), (e4m3, 128, 128, 64, 2), since=90)
+def product_summed_in_two_types(dtype, tm, tn, tk, inner):
+    step = tk * inner
+    m, n, k = tm + 3, 2 * tn, 3 * step
+    a, b = whole(m, k, dtype=dtype, low=-2, high=2), whole(k, n, dtype=dtype, low=-2, high=2)
+    sa, sb = (np.random.default_rng(n).uniform(.5, 1, shape).astype(np.float32) for shape in ((m, 3), (3, n)))
+    parts = (wide(a).reshape(m, 3, step).transpose(1, 0, 2) @ wide(b).reshape(3, step, n)) * sa.T[:, :, None] * sb[:, None]
+    return Launch(promoted, (2, 2), (a, sa, b, sb, np.zeros((m, n), np.float32), tm, tn, tk, inner), {4: parts.sum(0)}, 1e-4)
+
+
+@ct.kernel
 def split_along_k(a, b, out, tm: Const, tn: Const, tk: Const):
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((tm, tn), ct.float32)

@@ -153,7 +153,7 @@ def piece_of(op: Operation, func: Operation, number: Mapping[Operation, float],
     return piece
 
 
-SLICE, WAIT = "nv_tileas.extract_slice", "nv_tileas.consumer_wait"
+SLICE, WAIT, COMMIT = "nv_tileas.extract_slice", "nv_tileas.consumer_wait", "nv_tileas.producer_commit"
 PLACED = frozenset("nv_tileas." + m for m in ("alloc_tensor", "create_pipeline", "tmem_alloc", "alloca"))
 """Ops that need a place in shared memory, for all or some of their types."""
 
@@ -185,9 +185,14 @@ def users_of(buffer: SSAValue) -> Iterator[Operation]:
 
 def _last_users(users: list[Operation]) -> list[Operation]:
     """The users that say how long a buffer lives. A ring of several agents lives as long as the first waits for it: then all is
-    there that another has put there. It may read nothing of that, where nobody wants a product."""
-    first = [user for user in users if (found := agent_of(user)) is not None and found[1] == 0]
-    return users if any(map(_reads_for_another, users)) else [*first, *_first_agent_waits(users)] if first else users
+    there that another has put there. It may read nothing of that, where nobody wants a product. Where products have an agent of
+    their own, which alone reads the ring, the first waits for these."""
+    readers = [user for user in users if _reads_for_another(user)]
+    if readers:
+        waits = [_waits_for_products(reader) for reader in readers]
+        return [wait for found in waits for wait in found] if all(waits) else users
+    first = [user for user in users if _is_first_agents(user)]
+    return [*first, *_first_agent_waits(users)] if first else users
 
 
 def _first_agent_waits(users: list[Operation]) -> Iterator[Operation]:
@@ -196,9 +201,32 @@ def _first_agent_waits(users: list[Operation]) -> Iterator[Operation]:
     pipes = dict.fromkeys(op.operands[0] for op in numbers if isinstance(op, Operation) and op.operands and
                           isinstance(op.operands[0].type, PipeType))
     for pipe in pipes:
-        for use in pipe.uses:
-            if use.operation.name == WAIT and (found := agent_of(use.operation)) is not None and found[1] == 0:
-                yield use.operation
+        yield from _waits_of_first_agent(pipe)
+
+
+def _waits_of_first_agent(pipe: SSAValue) -> list[Operation]:
+    return [use.operation for use in pipe.uses if use.operation.name == WAIT and _is_first_agents(use.operation)]
+
+
+def _waits_for_products(reader: Operation) -> list[Operation]:
+    """Where products alone read a stage: the first agent's waits for what is committed behind them each time; else none."""
+    number: Any = reader.operands[1].owner
+    if "by_dots" not in number.properties:
+        return []
+    holder: Operation | None = reader
+    while holder is not None and holder.name != SWITCH:
+        op = holder.next_op
+        while op is not None:
+            if op.name == COMMIT and op.operands[0].type.kind.data == "umma":    # type: ignore[attr-defined]
+                return _waits_of_first_agent(op.operands[0])
+            op = op.next_op
+        holder = holder.parent_op()
+    return []
+
+
+def _is_first_agents(op: Operation) -> bool:
+    found = agent_of(op)
+    return found is not None and found[1] == 0
 
 
 def _reads_for_another(user: Operation) -> bool:
