@@ -1,4 +1,5 @@
-// Identities and constants: what is added to nothing, multiplied by one, or chosen by a constant; loops that run once or never.
+// Identities and constants: what is added to nothing, multiplied by one, or chosen by a constant; loops that run once or never. A step
+// of zero, which the language doesn't want, tells nothing.
 // Two branches on one condition are one, where only values are computed between them, which don't come of the first; what the
 // second takes of the first's results it takes from its branch. Behind a branch that leaves nothing moves.
 // RUN: tileiras-opt %s --passes=simplify --verify-each | filecheck %s
@@ -12,6 +13,7 @@
 // CHECK: [[A:%[0-9a-z]+]] = "arith.addi"(%x_1, %three)
 // CHECK-NEXT: "nv_tileaa.store"(%p_1, [[A]])
 // CHECK: "scf.for"(%one_1, %three, %one_1, %x_1)
+// CHECK: "scf.for"(%one_1, %three, %zero_1, %x_1)
 // CHECK: sym_name = "branches"
 // CHECK: [[S:%[0-9a-z_]+]] = "arith.addi"(%x_2, %x_2)
 // CHECK-NEXT: [[R:%[0-9a-z_]+]], [[Q:%[0-9a-z_]+]] = "scf.if"(%c_2) ({
@@ -49,6 +51,7 @@
   }) : () -> ()
   "nv_tileaa.func"() <{sym_name = "loops"}> ({
   ^bb0(%p: !nv_tileaa.ptr<i32>, %x: i32):
+    %zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
     %one = "arith.constant"() <{value = 1 : i32}> : () -> i32
     %three = "arith.constant"() <{value = 3 : i32}> : () -> i32
     %five = "arith.constant"() <{value = 5 : i32}> : () -> i32
@@ -67,6 +70,11 @@
     ^bb0(%i: i32, %c: i32):
       %n = "arith.muli"(%c, %c) : (i32, i32) -> i32
       "scf.yield"(%n) : (i32) -> ()
+    }) : (i32, i32, i32, i32) -> i32
+    %forever = "scf.for"(%one, %three, %zero, %x) ({
+    ^bb0(%j: i32, %y: i32):
+      %m = "arith.muli"(%y, %y) : (i32, i32) -> i32
+      "scf.yield"(%m) : (i32) -> ()
     }) : (i32, i32, i32, i32) -> i32
     %u = "nv_tileaa.store"(%p, %twice) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.mem_token
     "nv_tileaa.return"() : () -> ()

@@ -98,7 +98,8 @@ def inline_short_for(loop: arith.For) -> Operation | None:
 
 
 def trips(loop: arith.For) -> int | None:
-    """How often a `for` runs, where constants tell; None for one whose iterations end in several places."""
+    """How often a `for` runs, where constants tell; None for one whose iterations end in several places, or whose step, which the
+    language wants positive, isn't."""
     lower, upper, step = (int_constant(v) for v in loop.operands[:3])
     if lower is None or upper is None or step is None:
         return None
@@ -107,7 +108,7 @@ def trips(loop: arith.For) -> int | None:
     end = loop.regions[0].block.last_op
     if lower >= upper:
         return 0
-    if not isinstance(end, arith.Yield) or any(one is not end for one in _next_values(loop)):
+    if step < 1 or not isinstance(end, arith.Yield) or any(one is not end for one in _next_values(loop)):
         return None
     return -((lower - upper) // step)
 
