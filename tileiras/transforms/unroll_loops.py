@@ -8,7 +8,8 @@
 
 No load waits for an iteration then: ptxas asks for all of them at once, `cse` reads once what two such loops read, and
 `early-loads` moves loads in front of barriers. Counters are constants, which takes part of the addresses. Loops stay with products
-or other loops in them, without loads, with tiles that take more than a few registers, and those that would get long.
+in them, without loads, with tiles that take more than a few registers, and those that would get long; and those with loops in
+them, unless an outer counter alone says how often these run (`for p in range(4): for q in range(p, 4)`): then all are unrolled.
 
 A store to tiles that lie apart from iteration to iteration waits for none of the earlier ones: what comes behind waits for all.
 Tiles lie apart where another index leads to other elements of a row: views may have steps shorter than their tiles, and strides
@@ -16,20 +17,21 @@ that only the launch knows may be shorter than rows.
 """
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.invariant_loads import LOADS
 from tileiras.dialects import arith
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_values
-from tileiras.transforms.rules import int_constant, int_width
-from tileiras.transforms.rules.control import PRODUCTS, trips, unroll
+from tileiras.transforms.rules import build, int_constant, int_width
+from tileiras.transforms.rules.control import PRODUCTS, trips, trips_between, unroll
 
 MOST_TRIPS = 16
-"""Iterations of a loop that is unrolled, at most: what runs longer streams (`unroll-streams`)."""
+"""Iterations of a loop that is unrolled, of all runs of one in another, at most: what runs longer streams (`unroll-streams`)."""
 MOST_BYTES = 32768
 """What all iterations load, at most: 64 registers a thread of four warps."""
 MOST_OPS = 512
@@ -37,7 +39,7 @@ MOST_OPS = 512
 MOST_RESULTS = 1 << 20
 """Bytes of what all of them compute, at most: 2048 registers of a thread of four warps, code that is fetched and compiled."""
 STORE = "nv_tileaa.tiled_store"
-LEFT = PRODUCTS | {"scf.for", "nv_tileaa.loop"}
+LEFT = PRODUCTS | {"nv_tileaa.loop"}
 """Ops with which a loop stays."""
 
 
@@ -45,18 +47,81 @@ def run(module: Operation, context: Any = None) -> None:
     """Unroll such loops, in place; inner ones first."""
     for loop in reversed([op for op in module.walk() if isinstance(op, arith.For)]):
         times = trips(loop)
-        if times is not None and 1 < times <= MOST_TRIPS and _is_small(loop, times):
-            unroll(loop, times, _apart(loop, times))
+        if times is None or not 1 < times <= MOST_TRIPS:
+            continue
+        runs = _runs_inside(loop, times)
+        if runs is not None and _is_small(loop, times, runs):
+            block = loop.parent
+            assert block is not None
+            outside = {*block.ops}
+            unroll(loop, times, set() if runs else _apart(loop, times))
+            for inner in [op for op in block.ops if isinstance(op, arith.For) and op not in outside]:
+                _unroll_inner(inner)
 
 
-def _is_small(loop: arith.For, times: int) -> bool:
+def _is_small(loop: arith.For, times: int, runs: dict[arith.For, int]) -> bool:
     """Whether a loop has loads, and nothing that keeps it, and all iterations are few ops on few registers."""
-    inside = [op for op in loop.walk() if op is not loop]
-    loaded = sum(_bytes(op.results[0]) for op in inside if op.name in LOADS)
-    computed = sum(_bytes(v) for op in inside for v in op.results)
-    return 0 < loaded <= MOST_BYTES // times and len(inside) <= MOST_OPS // times and computed <= MOST_RESULTS // times and \
-        LEFT.isdisjoint(op.name for op in inside)
+    inside = list(_each_time(loop, times, runs))
+    loaded = sum(n * _bytes(op.results[0]) for op, n in inside if op.name in LOADS)
+    computed = sum(n * _bytes(v) for op, n in inside for v in op.results)
+    return 0 < loaded <= MOST_BYTES and sum(n for _, n in inside) <= MOST_OPS and computed <= MOST_RESULTS and \
+        LEFT.isdisjoint(op.name for op, _ in inside)
 
+
+def _each_time(loop: arith.For, times: int, runs: dict[arith.For, int]) -> Iterator[tuple[Operation, int]]:
+    """The ops in a loop, each with how often it runs."""
+    for op in loop.regions[0].block.ops:
+        inner = runs[op] if isinstance(op, arith.For) else times
+        for inside in op.walk():
+            yield inside, times if inside is op else inner
+
+
+# ---- loops in loops
+
+def _runs_inside(loop: arith.For, times: int) -> dict[arith.For, int] | None:
+    """The loops in a loop, with how many iterations each has in all of the outer's; None where the outer's counter doesn't tell,
+    or where there are many."""
+    found: dict[arith.For, int] = {}
+    body = loop.regions[0].block
+    for inner in (op for op in loop.walk() if isinstance(op, arith.For) and op is not loop):
+        if inner.parent is not body:
+            return None
+        runs = [trips_between(inner, *(_at(v, loop, n) for v in inner.operands[:3])) for n in range(times)]
+        total = sum(n or 0 for n in runs)
+        if None in runs or total > MOST_TRIPS:
+            return None
+        found[inner] = total
+    return found
+
+
+def _at(value: SSAValue, loop: arith.For | None, n: int) -> int | None:
+    """An integer in iteration `n` of a loop (without one: anywhere), where constants and the loop's counter tell."""
+    if loop is not None and value is loop.regions[0].block.args[0]:
+        lower, step = int_constant(loop.operands[0]), int_constant(loop.operands[2])
+        return None if lower is None or step is None else lower + n * step
+    owner: Any = value.owner
+    if not isinstance(owner, arith.Addi | arith.Subi | arith.Muli):
+        return int_constant(value)
+    x, y = (_at(v, loop, n) for v in owner.operands)
+    if x is None or y is None:
+        return None
+    half = 1 << int_width(value.type) - 1
+    exact = x * y if isinstance(owner, arith.Muli) else x + y if isinstance(owner, arith.Addi) else x - y
+    return (exact + half) % (2 * half) - half
+
+
+def _unroll_inner(loop: arith.For) -> None:
+    """Unroll a loop whose bounds have become constants."""
+    for i, v in enumerate(loop.operands[:3]):
+        known = _at(v, None, 0)
+        if known is not None and int_constant(v) is None:
+            loop.operands[i] = build(loop, arith.Constant, (), v.type, {"value": IntegerAttr(known, v.type)})  # type: ignore[arg-type]
+    times = trips(loop)
+    assert times is not None
+    unroll(loop, times, _apart(loop, times) if times else set())
+
+
+# ---- tokens
 
 def _bytes(value: SSAValue) -> int:
     return tile_bytes(value.type) if isinstance(value.type, TensorType) else 1

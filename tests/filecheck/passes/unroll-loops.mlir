@@ -33,9 +33,25 @@
 // CHECK: [[R0:%[0-9a-z_]+]] = "nv_tileaa.tiled_store"
 // CHECK: "nv_tileaa.tiled_store"({{.*}}, [[R0]])
 
-// What runs more often, or loads nothing, or goes on from inside, stays; so does what loads more than a few registers.
+// Loops in a loop whose counter alone says how often they run are unrolled with it: here twice, once and never.
+// CHECK: sym_name = "triangle"
+// CHECK-NOT: scf.for
+// CHECK: [[L0:%[0-9a-z_]+]], %{{[0-9a-z_]+}} = "nv_tileaa.load"
+// CHECK-NEXT: [[N0:%[0-9a-z_]+]] = "arith.addi"({{%[0-9a-z_]+}}, [[L0]])
+// CHECK: [[L1:%[0-9a-z_]+]], %{{[0-9a-z_]+}} = "nv_tileaa.load"
+// CHECK-NEXT: [[N1:%[0-9a-z_]+]] = "arith.addi"([[N0]], [[L1]])
+// CHECK: [[M0:%[0-9a-z_]+]] = "arith.muli"([[N1]],
+// CHECK: [[L2:%[0-9a-z_]+]], %{{[0-9a-z_]+}} = "nv_tileaa.load"
+// CHECK-NEXT: [[N2:%[0-9a-z_]+]] = "arith.addi"([[M0]], [[L2]])
+// CHECK: [[M1:%[0-9a-z_]+]] = "arith.muli"([[N2]],
+// CHECK-NOT: "nv_tileaa.load"
+// CHECK: [[M2:%[0-9a-z_]+]] = "arith.muli"([[M1]],
+// CHECK: "nv_tileaa.store"({{%[0-9a-z_]+}}, [[M2]])
+
+// What runs more often, or loads nothing, or goes on from inside, stays; so does what loads more than a few registers; and a loop
+// in another that runs more often in all, or as often as only the launch knows.
 // CHECK: sym_name = "left"
-// CHECK-COUNT-4: "scf.for"
+// CHECK-COUNT-8: "scf.for"
 builtin.module {
   "nv_tileaa.func"() <{sym_name = "sums"}> ({
   ^bb0(%p: !nv_tileaa.ptr<i32>, %q: !nv_tileaa.ptr<i32>, %x: i32):
@@ -100,6 +116,27 @@ builtin.module {
     }) : (i32, i32, i32, !nv_tileaa.mem_token) -> !nv_tileaa.mem_token
     "nv_tileaa.return"() : () -> ()
   }) : () -> ()
+  "nv_tileaa.func"() <{sym_name = "triangle"}> ({
+  ^bb0(%p: !nv_tileaa.ptr<i32>, %q: !nv_tileaa.ptr<i32>, %x: i32):
+    %zero = "arith.constant"() <{value = 0 : i32}> : () -> i32
+    %one = "arith.constant"() <{value = 1 : i32}> : () -> i32
+    %three = "arith.constant"() <{value = 3 : i32}> : () -> i32
+    %r = "scf.for"(%zero, %three, %one, %x) ({
+    ^bb0(%i: i32, %c: i32):
+      %from = "arith.addi"(%i, %one) : (i32, i32) -> i32
+      %inner = "scf.for"(%from, %three, %one, %c) ({
+      ^bb0(%j: i32, %d: i32):
+        %at = "nv_tileaa.addptr"(%p, %j) : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.ptr<i32>
+        %l, %t = "nv_tileaa.load"(%at) <{operandSegmentSizes = array<i32: 1, 0, 0, 0>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>) -> (i32, !nv_tileaa.mem_token)
+        %n = "arith.addi"(%d, %l) : (i32, i32) -> i32
+        "scf.yield"(%n) : (i32) -> ()
+      }) : (i32, i32, i32, i32) -> i32
+      %k = "arith.muli"(%inner, %x) : (i32, i32) -> i32
+      "scf.yield"(%k) : (i32) -> ()
+    }) : (i32, i32, i32, i32) -> i32
+    %u = "nv_tileaa.store"(%q, %r) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.mem_token
+    "nv_tileaa.return"() : () -> ()
+  }) : () -> ()
   "nv_tileaa.func"() <{sym_name = "left"}> ({
   ^bb0(%p: !nv_tileaa.ptr<i32>, %b: i1, %x: i32):
     %m = "nv_tileaa.make_memref"(%p, %x) <{operandSegmentSizes = array<i32: 1, 1, 0>}> : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.memref<?xi32, strides = [1]>
@@ -129,10 +166,35 @@ builtin.module {
       %n = "arith.addi"(%c, %l) : (i32, i32) -> i32
       "scf.yield"(%n) : (i32) -> ()
     }) : (i32, i32, i32, i32) -> i32
+    %six = "arith.constant"() <{value = 6 : i32}> : () -> i32
+    %many = "scf.for"(%zero, %six, %one, %early) ({
+    ^bb0(%i: i32, %c: i32):
+      %inner = "scf.for"(%i, %six, %one, %c) ({
+      ^bb0(%j: i32, %d: i32):
+        %at = "nv_tileaa.addptr"(%p, %j) : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.ptr<i32>
+        %l, %t = "nv_tileaa.load"(%at) <{operandSegmentSizes = array<i32: 1, 0, 0, 0>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>) -> (i32, !nv_tileaa.mem_token)
+        %n = "arith.addi"(%d, %l) : (i32, i32) -> i32
+        "scf.yield"(%n) : (i32) -> ()
+      }) : (i32, i32, i32, i32) -> i32
+      %k = "arith.muli"(%inner, %x) : (i32, i32) -> i32
+      "scf.yield"(%k) : (i32) -> ()
+    }) : (i32, i32, i32, i32) -> i32
+    %unknown = "scf.for"(%zero, %two, %one, %many) ({
+    ^bb0(%i: i32, %c: i32):
+      %inner = "scf.for"(%i, %x, %one, %c) ({
+      ^bb0(%j: i32, %d: i32):
+        %at = "nv_tileaa.addptr"(%p, %j) : (!nv_tileaa.ptr<i32>, i32) -> !nv_tileaa.ptr<i32>
+        %l, %t = "nv_tileaa.load"(%at) <{operandSegmentSizes = array<i32: 1, 0, 0, 0>, mem_semantic = "weak"}> : (!nv_tileaa.ptr<i32>) -> (i32, !nv_tileaa.mem_token)
+        %n = "arith.addi"(%d, %l) : (i32, i32) -> i32
+        "scf.yield"(%n) : (i32) -> ()
+      }) : (i32, i32, i32, i32) -> i32
+      %k = "arith.muli"(%inner, %x) : (i32, i32) -> i32
+      "scf.yield"(%k) : (i32) -> ()
+    }) : (i32, i32, i32, i32) -> i32
     "scf.for"(%zero, %two, %one) ({
     ^bb0(%i: i32):
       %l, %lt = "nv_tileaa.tiled_load"(%v, %i) <{operandSegmentSizes = array<i32: 1, 1, 0>, mem_semantic = "weak"}> : (!nv_tileaa.tiled_view<partition, tile = [8192], !nv_tileaa.memref<?xi32, strides = [1]>>, i32) -> (tensor<8192xi32>, !nv_tileaa.mem_token)
-      %s = "nv_tileaa.tiled_store"(%l, %v, %early) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>, mem_semantic = "weak"}> : (tensor<8192xi32>, !nv_tileaa.tiled_view<partition, tile = [8192], !nv_tileaa.memref<?xi32, strides = [1]>>, i32) -> !nv_tileaa.mem_token
+      %s = "nv_tileaa.tiled_store"(%l, %v, %unknown) <{operandSegmentSizes = array<i32: 1, 1, 1, 0>, mem_semantic = "weak"}> : (tensor<8192xi32>, !nv_tileaa.tiled_view<partition, tile = [8192], !nv_tileaa.memref<?xi32, strides = [1]>>, i32) -> !nv_tileaa.mem_token
       "scf.yield"() : () -> ()
     }) : (i32, i32, i32) -> ()
     "nv_tileaa.return"() : () -> ()

@@ -100,7 +100,11 @@ def inline_short_for(loop: arith.For) -> Operation | None:
 def trips(loop: arith.For) -> int | None:
     """How often a `for` runs, where constants tell; None for one whose iterations end in several places, or whose step, which the
     language wants positive, isn't."""
-    lower, upper, step = (int_constant(v) for v in loop.operands[:3])
+    return trips_between(loop, *(int_constant(v) for v in loop.operands[:3]))
+
+
+def trips_between(loop: arith.For, lower: int | None, upper: int | None, step: int | None) -> int | None:
+    """How often it runs if these are its bounds and its step; None where one isn't known."""
     if lower is None or upper is None or step is None:
         return None
     if "unsigned_cmp" in loop.properties:
