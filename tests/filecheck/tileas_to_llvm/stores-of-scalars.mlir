@@ -24,6 +24,17 @@ cuda_tile.module @m {
     return
   }
 
+  // One thread may tell others of what is stored: it knows of its own store only.
+  // CHECK: .entry told(
+  // CHECK: %tid.x
+  // CHECK: @%p{{.*}} {{bra|st.global.b32}}
+  // CHECK: ret;
+  entry @told(%p: tile<ptr<i32>>, %f: tile<ptr<i32>>, %x: tile<i32>) {
+    %s = store_ptr_tko weak %p, %x : tile<ptr<i32>>, tile<i32> -> token
+    %r = store_ptr_tko release device %f, %x token = %s : tile<ptr<i32>>, tile<i32> -> token
+    return
+  }
+
   // CHECK: .entry several(
   // CHECK: .reqntid 128
   // CHECK: %tid.x

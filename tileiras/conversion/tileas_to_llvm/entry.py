@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, 
 from xdsl.ir import Attribute, Block, Operation, Region
 
 from tileiras.analysis.agents import block_warps, launch_registers
+from tileiras.analysis.effects import BY_TOKENS
 from tileiras.analysis.entry_hints import blocks_by_shared_memory, hint, register_limit
 from tileiras.analysis.warpgroup_dots import shared_beginnings
 from tileiras.conversion.tileas_to_llvm import handlers
@@ -59,6 +60,7 @@ def lower_function(func: Operation, target: Any, is_optimized: bool = True) -> l
             "space": IntAttr(llvm.SHARED), "linkage": StringAttr("internal")}))
         low.shared_base = builder.address_of(symbol, llvm.SHARED)
     low.generic_pointers = any(op.name == "nv_tileas.alloca" and "global" not in op.properties for op in func.walk())
+    low.tells = any(op.name in BY_TOKENS and op.properties["mem_semantic"].data != "weak" for op in func.walk())    # type: ignore
     for a, new in zip(old.args, entry.args):
         # A 32-bit parameter that is loaded and extended at once can't be a factor of `mul.wide` any more; a frozen one can.
         low.set(a, builder.freeze(new) if new.type == I32 else new)

@@ -90,10 +90,10 @@ BOUNDS = frozenset({"nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_
 
 
 class Lowering:
-    """One function's lowering. `b` is the builder, `target` the SM's facts; `loops` and `joins` are the enclosing loops'
-    and ifs' targets, `views` what the memref and view values stand for, `read_registers` the words of a tensor that products
-    in flight read; `late` makes the instructions that wait for a place between others; `made_distinct` are tensors whose registers
-    get values of their own."""
+    """One function's lowering. `b` is the builder, `target` the SM's facts; `loops` and `joins` are the enclosing loops' and ifs'
+    targets, `views` what the memref and view values stand for, `read_registers` the words of a tensor that products in flight
+    read; `tells`: whether an access of the function may tell other threads of those in front of it; `late` makes the instructions
+    that wait for a place between others; `made_distinct` are tensors whose registers get values of their own."""
 
     def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str, is_optimized: bool = True) -> None:
         self.b = builder
@@ -106,6 +106,7 @@ class Lowering:
         self.joins: list[Any] = []
         self.views: dict[SSAValue, Any] = {}
         self.generic_pointers = False
+        self.tells = True
         self.map_memory: SSAValue | None = None
         self.extra_globals: list[Operation] = []
         self.shared_base: SSAValue | None = None
