@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import cuda.tile as ct
+import numpy as np
 import pytest
 
 import tileiras
@@ -18,6 +20,7 @@ from tileiras.conversion.tileaa_to_tileas import rename
 from tileiras.driver.options import CompileOptions
 from tileiras.errors import CompileError
 from tileiras.machine.targets import find_target
+from tileiras.sim.cutile import export
 
 
 def spills(module: CompiledModule) -> int:
@@ -126,6 +129,29 @@ def test_a_load_agent_can_lend_registers(kernel_bytecode: Callable[..., bytes]) 
     assert ".reqntid 288" in plain and "setmaxnreg" not in plain
     assert ".reqntid 384" in other
     assert re.findall(r"setmaxnreg\.(\w+)\.sync\.aligned\.u32\s+(\d+)", other) == [("inc", "232"), ("dec", "40")]
+
+
+def _distances(p, q, out, sums, columns: ct.Constant[int], width: ct.Constant[int]) -> None:
+    """A row's distances, and their sum."""
+    total = ct.full((width,), 0.0, ct.float32)
+    for i in range((columns + width - 1) // width):
+        column = ct.arange(width, dtype=ct.int32) + i * width
+        x = ct.load(p, index=(ct.bid(0), i), shape=(1, width), padding_mode=ct.PaddingMode.ZERO).reshape((width,))
+        y = ct.load(q, index=(ct.bid(0), i), shape=(1, width), padding_mode=ct.PaddingMode.ZERO).reshape((width,))
+        ct.scatter(out, (ct.bid(0), column), ct.maximum(x - y, y - x))
+        total = total + ct.maximum(x - y, y - x)
+    ct.scatter(sums, ct.bid(0), ct.sum(total))
+
+
+@pytest.mark.parametrize("blocks", (1, 3))
+def test_who_streams_in_several_blocks_keeps_them(blocks: int) -> None:
+    """A block whose agent lends registers has the SM to itself: no gain where several hide the latency of memory."""
+    rows = np.zeros((16, 32000), np.float32)
+    made = export(ct.kernel(_distances, occupancy=blocks), (rows, rows, rows, np.zeros(16, np.float32), 32000, 8192), "sm_100")
+    options = CompileOptions(find_target("sm_100"), lend_registers=True, emit="ptx")
+    ptx = compiler.compile_module(made.bytecode, options).ptx
+    assert options.may_lend == ("setmaxnreg" in ptx) == (blocks == 1)
+    assert f".reqntid {384 if blocks == 1 else 288}" in ptx
 
 
 def test_registers_are_lent_where_that_saves_spills(monkeypatch: pytest.MonkeyPatch, kernel_bytecode: Callable[..., bytes]) -> None:
