@@ -111,6 +111,22 @@ def test_integers_become_floats_on_their_way(gpu: str) -> None:
         assert (out == a[:, columns].astype(np.float32) @ b[columns].astype(np.float32)).all()
 
 
+@pytest.mark.parametrize("gpu", ("sm_90", "sm_100"))
+def test_rows_beside_products_that_run_by_themselves(gpu: str) -> None:
+    """Each iteration's sums are weighted by its own row."""
+    program = (Path(__file__).parents[1] / "filecheck" / "passes" / "prefetch-beside-products.mlir").read_text()
+    ptx, ahead = compiled(program, gpu)
+    assert ahead and ("wgmma" if gpu == "sm_90" else "tcgen05.mma") in ptx
+    rng = np.random.default_rng(5)
+    a, weights = rng.integers(-4, 5, (64, 4096)).astype(np.float16), rng.integers(-8, 9, 4096).astype(np.float32)
+    products = (a[:, :64].astype(np.float32) @ a.astype(np.float32)) * weights
+    for seed, count in enumerate((0, 1, 2, 5)):
+        out = np.full((64, 32), np.nan, np.float32)
+        report = simulate(ptx, args=[a, weights, out, np.int32(count)], seed=seed)
+        assert not report.findings
+        assert (out == sum((products[:, 32 * i:32 * i + 32] for i in range(count)), np.zeros((64, 32), np.float32))).all()
+
+
 @pytest.mark.parametrize(("program", "gpu", "length"), [
     (SUM, "sm_75", LENGTH), (UNALIGNED, "sm_80", LENGTH - 1), (UNALIGNED, "sm_89", LENGTH - 1)])
 def test_sums_over_tiles(program: str, gpu: str, length: int) -> None:

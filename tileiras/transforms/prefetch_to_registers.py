@@ -18,7 +18,9 @@
 Where neither the copy engine nor `cp.async` can move a tile (sm_75; tiles that are converted, dequantized or transposed on their
 way, rows that aren't aligned). What only feeds a buffer is stored to the other one of two, one barrier an iteration; if two don't
 fit, and for what is used from registers, the tile itself is carried. Depth 1 on a load (`generate-schedule`, an option) keeps it in
-its iteration, and so does a loop that asks for the program's order. `schedule/prefetch.py` says whether there is room.
+its iteration, and so does a loop that asks for the program's order. Beside products that run by themselves (`wgmma`, `tcgen05`)
+only tiles of few registers are carried that a warp shares out by shuffles: a row's statistics, in attention's gradients.
+`schedule/prefetch.py` says whether there is room.
 """
 from __future__ import annotations
 
@@ -49,15 +51,21 @@ from tileiras.transforms.unspecialized_pipeline import is_of_warps
 INSTRUCTION = "registers"
 """What remarks call the way."""
 NOT_AHEAD = "RemarkLoopLoadNotAhead"
+FEW = 4
+"""Registers that a thread may give a load beside products that run by themselves."""
+VIEW, PASS = "nv_tileas.view", "nv_tileas.convert_layout"
+"""Ops that give a tile to those threads of a warp that use it."""
 
 
 @dataclass
 class Plan:
-    """`stored`: stores to a buffer of tiles that come by way of registers; `held`: loads whose tile is carried. `loads`: all."""
+    """`stored`: stores to a buffer of tiles that come by way of registers; `held`: loads whose tile is carried. `loads`: all.
+    `behind_uses`: the next iteration's loads stand behind what passes this one's tiles on."""
 
     stored: list[Operation] = field(default_factory=list)
     held: list[Operation] = field(default_factory=list)
     loads: list[Operation] = field(default_factory=list)
+    behind_uses: bool = False
 
 
 def run(module: Operation, context: Any) -> None:
@@ -81,18 +89,19 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     ops = list(loop.regions[0].block.ops)
     loads = tiles_loaded(ops)
     asked = context.schedule.stages if context.schedule is not None else 0
-    if not loads or asked == 1 or not is_short_of_overflow(loop) or any(
-            (op.name in DOTS and not is_of_threads(op)) or FORCE_SERIAL in op.attributes for op in ops):
+    if not loads or asked == 1 or not is_short_of_overflow(loop) or any(FORCE_SERIAL in op.attributes for op in ops):
         return
-    loads = [op for op in loads if may_run_ahead(loop, op)]
-    stores = [op for op in ops if is_streamed(loop, op)]
-    plan = Plan(loads=loads)
+    from tileiras.schedule.depth import latency_hint, registers_of, shared_budget
+    from tileiras.schedule.prefetch import STAGES, Room, why_not_ahead
+    in_flight = any(op.name in DOTS and not is_of_threads(op) for op in ops)
+    loads = [op for op in loads if may_run_ahead(loop, op) and (
+        not in_flight or (registers_of(op.results[0]) <= FEW and _is_passed_on(op.results[0])))]
+    stores = [] if in_flight else [op for op in ops if is_streamed(loop, op)]
+    plan = Plan(loads=loads, behind_uses=in_flight)
     for store in stores:
         chain = _chain(loop, [store], loads)
         if chain is not None and not chain.carried_tensors:
             plan.stored.append(store)
-    from tileiras.schedule.depth import latency_hint, shared_budget
-    from tileiras.schedule.prefetch import STAGES, Room, why_not_ahead
     allocs: list[Any] = [store.operands[1].owner for store in plan.stored]
     each = sum(stage_bytes(_ring(alloc)) for alloc in allocs)
     if plan.stored and STAGES * each + lives.beside(loop, allocs) > shared_budget(context.target):
@@ -107,7 +116,8 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     num_warps: Any = func.properties["num_warps"]
     nbytes = sum(tile_bytes(op.results[0].type) for op in loads)
     shared = lives.size
-    room = Room(shared, shared + (each if plan.stored else 0), num_warps.data, asked > 1 or latency_hint(loads) is not None)
+    room = Room(shared, shared + (each if plan.stored else 0), num_warps.data,
+                in_flight or asked > 1 or latency_hint(loads) is not None)
     why = why_not_ahead(loop, loads, nbytes, has_product, room, context.target)
     if context.remarks is not None:
         _report(func, loop, plan, why, context.remarks)
@@ -130,6 +140,12 @@ def _report(func: Operation, loop: Operation, plan: Plan, why: str, remarks: lis
     if not why:
         notes: dict[str, str | int] = {"Loads": len(plan.loads), "Buffers": len(plan.stored), "Instruction": INSTRUCTION}
         remarks.append(remark(func, loop, PASSED, MEMORY, "LoopLoadsAhead", "Loads run 1 iteration ahead", notes))
+
+
+def _is_passed_on(tile: SSAValue) -> bool:
+    """Whether threads of a warp give what they have of a tile to one another, and do nothing else with it."""
+    users = [use.operation for use in tile.uses]
+    return all(op.name == PASS or (op.name == VIEW and _is_passed_on(op.results[0])) for op in users)
 
 
 def is_of_threads(dot: Operation) -> bool:
@@ -240,8 +256,8 @@ class _Prefetch(Iterations):
         first = self._load(plan.loads, values, some, dict(zip(plan.held, none)), lambda: self._store(values, rings, zero))
         inits = self._next(numbers, values)
         carried = [v for op in plan.held for v in first[op]]
-        # the next iteration's, at the body's head
-        self.before = self._behind_loads(self._head())
+        # the next iteration's, at the body's head or near it
+        self.before = self._behind_passing() if plan.behind_uses else self._behind_loads(self._head())
         arguments = {n: body.insert_arg(args[1 + n].type, len(body.args)) for n in numbers}
         held = {op: (body.insert_arg(op.results[0].type, len(body.args)), body.insert_arg(MemTokenType(), len(body.args)))
                 for op in plan.held}
@@ -298,6 +314,18 @@ class _Prefetch(Iterations):
                 place = following if op not in self.plan.loads else place
             op = following
         return place
+
+    def _behind_passing(self) -> Operation:
+        """What stands behind the ops that pass on the tiles that are carried, which go to the body's head. They would wait for
+        loads made in front of them, too: ptxas counts these together with the first iteration's, and waits for all."""
+        first: Any = self.body.first_op
+        values = {op.results[0] for op in self.plan.held}
+        for op in list(self.body.ops):
+            if op.name in (VIEW, PASS) and not values.isdisjoint(op.operands):
+                values.update(op.results)
+                op.detach()
+                self.body.insert_op_before(op, first)
+        return first
 
     def _clone(self, ops: list[Operation], values: dict[SSAValue, SSAValue]) -> None:
         for op in ops:
