@@ -68,6 +68,7 @@ def test_what_is_kept_has_a_key(tmp_path: pathlib.Path, monkeypatch: pytest.Monk
     assert kept.load("thing") is None
     kept.save("thing", {"a": (1, b"2")}, ("key", 3))
     assert kept.load("thing", ("key", 3)) == {"a": (1, b"2")} and kept.load("thing", ("key", 4)) is None
+    (tmp_path / "nowhere").write_text("a file, where a folder is wanted")
     monkeypatch.setattr(kept, "path_of", lambda name: str(tmp_path / "nowhere" / name))
     kept.save("thing", 1)
     assert kept.load("thing") is None

@@ -95,9 +95,14 @@ def _rsqrt(x: Any) -> Any:
     return 1 / np.sqrt(x)
 
 
+def _power(x: Any, y: Any) -> Any:
+    """Anything to the power of 0, and 1 to that of anything, is 1: of signaling NaNs NumPy gives what its library does."""
+    return np.where((y == 0) | (x == 1), np.ones_like(x), np.power(x, y))
+
+
 _MATHS: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "rsqrt": _rsqrt, "sin": np.sin, "cos": np.cos,
-    "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "atan2": np.arctan2, "pow": np.power,
+    "tan": np.tan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "atan2": np.arctan2, "pow": _power,
 }
 
 
