@@ -62,14 +62,21 @@ def load(name: str, key: Any = None) -> Any:
 
 def save(name: str, value: Any, key: Any = None) -> None:
     """Keep a value. Another process may do so at the same time: the file is whole at any moment."""
-    path = path_of(name)
+    try:
+        write(path_of(name), marshal.dumps((sys.version, key, value)))
+    except ValueError:      # nothing that `marshal` can write
+        pass
+
+
+def write(path: str, *parts: bytes) -> None:
+    """Make a file of some parts, in its folder, whole or not at all."""
     temporary = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(temporary, "wb") as file:
-            file.write(marshal.dumps((sys.version, key, value)))
+            file.writelines(parts)
         os.replace(temporary, path)
-    except (OSError, ValueError):  # a read-only installation, a full disk
+    except OSError:  # a read-only installation, a full disk
         try:
             os.unlink(temporary)
         except OSError:

@@ -42,6 +42,11 @@ def kind_of(pipe: SSAValue) -> str:
     return t.kind.data
 
 
+def beside(op: Operation, name: str) -> list[Operation]:
+    """The ops of that name on an op's pipe, in the op's block, in no order."""
+    return [use.operation for use in op.operands[0].uses if use.operation.name == name and use.operation.parent is op.parent]
+
+
 def gives_ids(pipe: SSAValue) -> bool:
     """Whether it hands on the ids of further tile blocks, which all agents are told."""
     return any(use.operation.name == "nv_tileas.cancel_next_program_id" for use in pipe.uses)

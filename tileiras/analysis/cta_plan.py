@@ -126,6 +126,10 @@ class Plan:
                     out |= mask
         return out
 
+    def splits_sums(self, op: Operation) -> bool:
+        """Whether a reduction runs along what is split."""
+        return any(m.value not in self.axes.cheap and self.masks.get(self.axes.of(m.value, m.dim), 0) for m in relation(op).summed)
+
     def copies(self, op: Operation) -> int:
         """The bits that don't."""
         return (self.ctas - 1) & ~self.used(op)

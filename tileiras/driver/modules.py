@@ -13,6 +13,8 @@ import sys
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
+import tileiras.kept as kept
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,19 +90,13 @@ class KeptModules:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """A spec for a package's module: from the file, if that holds it and it hasn't changed, or else as Python finds it."""
-        entry = self._entries.get(name)
         if path is None:
             return None
-        code = None
-        if entry is not None and entry.is_current():
-            folder = os.path.dirname(entry.path)
-            if list(path) == [os.path.dirname(folder) if entry.package else folder]:
-                try:
-                    code = marshal.loads(os.pread(self._fd, entry.length, self._start + entry.at))
-                except (OSError, ValueError, EOFError, TypeError):
-                    pass
-        if entry is None or not isinstance(code, CodeType):
+        entry = self._entries.get(name)
+        code = None if entry is None else self._code(entry, path)
+        if entry is None or code is None:
             return _noted(name, path, target)
+        folder = os.path.dirname(entry.path)
         spec = ModuleSpec(name, _Loader(name, entry.path, code), origin=entry.path, is_package=entry.package)
         spec.has_location = True
         if sys.pycache_prefix is None:      # as importlib has it, but that takes as long as finding the module
@@ -109,6 +105,17 @@ class KeptModules:
         if entry.package:
             spec.submodule_search_locations = [folder]
         return spec
+
+    def _code(self, entry: _Entry, path: Sequence[str]) -> CodeType | None:
+        """What the file holds of a module that is looked for in some folders, if that would come from there and hasn't changed."""
+        folder = os.path.dirname(entry.path)
+        if not entry.is_current() or list(path) != [os.path.dirname(folder) if entry.package else folder]:
+            return None
+        try:
+            code = marshal.loads(os.pread(self._fd, entry.length, self._start + entry.at))
+        except (OSError, ValueError, EOFError, TypeError):
+            return None
+        return code if isinstance(code, CodeType) else None
 
     def remember(self) -> None:
         """Write what this process has imported to the file, if that has something new."""
@@ -130,7 +137,8 @@ class KeptModules:
             entries[name] = (path, status.st_size, status.st_mtime_ns, package, at, len(code))
             parts.append(code)
             at += len(code)
-        _write(self._path, marshal.dumps((sys.version, entries)), parts)
+        index = marshal.dumps((sys.version, entries))
+        kept.write(self._path, len(index).to_bytes(_LENGTH_BYTES, "little"), index, *parts)
 
 
 def _noted(name: str, path: Sequence[str], target: ModuleType | None) -> ModuleSpec | None:
@@ -156,18 +164,3 @@ def _code_of(module: ModuleType) -> tuple[str, os.stat_result, bytes, bool] | No
     if (now.st_size, now.st_mtime_ns) != (status.st_size, status.st_mtime_ns):
         return None
     return loader.path, status, marshal.dumps(code), hasattr(module, "__path__")
-
-
-def _write(path: str, index: bytes, parts: list[bytes]) -> None:
-    temporary = f"{path}.{os.getpid()}"
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(temporary, "wb") as file:
-            file.write(len(index).to_bytes(_LENGTH_BYTES, "little") + index)
-            file.writelines(parts)
-        os.replace(temporary, path)
-    except OSError:  # a read-only installation, a full disk
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass

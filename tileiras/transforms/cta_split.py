@@ -23,6 +23,18 @@ from tileiras.dialects.nv_tileaa import MemTokenType, TiledViewType, int_array, 
 SAID = ("print", "assert")
 
 
+class PartNumber:
+    """What makes the number of the part that a function is the program of: a constant, until all parts are there."""
+
+    def __init__(self) -> None:
+        self.constant: Operation | None = None
+
+    def make(self, operands: list[SSAValue], types: list[Any]) -> Operation:
+        """As ops are made that say which part this is."""
+        made = self.constant = arith.Constant.make(operands, types, {"value": IntegerAttr(0, i32)})
+        return made
+
+
 class Split:
     """Turns a function into the program of one CTA, by a plan, or of one chain (`rank` says which this is)."""
 

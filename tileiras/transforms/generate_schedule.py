@@ -78,7 +78,7 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     allocs = [v.owner for v in rings if isinstance(v.owner, Operation)]
     beside = lives.beside(loop, allocs)
     sizes = {v: buffer_bytes(v.type) for v in rings}
-    sizes.update(dict.fromkeys([*_same_by_other_names(rings), *_filled_in_turn(rings)], 0))
+    sizes.update(dict.fromkeys(_with_others(rings), 0))
     dice = None if options.seed is None else _dice(f"{options.seed} {func.properties['sym_name']} {len(graph.nodes)}")
     if dice is not None:
         graph.edges = [replace(e, latency=e.latency + dice.randrange(LONGEST_DELAY)) if not e.distance else e for e in graph.edges]
@@ -118,30 +118,18 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
             apply_latency(func, load, depth.stages, f"the ring is bound by {depth.bound}", context.remarks)
 
 
-def _same_by_other_names(rings: dict[SSAValue, Operation]) -> list[SSAValue]:
-    """Buffers that get, from a load, what another gets from it at the same places: the copy engine fills both at once."""
-    seen: set[tuple[Operation, tuple[int, ...]]] = set()
-    same = []
+def _with_others(rings: dict[SSAValue, Operation]) -> list[SSAValue]:
+    """Buffers that take no room of their own: that get, from a load, what another gets from it at the same places (the copy engine
+    fills both at once), or come by the ring of another one, in turn."""
+    seen: set[Any] = set()
+    found = []
     for v, load in rings.items():
         t: Any = v.type
-        key = (load, tuple(sorted(t.layout.data.bases)))
+        key = load.properties.get("in_turn") or (load, tuple(sorted(t.layout.data.bases)))
         if key in seen:
-            same.append(v)
+            found.append(v)
         seen.add(key)
-    return same
-
-
-def _filled_in_turn(rings: dict[SSAValue, Operation]) -> list[SSAValue]:
-    """Buffers that come by the ring of another one."""
-    seen: set[Any] = set()
-    later = []
-    for v, load in rings.items():
-        number: Any = load.properties.get("in_turn")
-        if number in seen:
-            later.append(v)
-        if number is not None:
-            seen.add(number)
-    return later
+    return found
 
 
 def _dice(seed: str) -> Any:

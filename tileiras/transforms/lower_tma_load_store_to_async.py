@@ -407,18 +407,18 @@ def _lower(func: Operation, block: Block, fills: list[Fill], target: Any, shares
     `shares`: CTAs that load the same load parts of it for each other."""
     sites = [site for fill in fills for site in fill.sites]
     first = fills[0].first
-    last = max((site.load for site in sites), key=block.get_operation_index)
-    starts = [fill.first for fill in fills] if len(fills) > 1 else [last]
-    outer = holder_in(func.regions[0].block, starts[0])
+    in_turn = len(fills) > 1
+    last_load = max((site.load for site in sites), key=block.get_operation_index)
+    outer = holder_in(func.regions[0].block, first if in_turn else last_load)
     pipe = before(outer, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("tma"), IntAttr(1))], {
         "bytes": IntAttr(fills[0].num_bytes), "consumers": func.properties["num_warps"],
-        "once": UnitAttr() if loop_around(starts[0]) is None else None,
+        "once": UnitAttr() if loop_around(last_load) is None else None,
         "pair": UnitAttr() if any(is_paired(reader) for site in sites for reader in site.readers) else None}), first).results[0]
     rings = [_ring(site, outer) for site in fills[0].sites]
     waits = []
-    for fill, start in zip(fills, starts):
+    for fill in fills:
         ordered = any(r.uses for site in fill.sites for r in site.load.results[1:])
-        waits.append(before(after(start) if ordered else fill.first, nv_tileas.ConsumerWait.make([pipe], [i32]), fill.first))
+        waits.append(before(after(last_load) if ordered else fill.first, nv_tileas.ConsumerWait.make([pipe], [i32]), fill.first))
         for site, ring in zip(fill.sites, rings):
             _read_stage(site, ring, waits[-1])
     made_and_left = [pipe.owner, *(ring.owner for ring in rings), *(alloc for site in sites for alloc in site.allocs)]
@@ -432,8 +432,7 @@ def _lower(func: Operation, block: Block, fills: list[Fill], target: Any, shares
         lives.update(made_and_left)     # type: ignore[arg-type]
         return False
     peers = {0}
-    for fill, start, full in zip(fills, starts, waits):
-        start = full if len(fills) > 1 else start
+    for fill, start in zip(fills, waits if in_turn else [last_load]):
         index = before(start, nv_tileas.ProducerAcquire.make([pipe], [i32]), fill.sites[0].load).results[0]
         for site, ring in zip(fill.sites, rings):
             peers |= _load_stage(site, ring, pipe, index, start, shares)

@@ -41,6 +41,7 @@ from tileiras.analysis.agent_parts import (
     PLACES,
     Refusal,
     Written,
+    beside,
     check_load,
     gives_ids,
     is_placed,
@@ -531,7 +532,7 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, a
         wait = next((use.operation for use in pipe.results[0].uses if use.operation.name == CONSUMES[0]), None)
         loop = loop_around(wait) if wait is not None else None
         if loop is not None and wait is not None:
-            together.setdefault((loop, _fills(wait)), []).append(pipe)
+            together.setdefault((loop, len(beside(wait, CONSUMES[0]))), []).append(pipe)     # so many stages an iteration
     lives = SharedLives(func)
     if lives.size > target.most_static_smem:
         raise Refusal(func, "the rings of all its loops, which keep their places, don't fit shared memory")
@@ -554,11 +555,6 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, a
                 _fitting(lives, found, rings, stages, shared_budget(target, wanted)) < LEAST_STAGES:
             _set_stages(found, rings, stages)
             lives.update((*found, *rings))
-
-
-def _fills(wait: Operation) -> int:
-    """How many stages of a pipe an iteration of the loop that waits there fills."""
-    return sum(use.operation.name == wait.name and use.operation.parent is wait.parent for use in wait.operands[0].uses)
 
 
 def _fitting(lives: SharedLives, pipes: list[Operation], rings: Iterable[Operation], stages: int, budget: int) -> int:

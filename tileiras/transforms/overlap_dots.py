@@ -24,6 +24,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from tileiras.analysis.agent_parts import beside
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory
@@ -107,12 +108,11 @@ def _release_behind_next(func: Operation) -> None:
 def _wait_of(release: Operation) -> Operation | None:
     """The wait whose stage is given back, where several stages of the pipe are read one after the other in a block; None where one
     is."""
-    block = release.parent
-    inside = {name: [op for op in block.ops if op.name == name and op.operands[0] is release.operands[0]]      # type: ignore
-              for name in (WAIT, RELEASE)}
-    if len(inside[WAIT]) < 2 or len(inside[WAIT]) != len(inside[RELEASE]):
+    block, waits, releases = release.parent, beside(release, WAIT), beside(release, RELEASE)
+    if block is None or len(waits) < 2 or len(waits) != len(releases):
         return None
-    return inside[WAIT][inside[RELEASE].index(release)]
+    place = block.get_operation_index
+    return sorted(waits, key=place)[sorted(releases, key=place).index(release)]
 
 
 class _Overlap:
@@ -179,12 +179,12 @@ class _Overlap:
             p.registers.append(v)
             return
         owner: Any = v.owner
-        if owner.name != "nv_tileas.extract_slice":
+        if owner.name != SLICE:
             p.buffers.append(v)
             return
         p.rings.append(owner.ring)
         index = owner.index.owner
-        if isinstance(index, Operation) and index.name == "nv_tileas.consumer_wait":
+        if isinstance(index, Operation) and index.name == WAIT:
             p.pipes.append(index.operands[0])
             p.waits.append(index)
 
@@ -203,7 +203,7 @@ class _Overlap:
                 given_back = _wait_of(inner)
                 if given_back is None or given_back in p.waits:
                     return True
-            if inner.name == "nv_tileas.consumer_wait" and inner.operands[0] in p.pipes and _is_group(inner.operands[0]):
+            if inner.name == WAIT and inner.operands[0] in p.pipes and _is_group(inner.operands[0]):
                 return True     # behind it stands the barrier after which stages are filled again
         return False
 
@@ -481,8 +481,8 @@ def _reads(dot: Operation, pipe: SSAValue) -> bool:
     """Whether a dot reads the stage that the pipe gave to its iteration."""
     for v in dot.operands[:2]:
         owner: Any = v.owner
-        if isinstance(owner, Operation) and owner.name == "nv_tileas.extract_slice":
+        if isinstance(owner, Operation) and owner.name == SLICE:
             index = owner.index.owner   # type: ignore[attr-defined]
-            if isinstance(index, Operation) and index.name == "nv_tileas.consumer_wait" and index.operands[0] is pipe:
+            if isinstance(index, Operation) and index.name == WAIT and index.operands[0] is pipe:
                 return True
     return False

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.cta_plan import Plan
 from tileiras.dialects import arith
 from tileiras.dialects.nv_tileaa import MemTokenType
-from tileiras.transforms.cta_split import Split
+from tileiras.transforms.cta_split import PartNumber, Split
 
 LOOP, BRANCH, YIELD, DOT = "scf.for", "scf.if", "scf.yield", "nv_tileaa.dot"
 SUM = 2
@@ -25,21 +25,10 @@ SUM = 2
 def write_parts(func: Operation, plan: Plan) -> None:
     """Do it, in place. The plan's axis is one that `Plan.used` ops may be copied along."""
     sums = {op for op in func.walk() if op.name == DOT and _sums_along(op, plan)}
-    rank = _Rank()
-    Split(func, plan, rank).run()
-    _SideBySide(func, rank.made[0], plan.ctas, sums).run()
-
-
-class _Rank:
-    """The part's number: a constant, until there is a copy for each."""
-
-    def __init__(self) -> None:
-        self.made: list[Operation] = []
-
-    def make(self, operands: Sequence[SSAValue], types: Sequence[Any]) -> Operation:
-        """As ops are made that say which CTA this is."""
-        self.made.append(arith.Constant.make(operands, types, {"value": IntegerAttr(0, i32)}))
-        return self.made[-1]
+    number = PartNumber()
+    Split(func, plan, number).run()
+    assert number.constant is not None
+    _SideBySide(func, number.constant, plan.ctas, sums).run()
 
 
 def _sums_along(dot: Operation, plan: Plan) -> bool:

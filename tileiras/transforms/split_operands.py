@@ -158,7 +158,7 @@ def _is_wide(func: Operation, axes: Any, axis: Any, parts: int, context: Any) ->
 
 def _by_parts(op: Operation, plan: Any) -> bool:
     """Whether what an op does may be done for each part, if it has to do with them."""
-    from tileiras.analysis.cta_axes import mnemonic, relation
+    from tileiras.analysis.cta_axes import mnemonic
     from tileiras.analysis.tma import is_unwritten
     if not plan.used(op):
         return True
@@ -168,5 +168,5 @@ def _by_parts(op: Operation, plan: Any) -> bool:
         in_order = op.results[-1].first_use is None or any(isinstance(v.type, MemTokenType) for v in op.operands)
         return semantic.data == "weak" and in_order and (name == "tiled_store" or is_unwritten(op))
     if name == "reduce":
-        return not any(plan.masks.get(plan.axes.of(m.value, m.dim)) for m in relation(op).summed if m.value not in plan.axes.cheap)
+        return not plan.splits_sums(op)
     return name not in ALONE

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region
 
 from tileiras.analysis.entry_hints import worker_warps
 from tileiras.dialects import arith
@@ -58,7 +58,7 @@ def _split(func: Operation, context: Any) -> None:
     # only here: most functions have no such tile, and shouldn't pay for the imports
     from tileiras.analysis.cta_axes import Axes, mnemonic
     from tileiras.analysis.cta_plan import Plan
-    from tileiras.transforms.cta_split import Split
+    from tileiras.transforms.cta_split import PartNumber, Split
     ops = [op for op in func.walk() if op is not func]
     if any(mnemonic(op) in ALONE or (mnemonic(op) == "return" and op.parent_op() is not func) for op in ops):
         return
@@ -77,9 +77,9 @@ def _split(func: Operation, context: Any) -> None:
         context.remarks.append(remark(func, func, PASSED, TENSOR_CORE, "TileInParts",
                                       "The tile block is computed in parts, since no block's registers hold its sums",
                                       {"Parts": PARTS, **plan.notes()}))
-    rank = _Rank(func)
-    Split(func, plan, rank).run()
-    rank.enclose()
+    number = PartNumber()
+    Split(func, plan, number).run()
+    _enclose(func, number.constant)
 
 
 def _sums_apart(dot: Operation) -> bool:
@@ -90,7 +90,7 @@ def _sums_apart(dot: Operation) -> bool:
 
 def _by_parts(op: Operation, plan: Any) -> bool:
     """Whether parts of what an op does, one after the other, are what it does."""
-    from tileiras.analysis.cta_axes import mnemonic, relation
+    from tileiras.analysis.cta_axes import mnemonic
     from tileiras.analysis.tma import is_unwritten
     name = mnemonic(op)
     if name in STORES:
@@ -100,46 +100,33 @@ def _by_parts(op: Operation, plan: Any) -> bool:
         semantic = op.properties["mem_semantic"]
         return semantic.data == "weak" and is_unwritten(op) and op.results[1].first_use is None
     if name == "reduce":
-        return all(m.value in plan.axes.cheap or not plan.masks.get(plan.axes.of(m.value, m.dim), 0) for m in relation(op).summed)
+        return not plan.splits_sums(op)
     return True
 
 
-class _Rank:
-    """The number of the part: first a constant at the function's start, then the counter of a loop around what needs it, and around
-    all that isn't the same for every part."""
-
-    def __init__(self, func: Operation) -> None:
-        self.func = func
-        self.constant: Operation | None = None
-
-    def make(self, operands: list[SSAValue], types: list[Any]) -> Operation:
-        """As ops are made that say which part this is."""
-        made = self.constant = arith.Constant.make(operands, types, {"value": IntegerAttr(0, i32)})
-        return made
-
-    def enclose(self) -> None:
-        constant = self.constant
-        assert constant is not None
-        block = self.func.regions[0].block
-        inside: list[Operation] = []
-        for op in block.ops:
-            shared = getattr(op, "PURE", False) and not op.regions and not any(isinstance(r.type, TensorType) for r in op.results)
-            if op is not constant and op is not block.last_op and not (
-                    shared and not any(v.owner is constant or v.owner in inside for v in op.operands)):
-                inside.append(op)
-        body = Block(arg_types=[i32])
-        bounds = [arith.Constant.make([], [i32], {"value": IntegerAttr(n, i32)}) for n in (0, PARTS, 1)]
-        for op in inside:
-            op.detach()
-            body.add_op(op)
-        end = arith.Yield.make([[]])
-        body.add_op(end)
-        constant.results[0].replace_all_uses_with(body.args[0])
-        constant.detach()
-        constant.erase()
-        loop = arith.For.create(operands=[op.results[0] for op in bounds], regions=[Region(body)])
-        for op in (end, loop, *bounds):
-            op.location = self.func.location
-        for op in (*bounds, loop):
-            assert block.last_op is not None
-            block.insert_op_before(op, block.last_op)
+def _enclose(func: Operation, constant: Operation | None) -> None:
+    """Make the number of the part the counter of a loop around what needs it, and around all that isn't the same for every part."""
+    assert constant is not None
+    block = func.regions[0].block
+    inside: list[Operation] = []
+    for op in block.ops:
+        shared = getattr(op, "PURE", False) and not op.regions and not any(isinstance(r.type, TensorType) for r in op.results)
+        if op is not constant and op is not block.last_op and not (
+                shared and not any(v.owner is constant or v.owner in inside for v in op.operands)):
+            inside.append(op)
+    body = Block(arg_types=[i32])
+    bounds = [arith.Constant.make([], [i32], {"value": IntegerAttr(n, i32)}) for n in (0, PARTS, 1)]
+    for op in inside:
+        op.detach()
+        body.add_op(op)
+    end = arith.Yield.make([[]])
+    body.add_op(end)
+    constant.results[0].replace_all_uses_with(body.args[0])
+    constant.detach()
+    constant.erase()
+    loop = arith.For.create(operands=[op.results[0] for op in bounds], regions=[Region(body)])
+    for op in (end, loop, *bounds):
+        op.location = func.location
+    for op in (*bounds, loop):
+        assert block.last_op is not None
+        block.insert_op_before(op, block.last_op)

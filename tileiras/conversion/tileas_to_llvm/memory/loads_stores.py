@@ -239,10 +239,13 @@ def fill_outside(low: Lowering, op: Operation) -> None:
     low.set(result, filled)
 
 
-def _all_may_store(low: Lowering, layout: LinearLayout | None) -> bool:
-    """Whether all threads store what all hold (without a layout: a scalar). One instruction of one warp writes one place once, and
-    nobody waits for the thread's number. Not where one thread may tell others of it: it would know of its own store only."""
-    return low.num_warps == 1 and not low.tells and (layout is None or not any(layout.lane))
+def _storing(low: Lowering, layout: LinearLayout | None) -> SSAValue | None:
+    """Which threads store their elements (without a layout: a scalar); None for all. What all threads of one warp hold they store
+    together: one instruction writes one place once, and nobody waits for the thread's number. Not where one thread may tell others
+    of it: it would know of its own store only."""
+    if low.num_warps == 1 and not low.tells and (layout is None or not any(layout.lane)):
+        return None
+    return low.first_thread() if layout is None else low.owner_predicate(layout)
 
 
 @lowers("nv_tileas.tiled_store")
@@ -251,7 +254,7 @@ def tiled_store(low: Lowering, op: Operation) -> None:
     layout = low.layout(source)
     address = view_address(low, op, layout)
     width = access_width(op, layout)
-    owner = _both(low, low.chosen(op), None if _all_may_store(low, layout) else low.owner_predicate(layout))
+    owner = _both(low, low.chosen(op), _storing(low, layout))
     regs = low.regs(source)
     order = order_of(op)
     for group in groups(low, layout, width):
@@ -300,12 +303,11 @@ def store(low: Lowering, op: Operation) -> None:
     masks = _regs_or_repeat(low, op.mask, len(pointers))  # type: ignore[attr-defined]
     order = order_of(op)
     if not low.is_tensor(op.ptr):  # type: ignore[attr-defined]
-        first_thread = None if _all_may_store(low, None) else low.first_thread()
-        predicate = _both(low, low.chosen(op), first_thread, masks[0] if masks else None)
+        predicate = _both(low, low.chosen(op), _storing(low, None), masks[0] if masks else None)
         access.store(low, pointers[0], values[:1], predicate, order)
         return
     layout = low.layout(op.ptr)  # type: ignore[attr-defined]
-    owner = _both(low, low.chosen(op), None if _all_may_store(low, layout) else low.owner_predicate(layout))
+    owner = _both(low, low.chosen(op), _storing(low, layout))
     for group in groups(low, layout, access_width(op, layout)):
         predicate = _both(low, owner, masks[group[0]] if masks else None)
         access.store(low, pointers[group[0]], [values[r] for r in group], predicate, order)
