@@ -77,6 +77,17 @@ def test_each_thread_that_has_copied_arrives(threads):
             kit.cycles("H100", steps, 1)
 
 
+def test_an_arrival_waits_for_copies_that_are_committed_too():
+    def copied(committed: bool) -> float:
+        copy = GlobalAccess((0,), 32, to_shared=True)
+        steps = [step("SYNCS", MbarrierOp("init", 0, 0, 0, 32)), step("LDGSTS.E.BYPASS.128", copy)]
+        steps += [step("LDGDEPBAR", AsyncGroup("cp.async", "commit"))] * committed
+        return kit.cycles("B200", [*steps, step("ARRIVES", AsyncGroup("cp.async", "commit", 32, offset=0)),
+                                   step("SYNCS", MbarrierOp("wait", 0, 0, 1)), step("FFMA")], 1)
+
+    assert copied(True) == pytest.approx(copied(False), abs=8)
+
+
 def test_bytes_that_are_expected_and_never_come_are_a_deadlock():
     steps = [step("SYNCS", MbarrierOp("init", 0, 0, 0, 1)), step("SYNCS", MbarrierOp("expect", 0, 0, 0, 1, 1024)),
              step("UTMALDG.2D", BulkCopy("load", 512, tuple(range(16)), 0, 0, (0,))), step("SYNCS", MbarrierOp("wait", 0, 0, 1))]

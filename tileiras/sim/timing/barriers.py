@@ -104,3 +104,7 @@ class Groups:
         """When at most `left` groups are under way."""
         index = len(self.ends) - left - 1
         return self.ends[index] if index >= 0 else 0.0
+
+    def all(self) -> float:
+        """When nothing is under way, committed or not: what `cp.async.mbarrier.arrive` waits for."""
+        return max(self.open, self.wait(0))

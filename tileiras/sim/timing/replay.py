@@ -613,7 +613,7 @@ class Replay:
             if payload.offset is not None:
                 cta = warp.cta
                 copies = family == "cp.async"
-                end = warp.group("cp.async").open if copies else cta.sm.tcgen05.last - self.latency.mbarrier_wake
+                end = warp.group("cp.async").all() if copies else cta.sm.tcgen05.last - self.latency.mbarrier_wake
                 for rank in payload.ctas or (cta.streams.rank,):
                     owner = cta.cluster[rank] if rank < len(cta.cluster) else cta
                     arrivals = payload.n if copies else 1       # a thread each that has copied
