@@ -343,11 +343,15 @@ class Builder:
     def unpack(self, v: SSAValue) -> list[SSAValue]:
         """The elements of a vector; what is known to be one is one value."""
         assert isinstance(v.type, VectorType)
-        if v in self._repeats and v not in self._splats:
-            source, mask = self._repeats[v]
+        if (repeated := self.repeated(v)) is not None:
+            source, mask = repeated
             once = {i: self.extract(source, i) for i in dict.fromkeys(mask)}
             return [once[i] for i in mask]
         return [self.extract(v, i) for i in range(v.type.get_shape()[0])]
+
+    def repeated(self, v: SSAValue) -> tuple[SSAValue, tuple[int, ...]] | None:
+        """The vector whose elements v repeats, and which it has in each place; None for others, and where all are one scalar."""
+        return None if v in self._splats else self._repeats.get(v)
 
     def splat(self, x: SSAValue, n: int) -> SSAValue:
         """A vector of n copies."""

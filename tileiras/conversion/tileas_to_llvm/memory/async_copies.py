@@ -15,7 +15,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
-from tileiras.conversion.tileas_to_llvm.memory.loads_stores import view_address
+from tileiras.conversion.tileas_to_llvm.memory.loads_stores import masks_of, view_address
 from tileiras.conversion.tileas_to_llvm.shared.accesses import Addresses
 from tileiras.dialects.element import element_bytes
 from tileiras.layout.shared import access
@@ -61,7 +61,7 @@ def copy_by_pointers(low: Lowering, op: Operation) -> None:
     where = Addresses(low, plan, low.scalar(buffer), size)
     executes = _executes(low, op)
     pointers = low.regs(op.ptr)     # type: ignore[attr-defined]
-    masks = low.regs(mask) if mask is not None else None
+    masks = masks_of(low, mask, len(pointers))
 
     def copy(register: int, offset: int) -> Callable[[], None]:
         to, source, inside = where.at(offset), pointers[register], masks[register] if masks is not None else None

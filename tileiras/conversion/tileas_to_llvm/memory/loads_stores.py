@@ -17,7 +17,7 @@ from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory import access
 from tileiras.conversion.tileas_to_llvm.memory.heap import allocate
-from tileiras.conversion.tileas_to_llvm.memory.offsets import registers_of
+from tileiras.conversion.tileas_to_llvm.memory.offsets import LEAST_PACKED, registers_of
 from tileiras.conversion.tileas_to_llvm.memory.views import TiledView, as_type, index_type
 from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
@@ -269,7 +269,7 @@ def load(low: Lowering, op: Operation) -> None:
     pointers = low.regs(op.ptr)  # type: ignore[attr-defined]
     mask, other = op.mask, op.other  # type: ignore[attr-defined]
     order = order_of(op)
-    masks = _regs_or_repeat(low, mask, len(pointers))
+    masks = masks_of(low, mask, len(pointers))
     others = _regs_or_repeat(low, other, len(pointers))
     if not low.is_tensor(result):
         first_thread = low.first_thread() if order else None
@@ -296,11 +296,18 @@ def _regs_or_repeat(low: Lowering, v: SSAValue | None, n: int) -> list[SSAValue]
     return low.regs(v) if low.is_tensor(v) else [low.scalar(v)] * n
 
 
+def masks_of(low: Lowering, mask: SSAValue | None, n: int) -> list[SSAValue] | None:
+    """The same of a mask: where LLVM would pack it, each value is computed by itself."""
+    if mask is None or n < LEAST_PACKED or not low.is_tensor(mask) or low.has_list(mask):
+        return _regs_or_repeat(low, mask, n)
+    return registers_of(low.b, low.vec(mask))
+
+
 @lowers("nv_tileas.store")
 def store(low: Lowering, op: Operation) -> None:
     pointers = low.regs(op.ptr)  # type: ignore[attr-defined]
     values = _regs_or_repeat(low, op.source, len(pointers)) or []  # type: ignore[attr-defined]
-    masks = _regs_or_repeat(low, op.mask, len(pointers))  # type: ignore[attr-defined]
+    masks = masks_of(low, op.mask, len(pointers))  # type: ignore[attr-defined]
     order = order_of(op)
     if not low.is_tensor(op.ptr):  # type: ignore[attr-defined]
         predicate = _both(low, low.chosen(op), _storing(low, None), masks[0] if masks else None)
