@@ -15,6 +15,8 @@ from tileiras.errors import CompileError
 from tileiras.host.object import DEFAULT_PLATFORM
 from tileiras.machine.targets import MAX_PARAMETER_BYTES, Target, find_target
 
+WIDE_PRODUCT = ".lo.s64"
+"""What kernels have that may be helped by `wide_products`; most have none."""
 TimingSink = Callable[[str, float], None]
 """Called with a phase's name and its seconds."""
 
@@ -61,6 +63,9 @@ def _to_ptx(llvm_ir: str, target: Target, opt_level: int, verify: bool, keep_llv
         raise CompileError(f"LLVM has no intrinsic '{unknown}'", kernel=kernel_named(unknown, llvm_ir))
     if host is not None:
         host_maps.prepare_with_maps(llvm_ir, target, host)
+    if opt_level and WIDE_PRODUCT in ptx:
+        from tileiras.codegen.wide_products import wide_products
+        ptx = wide_products(ptx)
     ptx = fix_ptx(copies_behind_waits(ptx), target, host_maps.recipes_of(llvm_ir), host_maps.built_by(llvm_ir))
     table = read_table(llvm_ir)
     ptx, stand_ins = (ptx, []) if table is None else complete(ptx, table)
