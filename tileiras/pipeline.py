@@ -102,6 +102,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("commit-dots", "nv_tileas", 1, of="tensor_dot"),
     _transform("overlap-epilogues", "nv_tileas", 1, of="tensor_dot"),
     _transform("early-copies", "nv_tileas", 1, of="tma_load"),
+    _transform("meet-once", "nv_tileas", 1, of="load_shared"),
     _transform("allocate-buffers", "nv_tileas", 0),
     _transform("order-memory", "nv_tileas", 0),
     _transform("fence-atomics", "nv_tileas", 1, of="atomic_rmw atomic_cas tiled_atomic_rmw"),

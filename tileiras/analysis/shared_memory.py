@@ -247,15 +247,17 @@ def _placed(pieces: list[Piece]) -> SharedPlan:
 
 
 def _alternating(pieces: list[Piece]) -> list[Piece]:
-    """Pieces, which come by start, of which small buffers keep their places for so long that the next one doesn't get them: threads
-    write that one while others still read this one, and the barrier between its writes and reads serves the one after, too."""
+    """Pieces, which come by start, of which small buffers keep their places for so long that the next one, and those written with
+    it (`meet-once`), don't get them: threads write these while others still read this one, and the barrier between their writes
+    and reads serves those after, too."""
     small = [p for p in pieces if p.size <= MOST_SMALL and p.start and p.op.name == "nv_tileas.alloc_tensor" and
              not isinstance(p.op.results[0].type, RingType)]
     ends = {}
     for piece in small:
         following = bisect_right(small, piece.end, key=lambda p: p.start)
         if following < len(small):
-            ends[piece.op] = small[following].start
+            together = bisect_right(small, small[following].end, lo=following, key=lambda p: p.start)
+            ends[piece.op] = small[together - 1].start
     return [replace(p, end=ends[p.op]) if p.op in ends else p for p in pieces]
 
 
