@@ -2,9 +2,9 @@
 
 After the bits below b, every element knows the prefix inside its block of 2^b and the block's total. Bit b joins two
 blocks: the later one's prefixes get the earlier one's total in front, and the totals are combined. Where the bit is a
-register's, that is done in registers; a lane's bit takes one shuffle of the totals (`lane_bit`; where bodies take long,
-all of them together, `running_bits`); warps exchange totals through
-shared memory, all their bits that follow one another at once.
+register's, that is done in registers; a lane's bit takes one shuffle of the totals (`lane_bit`; where bodies take long or
+mind the order of several totals, all of them together, `running_bits`); warps exchange totals through shared memory, all
+their bits that follow one another at once.
 
     x       3 1 4 1          totals
     bit 0   3 4 4 5          4 . 5 .       pairs
@@ -275,7 +275,7 @@ def scan(low: Lowering, op: Operation) -> None:
         if i < ahead:
             continue
         run = _running_lanes(steps.walk[i:])
-        if len(run) >= FEWEST_RUNNING and _runs(low, state.body):
+        if len(run) >= FEWEST_RUNNING and _runs(low, state):
             ahead = i + len(run)
             state.running_bits(run, ahead == len(steps.walk))
         elif step == "reg":
@@ -301,7 +301,10 @@ def _running_lanes(walk: Sequence[str | int | Exchange]) -> range:
     return range(walk[0], walk[0] + count) if count else range(0)      # type: ignore[arg-type, operator]
 
 
-def _runs(low: Lowering, body: Body) -> bool:
-    """Whether totals go from lane to lane as they run: that does the body once a round instead of twice and shuffles once more,
-    which is worth it where the machine computes more slowly than it shuffles."""
-    return low.target.slow_f64 and any(isinstance(v.type, Float64Type) for v in body.terminator.operands)
+def _runs(low: Lowering, state: _Scan) -> bool:
+    """Whether totals go from lane to lane as they run: that does the body once a round instead of twice, never has to put what it
+    joins in order first, and shuffles once more. It is worth it where the machine computes more slowly than it shuffles, and for
+    several totals a thread whose order the body minds; a single one waits for each round either way."""
+    if not state.body.is_commutative and state.count() > 1:
+        return True
+    return low.target.slow_f64 and any(isinstance(v.type, Float64Type) for v in state.body.terminator.operands)
