@@ -14,7 +14,7 @@ from tileiras.sim import cutile, simulate
 
 Const = ct.Constant[int]
 STEPS = 5
-TWO_WARPGROUPS_AND_THEIR_LOADERS = 512
+TWO_WARPGROUPS_AND_A_LOADER = 288
 
 
 @ct.kernel
@@ -72,7 +72,7 @@ def test_two_warpgroups_widen_much(kernel: Any, tile: tuple[int, int, int], wide
     made = cutile.export(kernel, args, "sm_100")
     compiled = tileiras.compile(made.bytecode, "sm_100", 3)
     assert "tcgen05.mma" in compiled.ptx
-    assert (compiled.entries[0].threads == TWO_WARPGROUPS_AND_THEIR_LOADERS) == widely
+    assert (compiled.entries[0].threads == TWO_WARPGROUPS_AND_A_LOADER) == widely
     for order in ORDERS:
         args[3][:] = 0
         report = simulate(compiled.ptx, kernel=made.symbol, grid=(1, 1, 1), args=made.flat, seed=order)

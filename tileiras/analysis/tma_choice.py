@@ -3,7 +3,8 @@
 The engine needs a trip through shared memory, a barrier's set-up and a wait; threads need an address, a comparison with bounds and
 an instruction for as many bytes as are known to be aligned, and hold tiles as memory's rows lie. So the engine pays for tiles
 whose rows aren't known to be whole chunks of 16 bytes, for those that are large, and for those that are wanted in other threads
-than rows would put them. Its own pace counts too: between two boxes it takes a while, however small they are.
+than rows would put them. Its own pace counts too: between two boxes it takes a while, however small they are. What goes
+to a product as the engine can bring it isn't asked for here.
 """
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_cost import FETCH_SLOTS, SECTOR_BYTES, shared_access
 from tileiras.analysis.layout_rules import DOTS, MOVES
 from tileiras.analysis.program_slice import loop_around
-from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts, needs_fill, orders_itself
+from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts, needs_fill, orders_itself, rounded_by
 from tileiras.dialects.element import tile_bytes
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS
 from tileiras.layout.descriptors import boxes, part_of
@@ -29,6 +30,7 @@ from tileiras.layout.slices import part_in_registers
 
 LOAD = "nv_tileas.tiled_load"
 STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
+REPEATS = "nv_tileas.broadcast"
 GATHERS = (LOAD, "nv_tileas.load")
 MAX_FOLLOWED = 64
 """Tiles that come of a loaded one, at most, to find what it leads to."""
@@ -46,6 +48,8 @@ STORE_FACTOR = 1.5
 """Threads' stores to memory run beside what follows; the engine's begin when all have written, and the block waits for them."""
 LEAST_STREAMED = 2048
 """Bytes that an iteration of a loop loads for a pipe to be worth its waits."""
+LEAST_BESIDE = LEAST_STREAMED
+"""Bytes of a tile that comes beside a product's operands: less is carried in registers (`prefetch-to-registers`)."""
 LEAST_SHARE = 0.02
 """Of the threads' slots, that the engine must save where there is no loop: threads begin with the first rows that arrive, behind a
 pipe all wait for the last box."""
@@ -91,8 +95,9 @@ def movable_in(func: Operation) -> dict[Operation, MapFacts]:
 def _may_move(op: Operation, tile: SSAValue) -> bool:
     if op.name in STORES:
         return (not any(r.uses for r in op.results) and is_unwritten(op)) or orders_itself(op)
-    return tile.first_use is not None and not _feeds_product(tile) and not _beside_product(op) and is_unwritten(op) and \
-        not _places_operands(tile)
+    if tile.first_use is None or _feeds_product(tile) or not is_unwritten(op) or _places_operands(tile):
+        return False
+    return tile_bytes(tile.type) >= LEAST_BESIDE or not _beside_product(op)
 
 
 def is_for_both(load: Operation) -> bool:
@@ -127,13 +132,15 @@ def is_small_stream(op: Operation, has_products: bool) -> bool:
 
 
 def _feeds_product(tile: SSAValue) -> bool:
+    """Whether a tile goes to a product as it is, repeated, or rounded as the engine does: to shared memory, in the product's way."""
     pending = [tile]
     while pending:
         for use in pending.pop().uses:
-            if use.operation.name in DOTS:
+            op = use.operation
+            if op.name in DOTS:
                 return True
-            if use.operation.name in MOVES:
-                pending.append(use.operation.results[0])
+            if op.name in MOVES or op.name == REPEATS or rounded_by(op):
+                pending.append(op.results[0])
     return False
 
 
@@ -154,7 +161,7 @@ def _places_operands(tile: SSAValue) -> bool:
 
 
 def _beside_product(op: Operation) -> bool:
-    """Whether a product stands in the same loop: its schedule knows nothing of more copies."""
+    """Whether a product stands in the same loop."""
     loop = loop_around(op)
     return loop is not None and any(inner.name in DOTS for inner in loop.walk())
 

@@ -19,7 +19,8 @@ Where neither the copy engine nor `cp.async` can move a tile (sm_75; tiles that 
 way, rows that aren't aligned). What only feeds a buffer is stored to the other one of two, one barrier an iteration; if two don't
 fit, and for what is used from registers, the tile itself is carried. Depth 1 on a load (`generate-schedule`, an option) keeps it in
 its iteration, and so does a loop that asks for the program's order. Beside products that run by themselves (`wgmma`, `tcgen05`)
-only tiles of few registers are carried that a warp shares out by shuffles: a row's statistics, in attention's gradients.
+only tiles of few registers are carried that an iteration can use first of all: a row's statistics in attention's gradients, which a
+warp shares out by shuffles, steps of a state space, times its rate.
 `schedule/prefetch.py` says whether there is room.
 """
 from __future__ import annotations
@@ -54,13 +55,13 @@ NOT_AHEAD = "RemarkLoopLoadNotAhead"
 FEW = 4
 """Registers that a thread may give a load beside products that run by themselves."""
 VIEW, PASS = "nv_tileas.view", "nv_tileas.convert_layout"
-"""Ops that give a tile to those threads of a warp that use it."""
+CONSTANTS = frozenset({"arith.constant", "nv_tileas.make_range"})
 
 
 @dataclass
 class Plan:
     """`stored`: stores to a buffer of tiles that come by way of registers; `held`: loads whose tile is carried. `loads`: all.
-    `behind_uses`: the next iteration's loads stand behind what passes this one's tiles on."""
+    `behind_uses`: the next iteration's loads stand behind what uses this one's tiles."""
 
     stored: list[Operation] = field(default_factory=list)
     held: list[Operation] = field(default_factory=list)
@@ -94,8 +95,11 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     from tileiras.schedule.depth import latency_hint, registers_of, shared_budget
     from tileiras.schedule.prefetch import STAGES, Room, why_not_ahead
     in_flight = any(op.name in DOTS and not is_of_threads(op) for op in ops)
-    loads = [op for op in loads if may_run_ahead(loop, op) and (
-        not in_flight or (registers_of(op.results[0]) <= FEW and _is_passed_on(op.results[0])))]
+    ahead = [op for op in loads if may_run_ahead(loop, op)]
+    if in_flight:       # all or none: what an iteration loads for itself would wait for the next one's
+        ahead = [op for op in ahead if registers_of(op.results[0]) <= FEW and _first_uses(loop, op.results[0]) is not None]
+        ahead = ahead if len(ahead) == len(loads) else []
+    loads = ahead
     stores = [] if in_flight else [op for op in ops if is_streamed(loop, op)]
     plan = Plan(loads=loads, behind_uses=in_flight)
     for store in stores:
@@ -142,10 +146,26 @@ def _report(func: Operation, loop: Operation, plan: Plan, why: str, remarks: lis
         remarks.append(remark(func, loop, PASSED, MEMORY, "LoopLoadsAhead", "Loads run 1 iteration ahead", notes))
 
 
-def _is_passed_on(tile: SSAValue) -> bool:
-    """Whether threads of a warp give what they have of a tile to one another, and do nothing else with it."""
-    users = [use.operation for use in tile.uses]
-    return all(op.name == PASS or (op.name == VIEW and _is_passed_on(op.results[0])) for op in users)
+def _first_uses(loop: Operation, tile: SSAValue) -> list[Operation] | None:
+    """All that an iteration does with a carried tile, where that may stand at its begin and takes few registers from there on:
+    threads of a warp give what they have to one another, or compute with what is known before the loop. Views and constants that
+    this needs come along. None where there is more to it."""
+    from tileiras.schedule.depth import registers_of
+    body = loop.regions[0].block
+    found: dict[Operation, None] = {}
+    pending = [tile]
+    while pending:
+        v = pending.pop()
+        for op in dict.fromkeys(use.operation for use in v.uses):
+            makers = [x.owner for x in op.operands if x is not v and isinstance(x.owner, Operation) and x.owner.parent is body]
+            if op.parent is not body or not is_cheap_and_pure(op) or any(x is not v and x.owner is body for x in op.operands) or \
+                    any(maker.operands or maker.name not in CONSTANTS for maker in makers) or \
+                    any(op.name != PASS and registers_of(r) > FEW for r in op.results):
+                return None
+            found.update(dict.fromkeys([*makers, op]))
+            if op.name == VIEW:
+                pending.append(op.results[0])
+    return sorted(found, key=body.get_operation_index)
 
 
 def is_of_threads(dot: Operation) -> bool:
@@ -257,7 +277,7 @@ class _Prefetch(Iterations):
         inits = self._next(numbers, values)
         carried = [v for op in plan.held for v in first[op]]
         # the next iteration's, at the body's head or near it
-        self.before = self._behind_passing() if plan.behind_uses else self._behind_loads(self._head())
+        self.before = self._behind_uses() if plan.behind_uses else self._behind_loads(self._head())
         arguments = {n: body.insert_arg(args[1 + n].type, len(body.args)) for n in numbers}
         held = {op: (body.insert_arg(op.results[0].type, len(body.args)), body.insert_arg(MemTokenType(), len(body.args)))
                 for op in plan.held}
@@ -315,17 +335,16 @@ class _Prefetch(Iterations):
             op = following
         return place
 
-    def _behind_passing(self) -> Operation:
-        """What stands behind the ops that pass on the tiles that are carried, which go to the body's head. They would wait for
+    def _behind_uses(self) -> Operation:
+        """What stands behind the ops that use the tiles that are carried, which go to the body's head. They would wait for
         loads made in front of them, too: ptxas counts these together with the first iteration's, and waits for all."""
-        first: Any = self.body.first_op
-        values = {op.results[0] for op in self.plan.held}
-        for op in list(self.body.ops):
-            if op.name in (VIEW, PASS) and not values.isdisjoint(op.operands):
-                values.update(op.results)
-                op.detach()
-                self.body.insert_op_before(op, first)
-        return first
+        uses = {op for load in self.plan.held for op in _first_uses(self.loop, load.results[0]) or ()}
+        moved = [op for op in self.body.ops if op in uses]
+        behind = next(op for op in self.body.ops if op not in uses)
+        for op in moved:
+            op.detach()
+            self.body.insert_op_before(op, behind)
+        return behind
 
     def _clone(self, ops: list[Operation], values: dict[SSAValue, SSAValue]) -> None:
         for op in ops:

@@ -1,5 +1,5 @@
 // f32 that a product wants as tf32 comes so from the copy engine, which rounds; B lies with N contiguous, 32 bytes together, as
-// tcgen05 takes it. Where it is to be rounded otherwise, threads do that.
+// tcgen05 takes it. Where it is to be rounded otherwise, the engine brings it to threads that do that.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s
 // RUN: sed 's/ftof %a rounding<nearest_even>/ftof %a rounding<zero>/' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=ZERO
 
@@ -7,8 +7,9 @@
 // CHECK-NOT: "arith.convertf"
 // CHECK: "nv_tileas.tensor_dot"({{.*}} offset = [1, 2, 4, 8, 16, 36, 72, 144, 256, 512, 1024, 2048]>>, {{.*}} offset = [1, 2, 4, 8, 16, 1024, 2048, 40, 80, 128, 256, 512]>>
 
-// ZERO: "nv_tileas.tensor_dot"
+// ZERO: tensor_maps = ["f32 p0
 // ZERO: "arith.convertf"{{.*}}"zero"
+// ZERO: "nv_tileas.tensor_dot"
 cuda_tile.module @m {
   entry @sum(%pp: tile<ptr<f32>>, %qp: tile<ptr<f32>>, %n: tile<i32>) {
     %t = make_token : token
