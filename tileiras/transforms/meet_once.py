@@ -73,9 +73,9 @@ class _Exchanges:
     def run(self) -> None:
         """Collect what may wait, until something comes that it mustn't wait for."""
         for op in list(self.block.ops):
-            if isinstance(op, nv_tileas.StoreShared):
+            if isinstance(op, nv_tileas.StoreShared) and _is_alone(op.operands[1]):
                 self._write(op, op.operands[1])
-            elif isinstance(op, nv_tileas.LoadShared) and "peer" not in op.properties:
+            elif isinstance(op, nv_tileas.LoadShared) and "peer" not in op.properties and _is_alone(op.operands[0]):
                 self._wait(op)
                 self.read.add(op.operands[0])
                 self.buffers[op.operands[0]] = None
@@ -123,6 +123,11 @@ def _put_behind(last: Operation, ops: list[Operation]) -> None:
     for op in reversed(ops):
         op.detach()
         block.insert_op_after(op, last)
+
+
+def _is_alone(buffer: SSAValue) -> bool:
+    """Whether a buffer is known to share no bytes with another value: stages of one ring, and parts of a buffer, may."""
+    return isinstance(buffer.owner, nv_tileas.AllocTensor)
 
 
 def _only_computes(op: Operation) -> bool:
