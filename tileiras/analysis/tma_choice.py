@@ -132,7 +132,7 @@ def is_small_stream(op: Operation, has_products: bool) -> bool:
 
 
 def _feeds_product(tile: SSAValue) -> bool:
-    """Whether a tile goes to a product as it is, repeated, or rounded as the engine does: to shared memory, in the product's way."""
+    """Whether a tile goes to a product as it is, repeated, or rounded as the engine does: the product's ring brings it."""
     pending = [tile]
     while pending:
         for use in pending.pop().uses:
