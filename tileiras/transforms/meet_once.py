@@ -7,16 +7,20 @@
 
 Between a tile's writes and its reads stands a barrier. What reads it, and what follows from that, moves behind the writes of the
 next tile, as long as nothing but computing stands in between: a load from global memory, a loop or a product is no reason to wait
-longer for what is there. Buffers then live at the same time. That may cost no block of an SM its room: a function's shared memory
-grows only as far as blocks of its threads fit an SM as before, or as many as an SM has threads for.
+longer for what is there. Nor does a larger tile that is computed from what is read wait: the others that go into it would have to
+stay in registers meanwhile (attention's scores, less their rows' maxima). Buffers then live at the same time. That may cost no
+block of an SM its room: a function's shared memory grows only as far as blocks of its threads fit an SM as before, or as many as
+an SM has threads for.
 
 It runs in front of `allocate-buffers` and `order-memory`, which see what lives together and put the barriers.
 """
 from __future__ import annotations
 
 from functools import cached_property
+from math import prod
 from typing import Any
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import WARP_THREADS
@@ -65,6 +69,7 @@ class _Exchanges:
     def _begin(self) -> None:
         self.waiting: list[Operation] = []          # reads and what follows from them, in their order
         self.results: set[SSAValue] = set()         # theirs
+        self.largest = 0                            # elements of the largest tile read
         self.read: set[SSAValue] = set()            # the buffers that they read,
         self.buffers: dict[SSAValue, None] = {}     # and these with those that are written meanwhile
         self.last: Operation | None = None          # the last write that they may stand behind,
@@ -77,12 +82,16 @@ class _Exchanges:
                 self._write(op, op.operands[1])
             elif isinstance(op, nv_tileas.LoadShared) and "peer" not in op.properties and _is_alone(op.operands[0]):
                 self._wait(op)
+                self.largest = max(self.largest, _elements(op.results[0]))
                 self.read.add(op.operands[0])
                 self.buffers[op.operands[0]] = None
             elif not _only_computes(op):
                 self._move()
             elif not self.results.isdisjoint(op.operands):
-                self._wait(op)
+                if max(map(_elements, op.results), default=0) > self.largest:
+                    self._move()
+                else:
+                    self._wait(op)
         self._move()
 
     def _wait(self, op: Operation) -> None:
@@ -115,6 +124,10 @@ class _Exchanges:
                 assert following is not None
                 self.block.insert_op_before(op, following)
             lives.update(allocs, moved)
+
+
+def _elements(value: SSAValue) -> int:
+    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
 
 
 def _put_behind(last: Operation, ops: list[Operation]) -> None:
