@@ -157,10 +157,11 @@ def _first_uses(loop: Operation, tile: SSAValue) -> list[Operation] | None:
     while pending:
         v = pending.pop()
         for op in dict.fromkeys(use.operation for use in v.uses):
-            makers = [x.owner for x in op.operands if x is not v and isinstance(x.owner, Operation) and x.owner.parent is body]
-            if op.parent is not body or not is_cheap_and_pure(op) or any(x is not v and x.owner is body for x in op.operands) or \
-                    any(maker.operands or maker.name not in CONSTANTS for maker in makers) or \
-                    any(op.name != PASS and registers_of(r) > FEW for r in op.results):
+            others = [x for x in op.operands if x is not v]
+            makers = [x.owner for x in others if isinstance(x.owner, Operation) and x.owner.parent is body]
+            known = all(maker.name in CONSTANTS for maker in makers) and not any(x.owner is body for x in others)
+            few = op.name == PASS or all(registers_of(r) <= FEW for r in op.results)
+            if op.parent is not body or not is_cheap_and_pure(op) or not known or not few:
                 return None
             found.update(dict.fromkeys([*makers, op]))
             if op.name == VIEW:
