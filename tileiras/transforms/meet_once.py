@@ -20,7 +20,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntAttr, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import WARP_THREADS
@@ -51,8 +51,10 @@ class _Room:
     @cached_property
     def blocks(self) -> int:
         """How many blocks an SM must have room for: as many as it had before this pass, or as it has threads for."""
-        warps: Any = self.func.properties["num_warps"]
-        return min(blocks_of(self.lives.size, self.target), self.target.max_threads_per_sm // (WARP_THREADS * warps.data))
+        blocks, warps = blocks_of(self.lives.size, self.target), self.func.properties.get("num_warps")
+        if isinstance(warps, IntAttr):
+            blocks = min(blocks, self.target.max_threads_per_sm // (WARP_THREADS * warps.data))
+        return blocks
 
     def has(self, nbytes: int) -> bool:
         """Whether there is room for so many bytes a block."""

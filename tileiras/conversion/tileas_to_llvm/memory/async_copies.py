@@ -61,7 +61,7 @@ def copy_by_pointers(low: Lowering, op: Operation) -> None:
     where = Addresses(low, plan, low.scalar(buffer), size)
     executes = _executes(low, op)
     pointers = low.regs(op.ptr)     # type: ignore[attr-defined]
-    masks = masks_of(low, mask, len(pointers))
+    masks = masks_of(low, mask, len(pointers), chunk // size)
 
     def copy(register: int, offset: int) -> Callable[[], None]:
         to, source, inside = where.at(offset), pointers[register], masks[register] if masks is not None else None

@@ -269,7 +269,8 @@ def load(low: Lowering, op: Operation) -> None:
     pointers = low.regs(op.ptr)  # type: ignore[attr-defined]
     mask, other = op.mask, op.other  # type: ignore[attr-defined]
     order = order_of(op)
-    masks = masks_of(low, mask, len(pointers))
+    width = access_width(op, low.layout(result)) if low.is_tensor(result) else 1
+    masks = masks_of(low, mask, len(pointers), width)
     others = _regs_or_repeat(low, other, len(pointers))
     if not low.is_tensor(result):
         first_thread = low.first_thread() if order else None
@@ -278,7 +279,6 @@ def load(low: Lowering, op: Operation) -> None:
         low.set(result, loaded[0])
         return
     layout = low.layout(result)
-    width = access_width(op, layout)
     owner = low.owner_predicate(layout) if order else None
     values: dict[int, SSAValue] = {}
     for group in groups(low, layout, width):
@@ -296,9 +296,10 @@ def _regs_or_repeat(low: Lowering, v: SSAValue | None, n: int) -> list[SSAValue]
     return low.regs(v) if low.is_tensor(v) else [low.scalar(v)] * n
 
 
-def masks_of(low: Lowering, mask: SSAValue | None, n: int) -> list[SSAValue] | None:
-    """The same of a mask: where LLVM would pack it, each value is computed by itself."""
-    if mask is None or n < LEAST_PACKED or not low.is_tensor(mask) or low.has_list(mask):
+def masks_of(low: Lowering, mask: SSAValue | None, n: int, width: int) -> list[SSAValue] | None:
+    """The same of the mask of an access of `width` elements at a time: where most of its values are wanted by nobody and LLVM would
+    pack it, each is computed by itself. Where each is wanted, packed ones take fewer registers."""
+    if mask is None or width == 1 or n < LEAST_PACKED or not low.is_tensor(mask) or low.has_list(mask):
         return _regs_or_repeat(low, mask, n)
     return registers_of(low.b, low.vec(mask))
 
@@ -307,7 +308,8 @@ def masks_of(low: Lowering, mask: SSAValue | None, n: int) -> list[SSAValue] | N
 def store(low: Lowering, op: Operation) -> None:
     pointers = low.regs(op.ptr)  # type: ignore[attr-defined]
     values = _regs_or_repeat(low, op.source, len(pointers)) or []  # type: ignore[attr-defined]
-    masks = masks_of(low, op.mask, len(pointers))  # type: ignore[attr-defined]
+    width = access_width(op, low.layout(op.ptr)) if low.is_tensor(op.ptr) else 1  # type: ignore[attr-defined]
+    masks = masks_of(low, op.mask, len(pointers), width)  # type: ignore[attr-defined]
     order = order_of(op)
     if not low.is_tensor(op.ptr):  # type: ignore[attr-defined]
         predicate = _both(low, low.chosen(op), _storing(low, None), masks[0] if masks else None)
@@ -315,7 +317,7 @@ def store(low: Lowering, op: Operation) -> None:
         return
     layout = low.layout(op.ptr)  # type: ignore[attr-defined]
     owner = _both(low, low.chosen(op), _storing(low, layout))
-    for group in groups(low, layout, access_width(op, layout)):
+    for group in groups(low, layout, width):
         predicate = _both(low, owner, masks[group[0]] if masks else None)
         access.store(low, pointers[group[0]], [values[r] for r in group], predicate, order)
 
