@@ -7,12 +7,12 @@ On the way there may be branches that yield (attention's masks under a condition
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileiras.dialects import arith
+from tileiras.dialects.element import elements_in
 
 MOST_LOOKED_AT = 256
 """Values between one product and the next."""
@@ -54,7 +54,7 @@ def is_computed(dot: Operation, number: int) -> bool:
     v = dot.operands[number]
     if not isinstance(v.owner, arith.Elementwise):
         return False
-    size = _elements(v)
+    size = elements_in(v.type)
     pending, seen = [v], {v}
     while pending and len(seen) < MOST_LOOKED_AT:
         maker = pending.pop().owner
@@ -63,14 +63,10 @@ def is_computed(dot: Operation, number: int) -> bool:
         if not isinstance(maker, arith.Elementwise) and _mnemonic(maker) not in SPREAD:
             return False
         for x in maker.operands:
-            if x not in seen and _elements(x) * LESS > size:
+            if x not in seen and elements_in(x.type) * LESS > size:
                 seen.add(x)
                 pending.append(x)
     return not pending
-
-
-def _elements(v: SSAValue) -> int:
-    return prod(v.type.get_shape()) if isinstance(v.type, TensorType) else 1
 
 
 def takes_rows(dot: Operation, views: bool = False) -> bool:

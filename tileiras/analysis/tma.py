@@ -31,6 +31,7 @@ from tileiras.analysis.apart import maker_of
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.exits import COUNTED
 from tileiras.analysis.host_values import host_value
+from tileiras.analysis.layout_rules import MOVES
 from tileiras.analysis.program_slice import loop_around
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes, element_name
@@ -63,6 +64,7 @@ ELEMENTS: dict[type, str] = {
 WHOLE_BITS = (8, 16, 32, 64)
 WIDE_BITS = 32
 """Of elements that products may want in the form WIDE_ATOMS."""
+REPEATS = "nv_tileas.broadcast"
 ROUNDED = {("f32", "tf32"): "tf32"}
 """Elements of memory and of the tile that is wanted, rounded to the nearest, ties to even -> what a map that does so calls them."""
 REDUCTIONS: dict[str, tuple[str, dict[str, str]]] = {
@@ -176,6 +178,12 @@ def rounded_by(op: Operation) -> str:
     rounding: Any = op.properties.get("rounding")
     kinds = tuple(element_name(v.type.element_type) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType))
     return ROUNDED.get(kinds, "") if rounding is not None and rounding.data == "nearest_even" else ""  # type: ignore[call-overload]
+
+
+def is_brought(op: Operation) -> bool:
+    """Whether an op may lie between a load and the buffer that the engine fills: it gives the same elements, repeats them (they lie
+    there once), or rounds them as a map does."""
+    return op.name in MOVES or op.name == REPEATS or bool(rounded_by(op))
 
 
 def is_copied(tile: CanonicalTile) -> bool:

@@ -19,7 +19,7 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_cost import FETCH_SLOTS, SECTOR_BYTES, shared_access
 from tileiras.analysis.layout_rules import DOTS, MOVES
 from tileiras.analysis.program_slice import loop_around
-from tileiras.analysis.tma import MapFacts, in_forms, is_unwritten, map_facts, needs_fill, orders_itself, rounded_by
+from tileiras.analysis.tma import MapFacts, in_forms, is_brought, is_unwritten, map_facts, needs_fill, orders_itself
 from tileiras.dialects.element import tile_bytes
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS
 from tileiras.layout.descriptors import boxes, part_of
@@ -30,7 +30,6 @@ from tileiras.layout.slices import part_in_registers
 
 LOAD = "nv_tileas.tiled_load"
 STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
-REPEATS = "nv_tileas.broadcast"
 GATHERS = (LOAD, "nv_tileas.load")
 MAX_FOLLOWED = 64
 """Tiles that come of a loaded one, at most, to find what it leads to."""
@@ -139,7 +138,7 @@ def _feeds_product(tile: SSAValue) -> bool:
             op = use.operation
             if op.name in DOTS:
                 return True
-            if op.name in MOVES or op.name == REPEATS or rounded_by(op):
+            if is_brought(op):
                 pending.append(op.results[0])
     return False
 

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     Float64Type,
     FloatTF32Type,
     IntegerType,
+    TensorType,
 )
 from xdsl.ir import Attribute
 
@@ -39,6 +40,11 @@ def element_bytes(t: Attribute) -> int:
     if isinstance(t, IntegerType):
         return max(1, t.width.data // 8)
     return _BYTES.get(type(t), 8)
+
+
+def elements_in(t: Attribute) -> int:
+    """How many elements a value of this type has: one that is no tile is one."""
+    return prod(t.get_shape()) if isinstance(t, TensorType) else 1
 
 
 def tile_bytes(t: Any) -> int:

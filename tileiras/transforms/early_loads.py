@@ -18,7 +18,6 @@ It runs behind `order-memory` and `fence-atomics`, when every barrier and fence 
 """
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType, UnitAttr
@@ -27,6 +26,7 @@ from xdsl.ir import Block, Operation
 from tileiras.analysis.agents import warps_of, words_of
 from tileiras.analysis.effects import effects_of
 from tileiras.dialects.base import TileOp
+from tileiras.dialects.element import elements_in
 from tileiras.dialects.nv_tileas import LOADS
 from tileiras.transforms.structure import is_movable, move_up, needed_of
 
@@ -45,7 +45,7 @@ def run(module: Operation, context: Any = None) -> None:
     """Mark the loads, and move what is small, in place."""
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
-            most = max((_elements(op) for op in func.walk() if op.name in LOADS), default=0)
+            most = max((elements_in(op.results[0].type) for op in func.walk() if op.name in LOADS), default=0)
             for block in [block for op in func.walk() for region in op.regions for block in region.blocks] if most else ():
                 _Pieces(block, most // SMALL).run()
 
@@ -54,11 +54,6 @@ def _is_choice(op: Operation) -> bool:
     """Whether an `scf.if` does nothing but compute values."""
     inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
     return op.name == "scf.if" and all(inner.name == "scf.yield" or (isinstance(inner, TileOp) and inner.PURE) for inner in inside)
-
-
-def _elements(load: Operation) -> int:
-    t = load.results[0].type
-    return prod(t.get_shape()) if isinstance(t, TensorType) else 1
 
 
 def _registers(load: Operation) -> int:
@@ -82,7 +77,8 @@ class _Pieces:
                 self.holding, self.behind, self.taken = None, {}, 0
                 continue
             if op.name in LOADS and ("invariant" in op.properties or "first" in op.properties):
-                if self.holding is not None and (_elements(op) >= self.least or _elements(op) == 1):
+                count = elements_in(op.results[0].type)
+                if self.holding is not None and (count >= self.least or count == 1):
                     if "invariant" in op.properties:
                         op.properties["early"] = UnitAttr()
                     if self._move(op):

@@ -32,11 +32,21 @@ from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
-from tileiras.analysis.layout_rules import DOTS, MOVES, multiply_add_reader, operand_fragments
+from tileiras.analysis.layout_rules import DOTS, multiply_add_reader, operand_fragments
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands, described_of, is_paired
-from tileiras.analysis.tma import MapFacts, Refusal, for_products, in_forms, is_unwritten, map_facts, rounded_by
+from tileiras.analysis.tma import (
+    REPEATS,
+    MapFacts,
+    Refusal,
+    for_products,
+    in_forms,
+    is_brought,
+    is_unwritten,
+    map_facts,
+    rounded_by,
+)
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, int_array
@@ -60,9 +70,6 @@ from tileiras.transforms.tma_common import (
 )
 from tileiras.transforms.tma_stores import lower_stores
 
-REPEATS = "nv_tileas.broadcast"
-BROUGHT = (*MOVES, REPEATS)
-"""What may lie between a load and a buffer: a tile that is repeated lies there once."""
 LOAD, STORE = "nv_tileas.tiled_load", "nv_tileas.tiled_store"
 STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
 
@@ -249,7 +256,7 @@ def way_to(alloc: Operation) -> Way | None:
     moves: list[Operation] = []
     value = store.operands[0]
     rounded = ""
-    while isinstance(value.owner, Operation) and (value.owner.name in BROUGHT or rounded_by(value.owner)):
+    while isinstance(value.owner, Operation) and is_brought(value.owner):
         rounded = rounded_by(value.owner) or rounded
         moves.append(value.owner)
         value = value.owner.operands[0]
@@ -263,7 +270,7 @@ def _ways(load: Operation) -> list[Way] | None:
     while pending:
         for use in pending.pop().uses:
             op = use.operation
-            if op.name in BROUGHT or rounded_by(op):
+            if is_brought(op):
                 pending.append(op.results[0])
                 continue
             alloc = op.operands[1].owner if op.name == STORE_SHARED and use.index == 0 else None

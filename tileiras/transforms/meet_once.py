@@ -17,16 +17,16 @@ It runs in front of `allocate-buffers` and `order-memory`, which see what lives 
 from __future__ import annotations
 
 from functools import cached_property
-from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import WARP_THREADS
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import blocks_of, buffer_bytes
 from tileiras.dialects import nv_tileas
+from tileiras.dialects.element import elements_in
 from tileiras.dialects.nv_tileas import BufferType, PipeType, RingType, TmemType
 from tileiras.transforms.structure import is_movable
 
@@ -84,13 +84,13 @@ class _Exchanges:
                 self._write(op, op.operands[1])
             elif isinstance(op, nv_tileas.LoadShared) and "peer" not in op.properties and _is_alone(op.operands[0]):
                 self._wait(op)
-                self.largest = max(self.largest, _elements(op.results[0]))
+                self.largest = max(self.largest, elements_in(op.results[0].type))
                 self.read.add(op.operands[0])
                 self.buffers[op.operands[0]] = None
             elif not _only_computes(op):
                 self._move()
             elif not self.results.isdisjoint(op.operands):
-                if max(map(_elements, op.results), default=0) > self.largest:
+                if max((elements_in(r.type) for r in op.results), default=0) > self.largest:
                     self._move()
                 else:
                     self._wait(op)
@@ -126,10 +126,6 @@ class _Exchanges:
                 assert following is not None
                 self.block.insert_op_before(op, following)
             lives.update(allocs, moved)
-
-
-def _elements(value: SSAValue) -> int:
-    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
 
 
 def _put_behind(last: Operation, ops: list[Operation]) -> None:

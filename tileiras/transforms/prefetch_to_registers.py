@@ -61,12 +61,12 @@ CONSTANTS = frozenset({"arith.constant", "nv_tileas.make_range"})
 @dataclass
 class Plan:
     """`stored`: stores to a buffer of tiles that come by way of registers; `held`: loads whose tile is carried. `loads`: all.
-    `behind_uses`: the next iteration's loads stand behind what uses this one's tiles."""
+    `first_uses`: what uses an iteration's tiles, where that goes to the body's head and the next one's loads behind it."""
 
     stored: list[Operation] = field(default_factory=list)
     held: list[Operation] = field(default_factory=list)
     loads: list[Operation] = field(default_factory=list)
-    behind_uses: bool = False
+    first_uses: set[Operation] | None = None
 
 
 def run(module: Operation, context: Any) -> None:
@@ -96,12 +96,15 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     from tileiras.schedule.prefetch import STAGES, Room, why_not_ahead
     in_flight = any(op.name in DOTS and not is_of_threads(op) for op in ops)
     ahead = [op for op in loads if may_run_ahead(loop, op)]
+    first_uses: set[Operation] | None = None
     if in_flight:       # all or none: what an iteration loads for itself would wait for the next one's
-        ahead = [op for op in ahead if registers_of(op.results[0]) <= FEW and _first_uses(loop, op.results[0]) is not None]
-        ahead = ahead if len(ahead) == len(loads) else []
+        few = [op.results[0] for op in ahead if registers_of(op.results[0]) <= FEW]
+        found = [uses for tile in few if (uses := _first_uses(loop, tile)) is not None]
+        first_uses = set[Operation]().union(*found)
+        ahead = ahead if len(found) == len(loads) else []
     loads = ahead
     stores = [] if in_flight else [op for op in ops if is_streamed(loop, op)]
-    plan = Plan(loads=loads, behind_uses=in_flight)
+    plan = Plan(loads=loads, first_uses=first_uses)
     for store in stores:
         chain = _chain(loop, [store], loads)
         if chain is not None and not chain.carried_tensors:
@@ -146,13 +149,13 @@ def _report(func: Operation, loop: Operation, plan: Plan, why: str, remarks: lis
         remarks.append(remark(func, loop, PASSED, MEMORY, "LoopLoadsAhead", "Loads run 1 iteration ahead", notes))
 
 
-def _first_uses(loop: Operation, tile: SSAValue) -> list[Operation] | None:
+def _first_uses(loop: Operation, tile: SSAValue) -> set[Operation] | None:
     """All that an iteration does with a carried tile, where that may stand at its begin and takes few registers from there on:
     threads of a warp give what they have to one another, or compute with what is known before the loop. Views and constants that
     this needs come along. None where there is more to it."""
     from tileiras.schedule.depth import registers_of
     body = loop.regions[0].block
-    found: dict[Operation, None] = {}
+    found: set[Operation] = set()
     pending = [tile]
     while pending:
         v = pending.pop()
@@ -163,10 +166,10 @@ def _first_uses(loop: Operation, tile: SSAValue) -> list[Operation] | None:
             few = op.name == PASS or all(registers_of(r) <= FEW for r in op.results)
             if op.parent is not body or not is_cheap_and_pure(op) or not known or not few:
                 return None
-            found.update(dict.fromkeys([*makers, op]))
+            found.update((*makers, op))
             if op.name == VIEW:
                 pending.append(op.results[0])
-    return sorted(found, key=body.get_operation_index)
+    return found
 
 
 def is_of_threads(dot: Operation) -> bool:
@@ -278,7 +281,7 @@ class _Prefetch(Iterations):
         inits = self._next(numbers, values)
         carried = [v for op in plan.held for v in first[op]]
         # the next iteration's, at the body's head or near it
-        self.before = self._behind_uses() if plan.behind_uses else self._behind_loads(self._head())
+        self.before = self._behind_loads(self._head()) if plan.first_uses is None else self._behind_uses(plan.first_uses)
         arguments = {n: body.insert_arg(args[1 + n].type, len(body.args)) for n in numbers}
         held = {op: (body.insert_arg(op.results[0].type, len(body.args)), body.insert_arg(MemTokenType(), len(body.args)))
                 for op in plan.held}
@@ -336,10 +339,9 @@ class _Prefetch(Iterations):
             op = following
         return place
 
-    def _behind_uses(self) -> Operation:
+    def _behind_uses(self, uses: set[Operation]) -> Operation:
         """What stands behind the ops that use the tiles that are carried, which go to the body's head. They would wait for
         loads made in front of them, too: ptxas counts these together with the first iteration's, and waits for all."""
-        uses = {op for load in self.plan.held for op in _first_uses(self.loop, load.results[0]) or ()}
         moved = [op for op in self.body.ops if op in uses]
         behind = next(op for op in self.body.ops if op not in uses)
         for op in moved:
