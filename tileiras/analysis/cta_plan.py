@@ -42,6 +42,9 @@ LEAST_PART, LEAST_PART_UMMA = 128 * 128, 128 * 256
 """Elements of a product's part that a loop repeats, where tensor cores multiply from shared memory (wgmma, tcgen05). Smaller parts
 read more operands for each element: on sm_90 matrices take 1.2 times as long in 64 x 128, with multicast, as in 128 x 256; on
 sm_100, without multicast, 1.25 times in 128 x 128 as in 256 x 128."""
+FED, FED_UMMA = 4, 3
+"""What a loop's loads may cost, against its products or its other work, with smaller parts than these: what loads do of a loop that
+multiplies in the least parts. Attention's rows halve what softmax and products do, but not the keys that an iteration reads."""
 LOADS = ("tiled_load", "load")
 ONCE = ("tiled_store", "store", "tiled_atomic_rmw", "atomic_rmw", "atomic_cas")
 """What several CTAs must not do to the same place."""
@@ -165,12 +168,13 @@ def _choose(func: Operation, ctas: int, target: Any) -> Plan:
     axes = Axes(func)
     work = [w for op in func.walk() if (w := _work(op, axes))]
     whole = sum(w.amount for w in work)
+    loops = _loops(work)
     bits = ctas.bit_length() - 1
     best, least, hampered, strides = None, whole * WORTH, False, strides_by_programs(func)
     free = sorted(axes.free(), key=lambda axis: -sum(w.amount for w in work if axis in w.axes))
     tried = set(free[:MOST_TRIED])
     for masks in _ways([axis for axis in axes.free() if axis in tried], axes, bits):
-        if any(w.is_hampered(masks, target, strides) for w in work):
+        if any(_is_hampered(loop, masks, target, strides) for loop in loops):
             hampered = True
             continue
         cost = sum(w.cost(masks, target) for w in work)
@@ -215,6 +219,7 @@ def _choose_marked(func: Operation, ctas: int, pairs: Pairs, target: Any) -> Pla
         return None
     work = [w for op in func.walk() if (w := _work(op, axes))]
     best, least, strides = None, sum(w.amount for w in work) * WORTH, strides_by_programs(func)
+    loops = _loops(work)
     for way in _ways([axis for axis in free if axis not in halves], axes, ctas.bit_length() - 1):
         columns: dict[Place, int] = {}
         for op, half in zip(pairs.products, halves):
@@ -227,7 +232,7 @@ def _choose_marked(func: Operation, ctas: int, pairs: Pairs, target: Any) -> Pla
             m, n = (extent // parts(way.get(axes.of(op.results[0], d), 0)) for d, extent in enumerate(extents(op.results[0])))
             return m, n
         masks = way | columns
-        if any(w.is_hampered(way, target, strides) for w in work) or not pairs.takes(part):
+        if any(_is_hampered(loop, way, target, strides) for loop in loops) or not pairs.takes(part):
             continue
         cost = sum(w.cost(masks, target) for w in work)
         if cost < least:
@@ -249,17 +254,20 @@ def _ways(free: Sequence[Place], axes: Axes, bits: int) -> Iterator[dict[Place, 
 @dataclass(frozen=True)
 class Work:
     """What an op costs: `amount`, shared by the parts of `axes`; `product`: of a product, its rows and columns and their axes;
-    `summed`: what an exchange costs where the axis of a reduction is split; `repeated`: in a loop; `paired`: a pair of CTAs
-    multiplies together, and reads as few operands as one with twice as many rows."""
+    `summed`: what an exchange costs where the axis of a reduction is split; `loop`: the innermost that it is in; `loads`: whether
+    it reads memory; `paired`: a pair of CTAs multiplies together, and reads as few operands as one with twice as many rows;
+    `rate`: how much longer a product of such elements takes than one of f16."""
 
     amount: float
     axes: frozenset[Place]
     product: tuple[tuple[int, Place], tuple[int, Place]] | None = None
     summed: tuple[float, Place] | None = None
-    repeated: bool = False
+    loop: Operation | None = None
+    loads: bool = False
     paired: bool = False
+    rate: float = 1.0
 
-    def _has_few_rows(self, masks: Mapping[Place, int], target: Any) -> bool:
+    def has_few_rows(self, masks: Mapping[Place, int], target: Any) -> bool:
         """Whether a product's parts have too few rows for the tensor core, where the whole has enough."""
         if self.product is None or not (target.has_wgmma or target.has_tcgen05):
             return False
@@ -267,24 +275,49 @@ class Work:
         rows, axis = self.product[0]
         return rows >= few > rows // parts(masks.get(axis, 0))
 
-    def is_hampered(self, masks: Mapping[Place, int], target: Any, strides: bool) -> bool:
-        """Whether a loop's product is slower in parts than whole. `strides`: see `strides_by_programs`."""
-        if self.product is None or not self.repeated:
+    def is_small(self, masks: Mapping[Place, int], target: Any, strides: bool) -> bool:
+        """Whether a product reads so much more for each element in parts than whole that a loop of nothing else is slower.
+        `strides`: see `strides_by_programs`."""
+        if self.product is None:
             return False
         whole = prod(extent for extent, _ in self.product)
         part = (2 if self.paired else 1) * prod(extent // parts(masks.get(axis, 0)) for extent, axis in self.product)
         least = (0 if strides else LEAST_PART_UMMA) if target.has_tcgen05 else LEAST_PART if target.has_wgmma else 0
-        return self._has_few_rows(masks, target) or part < min(whole, least)
+        return part < min(whole, least)
+
+    def _shares(self, masks: Mapping[Place, int]) -> int:
+        return prod(parts(mask) for axis, mask in masks.items() if axis in self.axes)
 
     def cost(self, masks: Mapping[Place, int], target: Any) -> float:
         """A CTA's part under a plan."""
-        shares = prod(parts(mask) for axis, mask in masks.items() if axis in self.axes)
-        cost = self.amount / shares
-        if self._has_few_rows(masks, target):
+        cost = self.amount / self._shares(masks)
+        if self.has_few_rows(masks, target):
             cost *= SLOWER
         if self.summed is not None:
             cost += self.summed[0] * masks.get(self.summed[1], 0).bit_count()
         return cost
+
+
+def _loops(work: Sequence[Work]) -> list[list[Work]]:
+    """What loops with products do, loop by loop."""
+    by_loop: dict[Operation, list[Work]] = {}
+    for w in work:
+        if w.loop is not None:
+            by_loop.setdefault(w.loop, []).append(w)
+    return [loop for loop in by_loop.values() if any(w.product for w in loop)]
+
+
+def _is_hampered(loop: Sequence[Work], masks: Mapping[Place, int], target: Any, strides: bool) -> bool:
+    """Whether a loop is slower in parts than whole: products have few rows, or parts are small and the loop's loads take longer
+    than what is done with them."""
+    if any(w.has_few_rows(masks, target) for w in loop):
+        return True
+    if not any(w.is_small(masks, target, strides) for w in loop):
+        return False
+    loads = sum(w.cost(masks, target) for w in loop if w.loads)
+    products = sum(w.cost(masks, target) * w.rate for w in loop if w.product)
+    others = sum(w.cost(masks, target) for w in loop if not w.loads and not w.product)
+    return loads > (FED_UMMA if target.has_tcgen05 else FED) * max(products, others)
 
 
 def _work(op: Operation, axes: Axes) -> Work | None:
@@ -296,25 +329,33 @@ def _work(op: Operation, axes: Axes) -> Work | None:
     halved = op.operands[1] if paired else None     # each CTA multiplies by the whole of it
     on = frozenset(axes.of(v, d) for v in tiles if v is not halved for d in range(len(extents(v))))
     elements = max(prod(extents(v)) for v in tiles)
-    trips, outer = 0, op.parent_op()
-    while outer is not None:
-        trips += mnemonic(outer) in ("for", "loop")
-        outer = outer.parent_op()
-    scale = LOOP_TRIPS ** min(trips, MOST_LOOPS)
+    loops = [outer for outer in _ancestors(op) if mnemonic(outer) in ("for", "loop")]
+    inner = loops[0] if loops else None
+    scale = LOOP_TRIPS ** min(len(loops), MOST_LOOPS)
     name = mnemonic(op)
     if name in ("dot", "dot_scaled"):
         lhs, result = extents(op.operands[0]), extents(op.results[0])
         rows, columns = ((result[d], axes.of(op.results[0], d)) for d in (len(result) - 2, len(result) - 1))
-        return Work(scale * prod(result) * lhs[-1] / PRODUCT_STEPS, on, (rows, columns), repeated=trips > 0, paired=paired)
+        kind: Any = op.operands[0].type
+        return Work(scale * prod(result) * lhs[-1] / PRODUCT_STEPS, on, (rows, columns), loop=inner, paired=paired,
+                    rate=element_bytes(kind.element_type) / 2)
     if name in LOADS or name in ONCE:
         moved = [v.type.element_type for v in (*op.operands, *op.results) if extents(v)]    # type: ignore[attr-defined]
         size = max((element_bytes(t) for t in moved if not isinstance(t, PtrType)), default=1)
-        return Work(scale * elements * size * ACCESS, on)
+        return Work(scale * elements * size * ACCESS, on, loop=inner, loads=name in LOADS)
     if name == "reduce":
         said = relation(op).summed
         if said and said[0].value not in axes.cheap:
-            return Work(scale * elements, on, None, (scale * EXCHANGE * len(op.results), axes.of(said[0].value, said[0].dim)))
-    return Work(scale * elements, on)
+            exchange = scale * EXCHANGE * len(op.results)
+            return Work(scale * elements, on, None, (exchange, axes.of(said[0].value, said[0].dim)), inner)
+    return Work(scale * elements, on, loop=inner)
+
+
+def _ancestors(op: Operation) -> Iterator[Operation]:
+    outer = op.parent_op()
+    while outer is not None:
+        yield outer
+        outer = outer.parent_op()
 
 
 def _obstacle(axes: Axes, work: list[Work], free: Sequence[Place], bits: int) -> str:
