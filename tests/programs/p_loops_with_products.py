@@ -645,3 +645,36 @@ def product_of_bytes_mixed_up(left, right, tm, tn, tk):
         want = want + a[:, k * tk:(k + 1) * tk].astype(np.int64) @ b[k * tk:(k + 1) * tk].astype(np.int64)
         want = want ^ (want >> 3)
     return Launch(mixed_signs, (2,), (a, b, c, np.zeros_like(c), tm, tn, tk), {3: want})
+
+
+@ct.kernel
+def tiles_of_a_batch(a, b, out, tm: Const, tn: Const, tk: Const):
+    z, i, j = ct.bid(0), ct.bid(1), ct.bid(2)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[2], tk)):
+        x = ct.load(a, (z, i, k), (1, tm, tk), padding_mode=ZERO).reshape((tm, tk))
+        acc = ct.mma(x, ct.load(b, (z, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn)), acc)
+    ct.store(out, (z, i, j), acc.astype(out.dtype).reshape((1, tm, tn)))
+
+
+@ct.kernel
+def large_tile(a, b, out, tm: Const, tn: Const, tk: Const):
+    i, j = ct.bid(1), ct.bid(2)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        acc = ct.mma(ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), ct.load(b, (k, j), (tk, tn), padding_mode=ZERO), acc)
+    ct.store(out, (i, j), acc)
+
+
+@program((large_tile, np.float16, np.float32, 256, 256, 64), (tiles_of_a_batch, e4m3, np.float32, 256, 256, 128),
+         (tiles_of_a_batch, np.float16, np.float16, 256, 256, 64), (tiles_of_a_batch, bf16, np.float32, 128, 256, 64),
+         (tiles_of_a_batch, e4m3, np.float16, 128, 256, 64))
+def product_of_large_tiles(kernel, dtype, kind, tm, tn, tk):
+    """Tiles that shared memory hasn't room for, or that threads would exchange in rounds; the last ones are ragged."""
+    flat = kernel is large_tile
+    z, m, n, k = 1 if flat else 2, tm + 40, tn - 16, 2 * tk - 16
+    a, b, out = draw(z, m, k, dtype=dtype), draw(z, k, n, dtype=dtype), np.zeros((z, m, n), kind)
+    want = wide(a) @ wide(b)
+    if flat:
+        a, b, out, want = a[0], b[0], out[0], want[0]
+    return Launch(kernel, (z, 2, 1), (a, b, out, tm, tn, tk), {2: want}, 2e-2 if dtype is e4m3 or kind is np.float16 else 2e-3)

@@ -41,7 +41,7 @@ from tileiras.analysis.layout_rules import (
 from tileiras.analysis.places import places_of
 from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import arith
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import element_bytes, tile_bytes
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
@@ -261,6 +261,7 @@ class _Search:
                     self.fixed.add(n)
                 for n, _, wanted in self.scales(op):
                     self.offer(n, wanted)
+        self.fix_stored()
         for op in self.found.ops:
             if is_by_registers(op) and is_tensor(tile := tile_of(op)):
                 n = self.numbers[op] if op in self.numbers else self.number(tile)
@@ -293,6 +294,40 @@ class _Search:
                         self.offer(n, own_rows(layout, dim_of(op)))
                     if self.movable or op.name == "nv_tileas.scan" or _has_short_rows(op):
                         self.offer(n, self.in_rows(op))
+
+    def fix_stored(self) -> None:
+        """Sums that are narrowed, or take another shape, and go to a store keep their layout until there, if they are so large that
+        threads would exchange them in rounds: whether they do is the store's choice, as it is where they are stored as they are."""
+        if not self.movable:
+            return
+        narrowed: dict[LayoutClass, list[SSAValue]] = {}
+        for edge in self.classes.edges:
+            if is_unary(edge.target.owner) and self.goes_to_large_store(edge.target):
+                narrowed.setdefault(self.classes.get(edge.value), []).append(edge.target)
+        fixed = [(key, n) for key, n in self.numbers.items() if n in self.fixed and isinstance(key, LayoutClass)]
+        for c, n in fixed:                  # grows
+            layout = self.candidates[n][0]
+            ways = [(other, suggested(link, layout, True)) for link, other, forward in self.classes.across(c)
+                    if forward and self.goes_to_large_store(link.target)]
+            ways += [(self.classes.get(tile), layout) for tile in narrowed.get(c, ())]
+            for other, wanted in ways:
+                m = self.numbers.get(other)
+                if m is not None and m not in self.fixed and wanted is not None:
+                    self.candidates[m] = [wanted]
+                    self.fixed.add(m)
+                    fixed.append((other, m))
+
+    def goes_to_large_store(self, tile: SSAValue) -> bool:
+        """Whether a tile goes to a store and nowhere else, narrowed or under another shape, and is large there."""
+        while tile.has_one_use():
+            op = next(iter(tile.uses)).operation
+            if op in self.stores:
+                from tileiras.analysis.tma_choice import MOST_AT_ONCE
+                return op in self.movable and tile_bytes(tile.type) > MOST_AT_ONCE
+            if op.name not in PASSED_ON and not is_unary(op):
+                break
+            tile = op.results[0]
+        return False
 
     def in_chunks(self, op: Operation, tile: SSAValue) -> LinearLayout:
         """What threads like of a tile that the copy engine brings to shared memory: whole chunks of its rows."""
@@ -513,6 +548,11 @@ def _has_short_rows(op: Operation) -> bool:
     """Whether a reduction or scan goes along few numbers."""
     shape = shape_of(op.operands[0])
     return shape is not None and shape[dim_of(op)] <= SHORT_ROWS
+
+
+def is_unary(op: Any) -> bool:
+    """Whether an op computes each element from one of another tile's."""
+    return isinstance(op, arith.Elementwise) and len(op.operands) == 1
 
 
 def slots_of(op: Operation) -> int:

@@ -10,7 +10,7 @@ threads. But a store in a loop may wait for itself: one thread begins all of the
 
 In a loop nobody waits for a store before its buffer is wanted again. A wide tile goes in pieces by way of two buffers in turn,
 which leaves room for the rings that load. Outside of loops so does what comes from tensor memory, where each piece has its own
-buffer. Threads then hold a piece of the tile at a time (`tmem_pieces.py`).
+buffer, or as many buffers as there is room for take turns. Threads then hold a piece of the tile at a time (`tmem_pieces.py`).
 
     for {                                        %b0 = alloc_tensor ; %b1 = alloc_tensor
       store_shared %x, %b                        for {
@@ -78,14 +78,15 @@ def lower_stores(func: Operation, axis: Callable[[], AxisAnalysis], target: Any,
 
 
 def lower_in_pieces(store: Operation, axis: AxisAnalysis, target: Any, lives: SharedLives) -> bool:
-    """Replace a store in a loop, whose tile as a whole shared memory has no room for, if pieces of it fit; whether they do."""
+    """Replace a store whose tile as a whole shared memory has no room for, if pieces of it fit; whether they do."""
     facts = store_facts(store, lambda: axis)
-    if not isinstance(facts, MapFacts) or _outermost_loop(store) is None:
+    repeated = _outermost_loop(store) is not None
+    if not isinstance(facts, MapFacts) or not (repeated or target.has_tcgen05):
         return False
     path = _path(store)
     assert path is not None
     moves, _, write, _ = path
-    return _pieces(facts, moves, write, True) > SLOTS and _lower(store, facts, target, lives)
+    return _pieces(facts, moves, write, repeated) > SLOTS and _lower(store, facts, target, lives)
 
 
 def _is_free(store: Operation) -> bool:
@@ -168,19 +169,23 @@ def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives) -> bool
     piece = replace(facts, tile=cut[1])
     layout = piece.tile.layout if count > 1 else _layout(facts, moves, t.layout.data)
     made = BufferType(t.element_type, SharedLayoutAttr(layout))
-    slots: list[SSAValue] = [before(loop or write, nv_tileas.AllocTensor.make([], [made]), write).results[0]
-                             for _ in range(count if loop is None else min(count, SLOTS))]
     flies = loop is not None or count > 1
-    end = before(after(loop or store), nv_tileas.StoreWait.make([slots], [], {"pending": IntAttr(0)}), store) if flies else None
-    places: list[Any] = [*(v.owner for v in slots), alloc]
-    for op in (write, read):
-        op.operands[list(op.operands).index(alloc.results[0])] = slots[0]
-    lives.update(places)
-    if lives.size_without([alloc]) > target.most_static_smem:
+    most = count if loop is None else min(count, SLOTS)
+    for number in range(most, min(most, SLOTS) - 1, -1):
+        slots: list[SSAValue] = [before(loop or write, nv_tileas.AllocTensor.make([], [made]), write).results[0]
+                                 for _ in range(number)]
+        end = before(after(loop or store), nv_tileas.StoreWait.make([slots], [], {"pending": IntAttr(0)}), store) if flies else None
+        places: list[Any] = [*(v.owner for v in slots), alloc]
+        for op in (write, read):
+            op.operands[list(op.operands).index(alloc.results[0])] = slots[0]
+        lives.update(places)
+        if lives.size_without([alloc]) <= target.most_static_smem:
+            break
         for op in (write, read):
             op.operands[list(op.operands).index(slots[0])] = alloc.results[0]
         erase(*([] if end is None else [end]), *places[:-1])
         lives.update(places)
+    else:
         return False
     view = store.view if count == 1 else before(store, view_of_parts(store.view, piece.tile), store).results[0]
     tensor_map = before(store, nv_tileas.MakeTiledTmaDesc.make([view], [TensorMapType.of(facts.element, piece.tile)]), store)
