@@ -205,6 +205,57 @@ def chunks_of_the_delta_rule(dtype, t, d, p):
                   2e-4 if dtype is np.float32 else 1e-1 if dtype is bf16 else 2e-2)
 
 
+def by_tf32(a, b):
+    """A product of tf32 that is rounded to tf32."""
+    sums = ct.mma(a.astype(ct.tfloat32), b.astype(ct.tfloat32), ct.zeros((a.shape[0], b.shape[1]), ct.float32))
+    return sums.astype(ct.tfloat32).astype(ct.float32)
+
+
+@ct.kernel
+def corrected_chunks(q, k, u, w, sums, state, out, t: Const, d: Const, p: Const):
+    """The gated delta rule's way from chunk to chunk, by products of tf32: what the keys erase (`w`) and the values in its place
+    (`u`) were computed before. The state stays in f32; a product's columns of tensor memory are another's when threads have it."""
+    h = ct.bid(0)
+    s = ct.load(state, (h, 0, 0), (1, d, p)).reshape((d, p))
+    at = ct.arange(t, dtype=ct.int32)
+    seen = at[:, None] >= at[None, :]
+    for i in range(q.shape[1] // t):
+        erased = ct.load(w, (h, i, 0), (1, t, d), padding_mode=ZERO).reshape((t, d)).astype(ct.float32)
+        new = ct.load(u, (h, i, 0), (1, t, p), padding_mode=ZERO).reshape((t, p)).astype(ct.float32) - by_tf32(erased, s)
+        x = ct.load(q, (h, i, 0), (1, t, d), padding_mode=ZERO).reshape((t, d)).astype(ct.float32)
+        g = ct.load(sums, (h, i), (1, t), padding_mode=ZERO).reshape((t,))
+        before = by_tf32(x * ct.exp(g)[:, None], s)
+        y = ct.load(k, (h, i, 0), (1, t, d), padding_mode=ZERO).reshape((t, d)).astype(ct.float32)
+        mine = by_tf32(x, y.transpose()) * ct.where(seen, ct.exp(g[:, None] - g[None, :]), 0.0)
+        result = before + by_tf32(ct.where(seen, mine, 0.0), new)
+        ct.store(out, (h, i, 0), result.reshape((1, t, p)))
+        last = ct.load(sums, (h, i * t + t - 1), ())
+        kept = y * ct.exp(last - g)[:, None]
+        s = s * ct.exp(last) + by_tf32(kept.transpose(), new)
+    ct.store(state, (h, 0, 0), s.reshape((1, d, p)))
+
+
+@program((bf16, 64, 128, 128, 2, 2), (np.float16, 64, 64, 128, 3, 3), (np.float32, 32, 32, 64, 2, 2), since=80)
+def states_from_corrected_chunks(dtype, t, d, p, heads, chunks):
+    shape = heads, chunks * t
+    q, k, w = (draw(*shape, d, dtype=dtype, scale=.1, seed=s) for s in range(3))
+    u = draw(*shape, p, dtype=dtype, seed=3)
+    g = -np.random.default_rng(4).uniform(0, .05, (heads, chunks, t)).astype(np.float32)
+    g = np.cumsum(g, axis=2, dtype=np.float32).reshape(shape)
+    state = draw(heads, d, p, dtype=np.float32, scale=.5)
+    s, want = wide(state), np.zeros((*shape, p))
+    for i in range(chunks):
+        mine = slice(i * t, (i + 1) * t)
+        x, y, sums = wide(q[:, mine]), wide(k[:, mine]), wide(g[:, mine])[:, :, None]
+        new = wide(u[:, mine]) - wide(w[:, mine]) @ s
+        scores = np.tril(x @ y.transpose(0, 2, 1) * np.exp(np.minimum(sums - sums.transpose(0, 2, 1), 0)))
+        want[:, mine] = (x * np.exp(sums)) @ s + scores @ new
+        last = sums[:, -1:]
+        s = s * np.exp(last) + (y * np.exp(last - sums)).transpose(0, 2, 1) @ new
+    return Launch(corrected_chunks, (heads,), (q, k, u, w, g, state, np.zeros(want.shape, np.float32), t, d, p),
+                  {5: s, 6: want}, 2e-2)
+
+
 @ct.kernel
 def gated_by_channel(q, k, v, g, out, t: Const, d: Const, p: Const):
     """Linear attention with a gate of each channel: queries and keys are scaled by sums of the gates from the chunk's start on."""

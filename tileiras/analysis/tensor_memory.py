@@ -7,13 +7,15 @@ products, which are done after it, may write there, also where nobody has waited
 """
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.ir import Operation
 
-from tileiras.analysis.program_slice import loop_around
+from tileiras.analysis.program_slice import YIELD, loop_around
 from tileiras.analysis.shared_memory import number_ops, reach
+from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import TmemType
 from tileiras.layout.atoms.umma import COLUMNS
@@ -22,6 +24,8 @@ WAIT = "nv_tileas.consumer_wait"
 STORES = ("nv_tileas.store_tmem", "nv_tileas.scale_tmem")
 LEAST_COLUMNS = 32
 """Of an allocation, which is a power of two (PTX ISA, tcgen05.alloc)."""
+MOST_TRIES = 4096
+"""Places that are looked at where accumulators don't fit in the order in which they begin."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,24 @@ class ColumnsByLoop:
 
     def __init__(self) -> None:
         self._inside: dict[Operation | None, int] = {}
+        self._taken: list[tuple[Operation, int]] = []
 
     def add(self, op: Operation, columns: int) -> None:
         loop = loop_around(op)
         self._inside[loop] = self._inside.get(loop, 0) + columns
+        self._taken.append((op, columns))
+
+    def fits_in_turn(self, op: Operation, columns: int) -> bool:
+        """Whether one more product finds columns if those have theirs in turn of which one needs what the other computes (a
+        recurrence's products)."""
+        taken = [*self._taken, (op, columns)]
+        needing = [_needing(dot) for dot, _ in taken]
+        loops = [_loops_around(loop_around(dot)) for dot, _ in taken]
+
+        def meets(a: int, b: int) -> bool:
+            apart = loops[a][0] not in loops[b] and loops[b][0] not in loops[a]
+            return not (apart or taken[b][0] in needing[a] or taken[a][0] in needing[b])
+        return _searched([n for _, n in taken], meets) is not None
 
     def beside(self, op: Operation) -> int:
         """Columns that are taken where an op stands: in loops around it and in those inside the same one."""
@@ -71,6 +89,31 @@ def _loops_around(loop: Operation | None) -> list[Operation | None]:
     return out
 
 
+def _needing(dot: Operation) -> set[Operation]:
+    """The products that begin anew behind one, in its block, and need what it computes: threads have loaded that by then, and
+    nothing of it stays. None of one in whose accumulator a loop or another product goes on."""
+    if not _is_alone(dot):
+        return set()
+    block = dot.parent
+    needing, pending = {dot}, list(dot.results)
+    while pending:
+        for use in pending.pop().uses:
+            user = use.operation
+            while user is not None and user.parent is not block:
+                user = user.parent_op()     # type: ignore[assignment]
+            if user is not None and user not in needing:
+                needing.add(user)
+                pending += user.results
+    return {op for op in needing if op is not dot and op.name == dot.name and _is_alone(op)}
+
+
+def _is_alone(dot: Operation) -> bool:
+    """Whether a product begins anew, and only threads want what it computes."""
+    uses = dot.results[0].uses if dot.results else ()
+    return is_zero(dot.operands[2]) and not any(
+        use.operation.name == YIELD or (use.operation.name == dot.name and use.index == 2) for use in uses)
+
+
 def rows_columns(dot: Any) -> int:
     """Of a product's first operand, where the tensor core reads it from its own memory."""
     t = dot.operands[0].type
@@ -83,20 +126,48 @@ def plan_tensor_memory(func: Any) -> TensorPlan | None:
     if not allocs:
         return None
     number, last_inside = number_ops(func if isinstance(func, Operation) else func.parent)
-    lives = [_Life.of(op, number, last_inside) for op in allocs]
-    offsets: dict[Operation, int] = {}
-    total = 0
-    placed: list[tuple[int, int, _Life]] = []
-    for life in sorted(lives, key=lambda life: (life.narrow[0], -life.columns)):
+    lives = sorted((_Life.of(op, number, last_inside) for op in allocs), key=lambda life: (life.narrow[0], -life.columns))
+    places = _in_order(lives)
+    if max(at + life.columns for at, life in zip(places, lives)) > COLUMNS:
+        places = _searched([life.columns for life in lives], lambda a, b: lives[a].meets(lives[b])) or places
+    return TensorPlan({life.op: at for at, life in zip(places, lives)}, max(at + life.columns for at, life in zip(places, lives)))
+
+
+def _in_order(lives: list[_Life]) -> list[int]:
+    """Each at the first columns where nothing lives."""
+    places: list[int] = []
+    for life in lives:
         at = 0
-        for low, high in sorted((first, behind) for first, behind, other in placed if life.meets(other)):
+        for low, high in sorted((first, first + other.columns) for first, other in zip(places, lives) if life.meets(other)):
             if at + life.columns <= low:
                 break
             at = max(at, high)
-        placed.append((at, at + life.columns, life))
-        offsets[life.op] = at
-        total = max(total, at + life.columns)
-    return TensorPlan(offsets, total)
+        places.append(at)
+    return places
+
+
+def _searched(columns: Sequence[int], meets: Callable[[int, int], bool]) -> list[int] | None:
+    """Places for so many columns each, those that meet apart, as far as all there are; None where none are found. Each begins at
+    a multiple of its own columns, the widest first: of powers of two nothing is left between them."""
+    order = sorted(range(len(columns)), key=lambda i: -columns[i])
+    places: dict[int, int] = {}
+    tries = MOST_TRIES
+
+    def place(rank: int) -> bool:
+        nonlocal tries
+        if rank == len(order):
+            return True
+        i = order[rank]
+        taken = [(at, at + columns[j]) for j, at in places.items() if meets(i, j)]
+        for at in range(0, COLUMNS - columns[i] + 1, columns[i]):
+            if all(high <= at or at + columns[i] <= low for low, high in taken):
+                tries -= 1
+                places[i] = at
+                if tries >= 0 and place(rank + 1):
+                    return True
+                del places[i]
+        return False
+    return [places[i] for i in range(len(columns))] if place(0) else None
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ tensor memory take such an operand from there (`.ts`).
 
 From -O1 on a target with wgmma multiplies tiles of 64 rows a warpgroup by it (`--without=wgmma`: it doesn't), except in kernels
 that call functions, round which the assembler would wait for each product. One with tensor memory multiplies tiles of 64 rows by
-tcgen05, as far as the accumulators of all products have room there (`--without=tcgen05`); rows that become a first operand take
-columns of the product that they are made of, or what is left, or go by shared memory. wgmma sums 8-bit floats in fewer bits
-than f32 has: without `fast_acc` each product starts anew, and an addition joins it to what was there.
+tcgen05, as far as the accumulators of all products have room there (`--without=tcgen05`), at the same time or, where one needs what
+another computes, in turn; rows that become a first operand take columns of the product that they are made of, or what is left, or
+go by shared memory. wgmma sums 8-bit floats in fewer bits than f32 has: without `fast_acc` each product starts anew, and an
+addition joins it to what was there.
 
     %d = dot %a, %b, %c : f8 to f32      ->      %0 = constant 0 ; %p = dot %a, %b, %0 {atom = "sm90..."} ; %d = addf %c, %p
 
@@ -86,11 +87,11 @@ def run(module: Operation, context: Any) -> None:
                 atom, why = atom or warp_atom(op, context.target, num_warps), whys.get(op, "")
                 slices = parts_of_k(op, atom, context)
                 if isinstance(atom, UmmaAtom) and slices == 1:
-                    columns = _operand_columns(op, atom)
-                    if (host := _read_before(op, columns, left)) is not None:
+                    columns, room = _operand_columns(op, atom), free - taken.beside(op)
+                    if room >= 0 and (host := _read_before(op, columns, left)) is not None:
                         left[host] -= columns
                         atom = atom.with_a_in(shared=False)
-                    elif columns <= free - taken.beside(op):
+                    elif columns <= room:
                         atom = atom.with_a_in(shared=False)
                         taken.add(op, columns)
                 apart = isinstance(atom, WgmmaAtom) and _starts_anew(op, atom)
@@ -182,8 +183,9 @@ def _into_tensor_memory(dots: list[Operation], func: Operation, context: Any, fr
         atom = _umma_of(op, func, context.target)
         if isinstance(atom, str):
             whys[op] = atom
-        elif (columns := _new_columns(op, atom)) > (room := free - taken.beside(op)):
-            whys[op] = f"it takes {columns} columns of tensor memory, and other products leave {room}"
+        elif (columns := _new_columns(op, atom)) > (room := free - taken.beside(op)) and not (
+                free == umma.COLUMNS and taken.fits_in_turn(op, columns)):
+            whys[op] = f"it takes {columns} columns of tensor memory, and other products leave {max(room, 0)}"
         else:
             found[op] = atom
             op.properties["atom"] = StringAttr(atom.intrinsic)      # which tells the next one whose sums it may go on in
