@@ -5,7 +5,8 @@ a layout of its own. Candidates:
 
     an accumulator          its instruction's fragment, and nothing else
     a computed operand      the instruction's fragment: it needs no way through shared memory then
-    a described operand     where it must be turned on its way to shared memory, what does that in few passes
+    a described operand     where it must be turned on its way to shared memory, what does that in few passes; of words, as many
+                            side by side as a store takes
     a loaded or stored tile coalesced along memory's contiguous dimension
     a reduced tile          the same with each warp on rows of its own, so that no two warps share a sum; short rows, or those
                             that no access prescribes, whole in a thread
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 MAX_PER_THREAD_BYTES = 16
 """How many bytes side by side a thread may hold of the widest type of a class: more would scatter a warp's access."""
+WORD_BITS = 32
 MAX_CANDIDATES = 6
 MIN_GAIN = 96
 """Issue slots that another choice than what priorities give must save: less is within what costs can tell."""
@@ -278,6 +280,8 @@ class _Search:
                 continue
             for i, v in enumerate(op.operands[:2]):
                 shape = shape_of(v)
+                if shape is not None and element_bits(v) == WORD_BITS:
+                    self.offer(self.number(v), self.in_words(v, len(shape) - 1 - i))
                 if shape is not None and not described.contiguous(of_a=i == 0):
                     for layout in turning_layouts(shape, element_bits(v) // 8, len(shape) - 1 - i, self.num_warps):
                         self.offer(self.number(v), layout)
@@ -335,6 +339,13 @@ class _Search:
         assert dim is not None
         order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
         return default_layout(shape, self.num_warps, max(1, MAX_PER_THREAD_BYTES // moved_bytes(tile)), order)
+
+    def in_words(self, v: SSAValue, k_dim: int) -> LinearLayout:
+        """What the stores of a described operand of words like, which may be widened: no more side by side a thread than one store
+        takes. Two stores of what a load brings of narrower elements meet in half of the banks."""
+        shape = shape_of(v) or ()
+        order = (k_dim, *[d for d in range(len(shape) - 1, -1, -1) if d != k_dim])
+        return default_layout(shape, self.num_warps, 8 * MAX_PER_THREAD_BYTES // WORD_BITS, order)
 
     def in_rows(self, op: Operation) -> LinearLayout:
         """What a reduction or scan likes of a tile: long pieces of rows a thread."""
