@@ -14,6 +14,11 @@ over a branch, as a division has one. A large one stays where it is, and ptxas m
 writes only later, as tokens say (rows that are changed where they lie), is moved too, but is no `ld.global.nc`. Nothing moves over
 an assertion, which may be about its address.
 
+What a loop loads ahead of its first iteration stands behind a branch, and so may other loads: ptxas moves none of them. If they
+take few registers they move in front of the first op that waits for another load, so that there is one wait for both.
+
+    %n = load ; %x = if %some { load } ; for %i = %a to %n      ->      the second load in front of what needs %n
+
 It runs behind `order-memory` and `fence-atomics`, when every barrier and fence stands.
 """
 from __future__ import annotations
@@ -21,13 +26,14 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType, UnitAttr
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import warps_of, words_of
 from tileiras.analysis.effects import effects_of
+from tileiras.analysis.tensor_dots import DOTS
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.element import elements_in
-from tileiras.dialects.nv_tileas import LOADS
+from tileiras.dialects.nv_tileas import LOADS, LOOPS
 from tileiras.transforms.structure import is_movable, move_up, needed_of
 
 BRANCHES = frozenset({"scf.if", "scf.for", "nv_tileas.loop", "nv_tileas.agent_switch", "nv_tileas.assert"})
@@ -38,6 +44,10 @@ FEW = 16
 """Registers that a thread may give a load which moves."""
 ALL = 32
 """Registers that a thread may give all loads which move to one place."""
+MOST_GUARDED = 4
+"""The same, of loads behind branches, which may be held as long as a loop runs."""
+HOLDING = frozenset({*DOTS, "nv_tileas.async_dot", "nv_tileas.assert", "nv_tileas.return"})
+"""Ops that keep loads behind a loop in which they are: registers are for products, and what is behind may not come."""
 MEETINGS = frozenset({"nv_tileas.barrier", "nv_tileas.warp_barrier", "nv_tileas.cluster_barrier", "nv_tileas.fence"})
 
 
@@ -47,6 +57,7 @@ def run(module: Operation, context: Any = None) -> None:
         if func.name == "nv_tileas.func":
             most = max((elements_in(op.results[0].type) for op in func.walk() if op.name in LOADS), default=0)
             for block in [block for op in func.walk() for region in op.regions for block in region.blocks] if most else ():
+                _move_guarded(block)
                 _Pieces(block, most // SMALL).run()
 
 
@@ -60,6 +71,42 @@ def _registers(load: Operation) -> int:
     """How many a thread needs for what it loads."""
     t = load.results[0].type
     return words_of(t, warps_of(load)) if isinstance(t, TensorType) else 1
+
+
+def _is_guarded(op: Operation) -> bool:
+    """Whether an `scf.if` does nothing but load what nobody writes, and compute values."""
+    inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
+    return op.name == "scf.if" and any(inner.name in LOADS for inner in inside) and all(
+        inner.name == "scf.yield" or (inner.name in LOADS and "invariant" in inner.properties) or
+        (isinstance(inner, TileOp) and inner.PURE) for inner in inside)
+
+
+def _move_guarded(block: Block) -> None:
+    """Put loads of few registers that stand behind a branch (a loop's first ones, made ahead of it) in front of the first op that
+    waits for another load, also over a loop that multiplies nothing."""
+    loaded: set[SSAValue] = set()
+    waiter: Operation | None = None
+    behind: dict[Operation, int] = {}       # the first op that waits and what stands behind it, by place
+    taken = 0
+    for place, op in enumerate(list(block.ops)):
+        is_branch = op.name in BRANCHES and not _is_choice(op)
+        if waiter is not None and is_branch and _is_guarded(op):
+            registers = sum(_registers(inner) for inner in op.walk() if inner.name in LOADS)
+            needed = [needed_of(inner, behind, is_movable) for inner in op.walk()]
+            if taken + registers <= MOST_GUARDED and None not in needed:
+                taken += registers
+                for moved in move_up(op, {one for some in needed for one in some or ()}, behind, waiter):
+                    behind.pop(moved, None)
+                continue
+        if is_branch and not (op.name in LOOPS and not any(inner.name in HOLDING for inner in op.walk())):
+            loaded, waiter, behind, taken = set(), None, {}, 0
+            continue
+        if op.name in LOADS:
+            loaded.add(op.results[0])
+        elif waiter is None and any(v in loaded for v in op.operands):
+            waiter = op
+        if waiter is not None:
+            behind[op] = place
 
 
 class _Pieces:
