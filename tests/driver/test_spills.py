@@ -166,3 +166,26 @@ def test_registers_are_lent_where_that_saves_spills(monkeypatch: pytest.MonkeyPa
     module = compiler.compile_module(kernel_bytecode("gemm_f16_f32_128x256x64"), CompileOptions(find_target("sm_90")))
     assert spills(module) == 8
     assert asked[:3] == [(False, True), (True, True), (True, False)]
+
+
+@pytest.mark.parametrize(("threads", "asked"), [
+    (256, [(False, True), (False, False), (True, False)]),      # more warps spill less, and are lent registers, too
+    (1024, [(False, True), (False, False)])])                   # each of many more threads spills a little less
+def test_more_warps_may_be_lent_registers(monkeypatch: pytest.MonkeyPatch, kernel_bytecode: Callable[..., bytes], threads: int,
+                                          asked: list[tuple[bool, bool]]) -> None:
+    seen: list[tuple[bool, bool]] = []
+
+    def lower(bytecode: bytes, options: CompileOptions) -> str:
+        options.has_large_parts, options.may_lend = True, not options.large_parts
+        return f"{options.lend_registers} {options.large_parts}"
+
+    def compiled(bytecode: bytes, llvm: str, options: CompileOptions) -> CompiledModule:
+        seen.append((options.lend_registers, options.large_parts))
+        each = 0 if options.lend_registers else 900 if options.large_parts else 400
+        entry = Entry("k", (), 160 if options.large_parts else threads + 32, spill_stores=each)
+        return CompiledModule(llvm=llvm, entries=(entry,), _bytecode=bytecode, _options=options)
+    monkeypatch.setattr(compiler, "lower", lower)
+    monkeypatch.setattr(compiler, "_compiled", compiled)
+    monkeypatch.setattr(compiler, "_has_fewer_blocks", lambda *_: False)
+    compiler.compile_module(kernel_bytecode("gemm_f16_f32_128x256x64"), CompileOptions(find_target("sm_100"), search_layouts=False))
+    assert seen == asked
