@@ -89,7 +89,7 @@ KERNELS: tuple[Kernel, ...] = (
     _k("product", "gemm_swizzled_f16", "gemm_swizzled_blocks_f16", (4096,),
        "f16[4096,4096] f16[4096,4096] f16[4096,4096] 64 64 32 8", _product(_N)),
     _k("product", "gemm_persistent_bf16", "gemm_persistent_bf16_ragged", (132,),
-       "bf16[2048,2048] bf16[2048,4096] f32[2048,4096] 64 64 32", 2.0 * 2048 * 2048 * 4096),
+       "bf16[4096,4096] bf16[4096,4096] f32[4096,4096] 64 64 32", _product(_N)),
     _k("product", "gemm_split_k_atomics", "gemm_split_k_atomics", (16, 16, 4),
        "f16[1024,8192] f16[8192,1024] f32[1024,1024] 64 64 64 32", 2.0 * 1024 * 1024 * 8192),
     _k("product", "gemm_int8_dequant", "dequant_gemm_int8_f16_ragged", (32, 64),
