@@ -93,9 +93,10 @@ def _move_guarded(block: Block) -> None:
         if waiter is not None and is_branch and _is_guarded(op):
             registers = sum(_registers(inner) for inner in op.walk() if inner.name in LOADS)
             needed = [needed_of(inner, behind, is_movable) for inner in op.walk()]
-            if taken + registers <= MOST_GUARDED and None not in needed:
+            along = {one for some in needed for one in some or ()}
+            if taken + registers <= MOST_GUARDED and None not in needed and waiter not in along:
                 taken += registers
-                for moved in move_up(op, {one for some in needed for one in some or ()}, behind, waiter):
+                for moved in move_up(op, along, behind, waiter):
                     behind.pop(moved, None)
                 continue
         if is_branch and not (op.name in LOOPS and not any(inner.name in HOLDING for inner in op.walk())):

@@ -86,7 +86,7 @@ def lower_in_pieces(store: Operation, axis: AxisAnalysis, target: Any, lives: Sh
     path = _path(store)
     assert path is not None
     moves, _, write, _ = path
-    return _pieces(facts, moves, write, repeated) > SLOTS and _lower(store, facts, target, lives)
+    return _pieces(facts, moves, write, repeated) > SLOTS and _lower(store, facts, target, lives, target.most_static_smem // 2)
 
 
 def _is_free(store: Operation) -> bool:
@@ -157,7 +157,9 @@ def _outermost_loop(store: Operation) -> Operation | None:
     return found
 
 
-def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives) -> bool:
+def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives, room: int = 0) -> bool:
+    """Whether there is room for the store's buffers; it is replaced then. `room`: bytes that they may take where others are still
+    to come (0: all there are)."""
     path = _path(store)
     assert path is not None
     moves, read, write, alloc = path
@@ -171,6 +173,8 @@ def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives) -> bool
     made = BufferType(t.element_type, SharedLayoutAttr(layout))
     flies = loop is not None or count > 1
     most = count if loop is None else min(count, SLOTS)
+    if room:
+        most = min(most, max(SLOTS, room // piece.tile.num_bytes))
     for number in range(most, min(most, SLOTS) - 1, -1):
         slots: list[SSAValue] = [before(loop or write, nv_tileas.AllocTensor.make([], [made]), write).results[0]
                                  for _ in range(number)]
