@@ -24,6 +24,7 @@ import numpy as np
 
 from bench.speed import original, side
 from bench.speed.kernels import launch
+from bench.speed.page import put_section
 from bench.speed.page import table as markdown
 from tests.kernels import suite
 from tests.kernels.suite import Array, Case, Const, Scalar
@@ -191,9 +192,7 @@ def main(argv: list[str] | None = None) -> int:
             OUT.write_text(json.dumps([kept[e.name] for e in EXAMPLES if e.name in kept], indent=1) + "\n")
     if options.write:
         rows = [kept[e.name] for e in EXAMPLES if e.name in kept]
-        text = PAGE.read_text()
-        before, _, after = text.partition(END)
-        PAGE.write_text(before.split(HEADING)[0].rstrip() + "\n\n" + HEADING + "\n" + section(rows) + END + after)
+        put_section(PAGE, HEADING, END, section(rows))
     return 0
 
 

@@ -1,6 +1,7 @@
 """docs/speed.md: every pair, good or bad."""
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 from bench.speed.compare import Pair, mean
@@ -23,6 +24,12 @@ def table(head: list[str], rows: list[list[Any]]) -> str:
     """In Markdown."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+
+
+def put_section(page: pathlib.Path, heading: str, end: str, text: str) -> None:
+    """Put a page's section, which begins with `heading`, in the place of the old one, in front of the heading `end`."""
+    before, found, after = page.read_text().partition(end)
+    page.write_text(before.split(heading)[0].rstrip() + "\n\n" + heading + "\n" + text + found + after)
 
 
 def figure(kernel: Kernel, seconds: float) -> str:

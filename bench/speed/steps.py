@@ -20,6 +20,7 @@ from typing import Any
 import tileiras
 from bench.speed import side
 from bench.speed.kernels import Kernel, by_name, case_of, launch
+from bench.speed.page import put_section
 from bench.speed.page import table as markdown
 from tests.kernels import runner
 from tileiras.machine.machines import machine_of
@@ -176,10 +177,7 @@ def _row(r: dict[str, Any]) -> list[Any]:
 
 def write(rows: list[dict[str, Any]], page: pathlib.Path = PAGE) -> None:
     """Put the section in the place of the old one."""
-    text = page.read_text()
-    before, _, after = text.partition(END)
-    before = before.split(HEADING)[0].rstrip() + "\n\n"
-    page.write_text(before + HEADING + "\n" + section(rows) + (END + after if after else ""))
+    put_section(page, HEADING, END, section(rows))
 
 
 def main(argv: list[str] | None = None) -> int:

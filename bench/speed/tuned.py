@@ -3,9 +3,9 @@
     python -m bench.speed.tuned /path/to/cutile-python [NAME ...] [--machine B200] [--write]
 
 Its checkout has, for a B200 and an RTX PRO 6000, the fastest configuration of each benchmark and the mean time of its launches
-(test/benchmark_tuning.json; an event before and behind each, the same arrays again and again). The kernels are taken from the
-checkout and aren't kept; the frontend and the original are those installed. Nothing here calibrates the model. Our code for the
-same launches is predicted beside them.
+(test/benchmark_tuning.json; L2 is overwritten before each, and an event stands before and behind it). The kernels are taken from
+the checkout and aren't kept; the frontend and the original are those installed. Nothing here calibrates the model. Our code for
+the same launches is predicted beside them.
 """
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from unittest.mock import MagicMock
 import numpy as np
 
 from bench.speed import compare, programs, side
+from bench.speed.page import put_section
 from bench.speed.page import table as markdown
+from bench.speed.steps import HEADING as END
 from tileiras.machine.machines import Machine, machine_of
 from tileiras.sim.cutile import export
 
 OUT = side.ROOT / "bench" / "results" / "tuned.json"
 PAGE = side.ROOT / "docs" / "timing.md"
 HEADING = "## The original's code on cuTile Python's benchmarks, measured\n"
-END = "## Steps of published ladders"
 GPUS = {"NVIDIA B200": "B200", "NVIDIA RTX PRO 6000 Blackwell Server Edition": "PRO 6000"}
 """The publication's names, and the machines' here."""
 
@@ -270,10 +271,7 @@ def main(argv: list[str] | None = None) -> int:
             rows = [kept[key] for o in wanted if (key := (GPUS[o.gpu], o.name)) in kept]
             OUT.write_text(json.dumps(rows, indent=1) + "\n")
     if options.write:
-        text = PAGE.read_text()
-        before, _, after = text.partition(END)
-        rows = json.loads(OUT.read_text())
-        PAGE.write_text(before.split(HEADING)[0].rstrip() + "\n\n" + HEADING + "\n" + section(rows) + END + after)
+        put_section(PAGE, HEADING, END, section([kept[key] for o in wanted if (key := (GPUS[o.gpu], o.name)) in kept]))
     return 0
 
 

@@ -285,12 +285,9 @@ class Work:
         least = (0 if strides else LEAST_PART_UMMA) if target.has_tcgen05 else LEAST_PART if target.has_wgmma else 0
         return part < min(whole, least)
 
-    def _shares(self, masks: Mapping[Place, int]) -> int:
-        return prod(parts(mask) for axis, mask in masks.items() if axis in self.axes)
-
     def cost(self, masks: Mapping[Place, int], target: Any) -> float:
         """A CTA's part under a plan."""
-        cost = self.amount / self._shares(masks)
+        cost = self.amount / prod(parts(mask) for axis, mask in masks.items() if axis in self.axes)
         if self.has_few_rows(masks, target):
             cost *= SLOWER
         if self.summed is not None:

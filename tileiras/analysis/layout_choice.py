@@ -42,7 +42,7 @@ from tileiras.analysis.layout_rules import (
 from tileiras.analysis.places import places_of
 from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import arith
-from tileiras.dialects.element import element_bytes, tile_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 MAX_PER_THREAD_BYTES = 16
 """How many bytes side by side a thread may hold of the widest type of a class: more would scatter a warp's access."""
-WORD_BITS = 32
 MAX_CANDIDATES = 6
 MIN_GAIN = 96
 """Issue slots that another choice than what priorities give must save: less is within what costs can tell."""
@@ -280,7 +279,7 @@ class _Search:
                 continue
             for i, v in enumerate(op.operands[:2]):
                 shape = shape_of(v)
-                if shape is not None and element_bits(v) == WORD_BITS:
+                if shape is not None and element_bits(v) == 8 * REGISTER_BYTES:
                     self.offer(self.number(v), self.in_words(v, len(shape) - 1 - i))
                 if shape is not None and not described.contiguous(of_a=i == 0):
                     for layout in turning_layouts(shape, element_bits(v) // 8, len(shape) - 1 - i, self.num_warps):
@@ -302,18 +301,18 @@ class _Search:
     def fix_stored(self) -> None:
         """Sums that are narrowed, or take another shape, and go to a store keep their layout until there, if they are so large that
         threads would exchange them in rounds: whether they do is the store's choice, as it is where they are stored as they are."""
-        if not self.movable:
+        fixed = [(key, n) for key, n in self.numbers.items() if n in self.fixed and isinstance(key, LayoutClass)]
+        if not self.movable or not fixed:
             return
         narrowed: dict[LayoutClass, list[SSAValue]] = {}
         for edge in self.classes.edges:
-            if is_unary(edge.target.owner) and self.goes_to_large_store(edge.target):
+            if is_unary(edge.target.owner):
                 narrowed.setdefault(self.classes.get(edge.value), []).append(edge.target)
-        fixed = [(key, n) for key, n in self.numbers.items() if n in self.fixed and isinstance(key, LayoutClass)]
         for c, n in fixed:                  # grows
             layout = self.candidates[n][0]
             ways = [(other, suggested(link, layout, True)) for link, other, forward in self.classes.across(c)
                     if forward and self.goes_to_large_store(link.target)]
-            ways += [(self.classes.get(tile), layout) for tile in narrowed.get(c, ())]
+            ways += [(self.classes.get(tile), layout) for tile in narrowed.get(c, ()) if self.goes_to_large_store(tile)]
             for other, wanted in ways:
                 m = self.numbers.get(other)
                 if m is not None and m not in self.fixed and wanted is not None:
@@ -325,7 +324,7 @@ class _Search:
         """Whether a tile goes to a store and nowhere else, narrowed or under another shape, and is large there."""
         while tile.has_one_use():
             op = next(iter(tile.uses)).operation
-            if op in self.stores:
+            if op.name == "nv_tileas.tiled_store":
                 from tileiras.analysis.tma_choice import MOST_AT_ONCE
                 return op in self.movable and tile_bytes(tile.type) > MOST_AT_ONCE
             if op.name not in PASSED_ON and not is_unary(op):
@@ -335,23 +334,25 @@ class _Search:
 
     def in_chunks(self, op: Operation, tile: SSAValue) -> LinearLayout:
         """What threads like of a tile that the copy engine brings to shared memory: whole chunks of its rows."""
-        dim, shape = contiguous_of(op), shape_of(tile) or ()
+        dim = contiguous_of(op)
         assert dim is not None
-        order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
-        return default_layout(shape, self.num_warps, max(1, MAX_PER_THREAD_BYTES // moved_bytes(tile)), order)
+        return self.in_pieces(tile, dim, max(1, MAX_PER_THREAD_BYTES // moved_bytes(tile)))
 
     def in_words(self, v: SSAValue, k_dim: int) -> LinearLayout:
         """What the stores of a described operand of words like, which may be widened: no more side by side a thread than one store
         takes. Two stores of what a load brings of narrower elements meet in half of the banks."""
-        shape = shape_of(v) or ()
-        order = (k_dim, *[d for d in range(len(shape) - 1, -1, -1) if d != k_dim])
-        return default_layout(shape, self.num_warps, 8 * MAX_PER_THREAD_BYTES // WORD_BITS, order)
+        return self.in_pieces(v, k_dim, MAX_PER_THREAD_BYTES // REGISTER_BYTES)
 
     def in_rows(self, op: Operation) -> LinearLayout:
         """What a reduction or scan likes of a tile: long pieces of rows a thread."""
         dim, shape = dim_of(op), shape_of(op.operands[0]) or ()
+        return self.in_pieces(op.operands[0], dim, shape[dim])
+
+    def in_pieces(self, tile: SSAValue, dim: int, per_thread: int) -> LinearLayout:
+        """So many elements side by side along `dim` a thread, and threads along it first."""
+        shape = shape_of(tile) or ()
         order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
-        return default_layout(shape, self.num_warps, shape[dim], order)
+        return default_layout(shape, self.num_warps, per_thread, order)
 
     def exchange(self) -> None:
         """What neighbours want: over edges as it is, over links as they carry it."""
