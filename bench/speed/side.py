@@ -33,8 +33,9 @@ COMPILER_TABLES = {"targets.py", "intrinsics.py", "control.py", "chains.py", "ex
 
 @functools.cache
 def model_key() -> str:
-    """Changes with the timing model and its tables."""
+    """Changes with the timing model and its tables, and with the order in which a warp's lanes meet again."""
     digest = hashlib.sha256(f"{REGISTERS_PER_SM}".encode())
+    digest.update((ROOT / "tileiras" / "sim" / "run" / "precedence.py").read_bytes())
     for folder in ("machine", "sim/timing"):
         for path in sorted((ROOT / "tileiras" / folder).rglob("*.py")):
             if folder != "machine" or path.name not in COMPILER_TABLES:

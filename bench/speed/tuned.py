@@ -27,15 +27,13 @@ from bench.speed.page import table as markdown
 from bench.speed.steps import HEADING as END
 from tileiras.machine.machines import Machine, machine_of
 from tileiras.sim.cutile import export
+from tileiras.sim.timing.streams import IN_PART
 
 OUT = side.ROOT / "bench" / "results" / "tuned.json"
 PAGE = side.ROOT / "docs" / "timing.md"
 HEADING = "## The original's code on cuTile Python's benchmarks, measured\n"
 GPUS = {"NVIDIA B200": "B200", "NVIDIA RTX PRO 6000 Blackwell Server Edition": "PRO 6000"}
 """The publication's names, and the machines' here."""
-
-IN_PART = "lanes of a warp go different ways"
-"""The model's note where it may have counted a part of what a warp's lanes access together."""
 
 Config = dict[str, Any]
 

@@ -58,6 +58,24 @@ def test_payloads_are_what_the_warp_touched():
     assert [p.sectors[0] - first.sectors[0] for p in loads if isinstance(p, GlobalAccess)] == [8 * i for i in range(ROUNDS)]
 
 
+STORED = "  st.global.f32 [%rd5], %f1;\n  add.u64 %rd4, %rd4, 256;\n"
+ALONE = "  and.b32 %r8, %r3, 31;\n  setp.eq.u32 %p3, %r8, 0;\n  @%p3 bra alone;\n"
+ONE_LANE = "alone:\n  st.shared.u32 [tile+8000], %r3;\n"
+
+
+@pytest.mark.parametrize(("there", "behind"), [
+    (f"{ALONE}together:\n{STORED}", f"{ONE_LANE}  bra together;\n"),
+    (f"{ALONE}  bra.uni together;\n{ONE_LANE}together:\n{STORED}", "")], ids=["a block behind the end", "others jump over a block"])
+def test_lanes_meet_again_behind_a_block_of_one_of_them(there, behind):
+    """Wherever the text has that block: each warp stores 32 floats in each round."""
+    ptx = LOOP.replace("  add.u64 %rd4, %rd4, 256;\n", there).replace("  ret;\n}", f"  ret;\n{behind}}}")
+    streams = streams_of(ptx, assembled(ptx), "k", 1, [np.ones(64 * ROUNDS, np.float32), np.zeros(64, np.float32), ROUNDS, 4])
+    assert streams.is_joined and not streams.notes
+    for warp in streams.ctas[0].warps:
+        stored = [s.payload for s in warp.steps if isinstance(s.payload, GlobalAccess) and s.payload.is_store]
+        assert [(p.bytes, len(p.sectors)) for p in stored[:ROUNDS]] == [(128, 4)] * ROUNDS
+
+
 @pytest.mark.parametrize(("stride", "passes"), [(4, 1), (8, 2), (128, 32)])
 def test_bank_conflicts_come_with_the_stores(stride, passes):
     streams = loop_streams(stride=stride)

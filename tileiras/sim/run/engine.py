@@ -1,9 +1,9 @@
 """Runs a batch of CTAs: which threads execute which basic block next.
 
-Threads that stand at the same block form a fragment, and run together. The fragment with the lowest block goes first,
-so threads that left a branch early wait below for the others and rejoin them there. A fragment that keeps polling
-(atomics, volatile loads, waits) steps back for the others, so a spinning thread never starves the thread it waits for;
-when nobody in the batch can do more than poll, the batch itself yields to other batches.
+Threads that stand at the same block form a fragment, and run together. The fragment whose block comes first in the program's
+order (see precedence.py) goes first, so threads that left a branch early wait where the others rejoin them. A fragment that
+keeps polling (atomics, volatile loads, waits) steps back for the others, so a spinning thread never starves the thread it waits
+for; when nobody in the batch can do more than poll, the batch itself yields to other batches.
 """
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Engine:
     def __init__(self, st: Batch, counters, budget) -> None:
         self.st = st
         self.blocks: list[Block] = st.program.blocks
+        self.rank: list[int] = st.program.rank
         self.counters, self.budget = counters, budget
         st.remark = self.remark
         st.found, st.where = self.found, self.where
@@ -65,7 +66,7 @@ class Engine:
                     rounds = 0
                     yield
             st.agents.sometimes()
-            at = min(self.ready)
+            at = min(self.ready, key=self.rank.__getitem__)
             mask = self.ready.pop(at)
             waiting = self.parked.pop(at, None)
             if waiting is not None:
@@ -94,9 +95,9 @@ class Engine:
 
     def fragment(self, at: int, count: int) -> None:
         """Run the active threads from block `at` until they split, wait, end, or another fragment is due."""
-        st, blocks, ready = self.st, self.blocks, self.ready
+        st, blocks, ready, rank = self.st, self.blocks, self.ready, self.rank
         hits, budget, observer = self.counters, self.budget, st.launch.observer
-        lowest = min(ready) if ready else -1
+        lowest = min(rank[b] for b in ready) if ready else -1
         while True:
             block = blocks[at]
             if block.sync is not None and st.mask is not None:
@@ -139,7 +140,7 @@ class Engine:
                         to = at + 1
                     else:
                         rest = st.active & ~taken
-                        if end[1] > at or not self.step_back(end[1], taken):
+                        if rank[end[1]] > rank[at] or not self.step_back(end[1], taken):
                             self.merge(end[1], taken)
                         self.merge(at + 1, rest)
                         return
@@ -147,9 +148,9 @@ class Engine:
                 to = self.special_end(at, block, end)
                 if to < 0:
                     return
-            if to <= at and self.step_back(to, None):
+            if rank[to] <= rank[at] and self.step_back(to, None):
                 return
-            if ready and to >= lowest:
+            if ready and rank[to] >= lowest:
                 self.merge(to, self.current())
                 return
             if to in self.parked:

@@ -16,7 +16,7 @@ from tileiras.sim.memory.warp import member_mask
 from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx import targets
 from tileiras.sim.ptx.types import B128
-from tileiras.sim.run import share
+from tileiras.sim.run import precedence, share
 from tileiras.sim.run.instructions import decoder_of
 
 _CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier"}
@@ -40,9 +40,11 @@ class Block:
 
 @dataclass
 class Program:
-    """A decoded entry: blocks, the register slots' storage and names, and the sizes of private memory in bytes."""
+    """A decoded entry: blocks, each one's rank among those that threads are ready for, the register slots' storage and names,
+    and the sizes of private memory in bytes."""
     entry: ptx.Function
     blocks: list[Block]
+    rank: list[int]
     storage: list
     names: list[str]
     wide: list[bool]
@@ -73,8 +75,9 @@ def build(module: ptx.Module, entry: ptx.Function, launch) -> Program:
                      text=module.lines[line - 1].strip() if 0 < line <= len(module.lines) else "")
         raise
     wide = [t == B128 for t in decoder.types]
-    return Program(entry, blocks, decoder.storage, decoder.names, wide, decoder.shared_size, decoder.local_size, module,
-                   decoder.granule if decoder.shared_size > mem.SHARED_START else 0, decoder.global_granule,
+    rank = precedence.ranks([_following(k, block.end) for k, block in enumerate(blocks)])
+    return Program(entry, blocks, rank, decoder.storage, decoder.names, wide, decoder.shared_size, decoder.local_size,
+                   module, decoder.granule if decoder.shared_size > mem.SHARED_START else 0, decoder.global_granule,
                    decoder.cas, decoder.cancels,
                    ENGINES if any(item.ins is not None and asynchronous(item.ins) for item in items) else 0,
                    share.apart([item.ins for item in items if item.ins is not None]))
@@ -181,6 +184,18 @@ def _blocks(decoder: Decoder, items: list[Item]) -> list[Block]:
         elif end[0] == "brx":
             block.end = ("brx", end[1], [_target(labels, n) for n in end[2]], *end[3:])
     return blocks
+
+
+def _following(at: int, end: tuple) -> tuple[int, ...]:
+    """The blocks that may come behind block `at`, which ends so."""
+    kind = end[0]
+    if kind == "bra":
+        return (end[1],) if end[2] is None else (at + 1, end[1])
+    if kind == "brx":
+        return (*end[2], *(() if end[-2] is None else (at + 1,)))
+    if kind == "exit" and end[1] is None:
+        return ()
+    return (at + 1,)
 
 
 def _product_watch(decoder: Decoder, items: list[Item]):

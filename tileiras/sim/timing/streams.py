@@ -40,6 +40,8 @@ FEW, LONG = 3, 1000             # of a kernel whose CTAs execute that many block
 WHOLE = 512                     # CTAs of a grid that is run as a whole where the sample can't do without the rest
 TOLERATED = path.EXPLAINED      # anchors that a way may leave unexplained ...
 SHARE = 0.02                    # ... or this part of the trace's
+IN_PART = "lanes of a warp go different ways"
+"""Of the note that what a warp's lanes access together may be counted in part."""
 
 
 @lru_cache(maxsize=8)
@@ -187,7 +189,7 @@ class _Builder:
         if not trace.whole:
             self.divergent += 1
             if self.divergent == 1:
-                self.notes.append("lanes of a warp go different ways; the longest stands for all")
+                self.notes.append(f"{IN_PART}; the longest stands for all")
         if template is None:
             return WarpStream(trace.warp, [])
         mine = record.records.get(trace.warp, {})

@@ -124,6 +124,8 @@ def warp_traces(code: PtxCode, visits: Visits, threads: slice, warps: int) -> li
         return []
     ran = np.array([m[threads] for m in visits.masks])                   # visits x threads
     order = np.array(visits.blocks)
+    hops = {b.index for b in code.blocks
+            if not b.branch and all(code.operations.get(n, "").split(".")[0] == "bra" for n in b.lines)}
     out = []
     for warp in range(warps):
         lanes = ran[:, 32 * warp:32 * warp + 32]
@@ -133,21 +135,21 @@ def warp_traces(code: PtxCode, visits: Visits, threads: slice, warps: int) -> li
         columns = np.unique(lanes[here].T, axis=0)
         lengths = columns.sum(axis=1)
         leader = columns[int(np.argmax(lengths))]
-        whole = bool(leader.all()) or _holds(order[here], leader, columns)
+        whole = bool(leader.all()) or _holds(order[here], leader, columns, hops)
         mine = here[leader]
         mine = mine[_without_polls(code, order[mine])]
         out.append(WarpTrace(warp, tuple(order[mine].tolist()), mine, whole))
     return out
 
 
-def _holds(order: np.ndarray, leader: np.ndarray, columns: np.ndarray) -> bool:
-    """Whether the leader's blocks contain those of every other lane in their order."""
+def _holds(order: np.ndarray, leader: np.ndarray, columns: np.ndarray, hops: set[int]) -> bool:
+    """Whether the leader's blocks contain those of every other lane in their order, but for what only jumps."""
     sequence = order[leader].tolist()
     for column in columns:
         if not (column & ~leader).any():
             continue
         way = iter(sequence)
-        if not all(block in way for block in order[column].tolist()):
+        if not all(block in hops or block in way for block in order[column].tolist()):
             return False
     return True
 
