@@ -76,6 +76,33 @@ def test_lanes_meet_again_behind_a_block_of_one_of_them(there, behind):
         assert [(p.bytes, len(p.sectors)) for p in stored[:ROUNDS]] == [(128, 4)] * ROUNDS
 
 
+SPINS = """  mov.u32 %r8, 0;
+  st.volatile.shared.u32 [tile+8000], %r8;
+  bar.sync 0;
+  setp.ne.u32 %p3, %r3, 0;
+  @%p3 bra others;
+spin:
+  ld.volatile.shared.u32 %r9, [tile+8000];
+  setp.eq.u32 %p3, %r9, 0;
+  @%p3 bra spin;
+others:
+  st.global.f32 [%rd5], 0f00000000;
+  setp.eq.u32 %p3, %r3, TELLS;
+  @%p3 st.volatile.shared.u32 [tile+8000], 1;
+again:
+"""
+
+
+@pytest.mark.parametrize(("tells", "stored"), [(32, 128), (7, 4)], ids=["another warp", "its own warp"])
+def test_lanes_wait_for_one_that_polls_unless_it_waits_for_them(tells, stored):
+    ptx = LOOP.replace("again:\n", SPINS.replace("TELLS", str(tells)))
+    streams = streams_of(ptx, assembled(ptx), "k", 1, [np.ones(64 * ROUNDS, np.float32), np.zeros(64, np.float32), ROUNDS, 4])
+    assert bool(streams.notes) == (stored < 128)
+    first = [next(s.payload.bytes for s in w.steps if isinstance(s.payload, GlobalAccess) and s.payload.is_store)
+             for w in streams.ctas[0].warps]
+    assert first == [stored, 128]
+
+
 @pytest.mark.parametrize(("stride", "passes"), [(4, 1), (8, 2), (128, 32)])
 def test_bank_conflicts_come_with_the_stores(stride, passes):
     streams = loop_streams(stride=stride)

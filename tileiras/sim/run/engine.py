@@ -3,7 +3,8 @@
 Threads that stand at the same block form a fragment, and run together. The fragment whose block comes first in the program's
 order (see precedence.py) goes first, so threads that left a branch early wait where the others rejoin them. A fragment that
 keeps polling (atomics, volatile loads, waits) steps back for the others, so a spinning thread never starves the thread it waits
-for; when nobody in the batch can do more than poll, the batch itself yields to other batches.
+for; when nobody in the batch can do more than poll, the batch itself yields to other batches. Its warp's other threads
+run ahead meanwhile, as a GPU may let them; in a `prompt` run they wait, as machine code mostly has them do, while others can go on.
 """
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from tileiras.sim.run import launchcontrol
 from tileiras.sim.run.program import Block
 
 POLLS = 4                  # polling rounds of a loop before another fragment runs
+HOLDS = 3                  # rounds in which nobody did more than poll before threads no longer wait for their warp's others
 LONG_LOOP = 100_000        # rounds of any loop before another fragment runs
 HOPELESS = 200             # rounds one behind the other in which everybody waited on mbarriers in vain before that is a deadlock
 ROUNDS_BEFORE_YIELD = 16   # times that every fragment polled before another batch runs
@@ -42,13 +44,15 @@ class Engine:
         self.live_count = int(np.count_nonzero(st.live))
         self.polls: dict[int, int] = {}         # polling rounds by loop header
         self.loops: dict[int, int] = {}
+        self.stepped, self.vain = False, 0      # whether the last fragment stepped back; how many rounds all have
         self.hopeless, self.outside = 0, False  # the last rounds in which all only waited in vain; whether one polled elsewhere
 
     def run(self) -> Iterator[None]:
         st = self.st
-        rounds = 0
+        rounds, only_polls = 0, True
         while self.live_count:
             if not self.ready:
+                self.vain, only_polls = self.vain + 1 if only_polls else 0, True
                 if st.agents.progress():
                     self.hopeless = 0
                     if not self.deferred:
@@ -73,7 +77,9 @@ class Engine:
                 mask = mask | waiting
             count = int(np.count_nonzero(mask))
             st.set_mask(None if count == self.live_count else mask)
+            self.stepped = False
             self.fragment(at, count)
+            only_polls = only_polls and self.stepped
         if st.wgmma is not None:
             warpgroups.leftovers(st)
         st.agents.drain()
@@ -139,10 +145,9 @@ class Engine:
                     elif taken is None:
                         to = at + 1
                     else:
-                        rest = st.active & ~taken
+                        self.merge(at + 1, st.active & ~taken)
                         if rank[end[1]] > rank[at] or not self.step_back(end[1], taken):
                             self.merge(end[1], taken)
-                        self.merge(at + 1, rest)
                         return
             else:
                 to = self.special_end(at, block, end)
@@ -172,9 +177,23 @@ class Engine:
                 return False
             self.outside = True
         mask = self.current() if mask is None else mask
-        have = self.deferred.get(to)
-        self.deferred[to] = mask if have is None else have | mask
+        self.stepped = True
+        self.defer(to, mask)
+        if self.st.agents.prompt and self.vain < HOLDS:
+            warps = np.repeat(mask.reshape(-1, 32).any(axis=1), 32)
+            for at, ready in list(self.ready.items()):
+                if (mates := ready & warps).any():
+                    self.defer(at, mates)
+                    if (others := ready & ~warps).any():
+                        self.ready[at] = others
+                    else:
+                        del self.ready[at]
         return True
+
+    def defer(self, block: int, mask: np.ndarray) -> None:
+        """Let threads go on at `block` when no others are ready."""
+        have = self.deferred.get(block)
+        self.deferred[block] = mask if have is None else have | mask
 
     def predicate(self, block: Block, slot: int, negated: bool):
         st = self.st

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
 
+import numpy as np
+
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.run.launch import choose_entry, counted, parse_cached, simulate
 from tileiras.sim.timing import anchors, path, payloads, sass
@@ -171,7 +173,7 @@ class _Builder:
         self.plain = {i.index: Step(i, None) for i in joined.code.instructions}
         self.skipped = {i.index: Step(i, SKIPPED) for i in joined.code.instructions}
         self.notes: list[str] = []
-        self.divergent = 0
+        self.divergent = False
         self.fixed: dict[int, Payload] = {}
         for i in joined.code.instructions:
             operation = joined.ptx.operations.get(i.ptx_line, "")
@@ -186,13 +188,12 @@ class _Builder:
         if trace.blocks not in self.templates:
             self.templates[trace.blocks] = self.template(trace.blocks)
         template = self.templates[trace.blocks]
-        if not trace.whole:
-            self.divergent += 1
-            if self.divergent == 1:
-                self.notes.append(f"{IN_PART}; the longest stands for all")
+        mine = record.records.get(trace.warp, {})
+        if not self.divergent and _accessed(mine, trace.apart):
+            self.divergent = True
+            self.notes.append(f"{IN_PART}; the longest stands for all")
         if template is None:
             return WarpStream(trace.warp, [])
-        mine = record.records.get(trace.warp, {})
         at = {line: _by_visit(found) for line, found in mine.items()}
         visits = trace.visits.tolist()
         plain, skipped = self.plain, self.skipped
@@ -265,6 +266,15 @@ class _Builder:
                 return (f"the way through the machine code leaves {t.path.residual:.1f} of {t.path.anchors} anchors "
                         "unexplained")
         return ""
+
+
+def _accessed(found: dict[int, list[Record]], apart: np.ndarray) -> bool:
+    """Whether anything but a wait was done in the visits that lanes made apart from the longest way."""
+    if not len(apart):
+        return False
+    visits = set(apart.tolist())
+    return any(r.visit in visits and r.payload is not SKIPPED and getattr(r.payload, "kind", "") != "wait"
+               for records in found.values() for r in records)
 
 
 def _by_visit(found: Sequence[Record]) -> dict[int, Payload]:

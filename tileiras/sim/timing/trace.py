@@ -1,7 +1,7 @@
 """Which way did each warp go through the PTX? Block traces from a functional run, reduced to what machine code repeats.
 
-The recorder notes which threads execute which block. A warp's trace is that of its leader: the lane whose way holds the
-ways of the others (single-lane code is predicated, the other lanes pass through). Rounds of a loop in which an mbarrier
+The recorder notes which threads execute which block. A warp's trace is that of its leader: the lane whose way is the longest and
+holds those of the others (single-lane code is predicated, the other lanes pass through). Rounds of a loop in which an mbarrier
 wait only tried in vain are left out, since how often a warp polls is for the timing engine to say.
 """
 from __future__ import annotations
@@ -110,12 +110,12 @@ class Visits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarpTrace:
-    """A warp's way: `blocks` in order, `visits` their numbers in the batch's log. `whole`: the leader's way holds those of
-    all lanes. `kept`: numbers of visits that count for records (polls in vain are dropped)."""
+    """A warp's way: `blocks` in order, `visits` their numbers in the batch's log, without polls in vain. `apart`:
+    numbers of those in which lanes were for themselves, without the leader."""
     warp: int
     blocks: tuple[int, ...]
     visits: np.ndarray
-    whole: bool
+    apart: np.ndarray
 
 
 def warp_traces(code: PtxCode, visits: Visits, threads: slice, warps: int) -> list[WarpTrace]:
@@ -124,34 +124,18 @@ def warp_traces(code: PtxCode, visits: Visits, threads: slice, warps: int) -> li
         return []
     ran = np.array([m[threads] for m in visits.masks])                   # visits x threads
     order = np.array(visits.blocks)
-    hops = {b.index for b in code.blocks
-            if not b.branch and all(code.operations.get(n, "").split(".")[0] == "bra" for n in b.lines)}
     out = []
     for warp in range(warps):
         lanes = ran[:, 32 * warp:32 * warp + 32]
         here = np.flatnonzero(lanes.any(axis=1))
         if not len(here):
             continue
-        columns = np.unique(lanes[here].T, axis=0)
-        lengths = columns.sum(axis=1)
-        leader = columns[int(np.argmax(lengths))]
-        whole = bool(leader.all()) or _holds(order[here], leader, columns, hops)
+        lanes = lanes[here]
+        leader = lanes[:, int(np.argmax(lanes.sum(axis=0)))]
         mine = here[leader]
         mine = mine[_without_polls(code, order[mine])]
-        out.append(WarpTrace(warp, tuple(order[mine].tolist()), mine, whole))
+        out.append(WarpTrace(warp, tuple(order[mine].tolist()), mine, here[~leader]))
     return out
-
-
-def _holds(order: np.ndarray, leader: np.ndarray, columns: np.ndarray, hops: set[int]) -> bool:
-    """Whether the leader's blocks contain those of every other lane in their order, but for what only jumps."""
-    sequence = order[leader].tolist()
-    for column in columns:
-        if not (column & ~leader).any():
-            continue
-        way = iter(sequence)
-        if not all(block in hops or block in way for block in order[column].tolist()):
-            return False
-    return True
 
 
 def _without_polls(code: PtxCode, order: np.ndarray) -> np.ndarray:
