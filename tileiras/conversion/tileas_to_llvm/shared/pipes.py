@@ -291,26 +291,22 @@ def _arrive_once_a_warp(low: Lowering, barrier: SSAValue, peers: tuple[int, ...]
     arrival. A release to the cluster would be a fence of global memory for each peer (MEMBAR.GPU), at every stage."""
     b = low.b
     b.nvvm("bar.warp.sync", [b.i32(-1)])
-
-    def arrive() -> None:
-        b.nvvm("mbarrier.arrive.shared", [barrier])
-        rank = b.nvvm("read.ptx.sreg.cluster.ctarank")[0] if len(peers) > 1 else None
-        for peer in peers:
-            if peer and rank is not None:
-                there = b.nvvm("mapa.shared.cluster", [barrier, b.xor(rank, b.i32(peer))])[0]
-                b.nvvm("mbarrier.arrive.scope.cta.space.cluster", [there, b.i32(1)])
-    only_if(low, b.icmp("eq", low.lane, b.i32(0)), arrive)
+    first = b.icmp("eq", low.lane, b.i32(0))
+    b.nvvm("mbarrier.arrive.shared.if", [barrier, first])
+    rank = b.nvvm("read.ptx.sreg.cluster.ctarank")[0] if len(peers) > 1 else None
+    for peer in peers:
+        if peer and rank is not None:
+            there = b.nvvm("mapa.shared.cluster", [barrier, b.xor(rank, b.i32(peer))])[0]
+            b.nvvm("mbarrier.arrive.scope.cta.space.cluster.if", [there, first])
 
 
 def _arrive_at_leader(low: Lowering, barrier: SSAValue) -> None:
     """What the warp's lanes did before is done: one lane tells so to the CTA whose thread begins the products of the pair."""
     b = low.b
     b.nvvm("bar.warp.sync", [b.i32(-1)])
-
-    def arrive() -> None:
-        leader = b.and_(b.nvvm("read.ptx.sreg.cluster.ctarank")[0], b.i32(-PAIR))
-        b.nvvm("mbarrier.arrive.scope.cta.space.cluster", [b.nvvm("mapa.shared.cluster", [barrier, leader])[0], b.i32(1)])
-    only_if(low, b.icmp("eq", low.lane, b.i32(0)), arrive)
+    leader = b.and_(b.nvvm("read.ptx.sreg.cluster.ctarank")[0], b.i32(-PAIR))
+    there = b.nvvm("mapa.shared.cluster", [barrier, leader])[0]
+    b.nvvm("mbarrier.arrive.scope.cta.space.cluster.if", [there, b.icmp("eq", low.lane, b.i32(0))])
 
 
 @lowers("nv_tileas.fence_async")
