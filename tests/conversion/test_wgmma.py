@@ -180,13 +180,17 @@ def test_other_targets_have_none(gpu: str) -> None:
 
 @pytest.mark.parametrize("shape, size", [((32, 64), 4), ((32, 128), 4), ((64, 64), 1), ((128, 128), 1), ((128, 64), 1)])
 def test_tiles_are_turned_in_few_passes(shape: tuple[int, int], size: int) -> None:
-    """B of 8 or 32 bits, whose columns lie contiguous in memory: every element once, a pass or two for 32 lanes' words."""
+    """B of 8 or 32 bits, whose columns lie contiguous in memory: every element once; of bytes a pass or two for 32 lanes' words, of
+    words no pass more than what is stored fills, and the same lines of memory read at once."""
     found = turning_layouts(shape, size, 0, 4)
     assert found
     passes = []
     for layout in found:
         assert sorted(layout.bases) == [1 << i for i in range(len(layout.bases))]
         stores = access(layout, described_buffer(shape, size, 0, layout, 0).layout, size)
-        assert stores.vec * size == 4
+        assert stores.vec * size == (16 if size == 4 else 4)
         passes.append(stores.passes(size))
-    assert min(passes) <= 2
+        if size == 4:
+            lines = {sum(b for i, b in enumerate(layout.lane) if lane >> i & 1) * size // 128 for lane in range(32)}
+            assert len(lines) == 1 << layout.reg.index(shape[1])    # as many as there are elements side by side
+    assert passes == [4] * 3 if size == 4 else min(passes) <= 2

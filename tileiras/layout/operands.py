@@ -161,25 +161,33 @@ WORD_BYTES = 4
 
 def turning_layouts(shape: tuple[int, ...], elem_bytes: int, k_dim: int, num_warps: int) -> list[LinearLayout]:
     """Layouts in which a tile that lies contiguous along another dimension than k is loaded, so that its stores to rows of k take
-    few passes: a thread has 16 bytes (or 8) of a row of memory, and of as many rows as make a word of k; most lanes go along k."""
+    few passes. Of bytes and halves: a thread has 16 bytes (or 8) of a row of memory, and of as many rows as make a word of k; most
+    lanes go along k. Of words: a thread has 16 bytes of k, of as many rows of k as its loads have words, and eight lanes are in as
+    many chunks of swizzled rows; the others complete lines of memory."""
     rank = len(shape)
     other = 2 * rank - 3 - k_dim
     fields = dim_bits(shape)
-
-    def bits(d: int) -> list[int]:
-        low, count = fields[d]
-        return [1 << low + i for i in range(count)]
+    # (dimension, bits) for a thread's registers, and for lanes
+    ways: list[tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]] = []
+    if elem_bytes == WORD_BYTES:
+        words, group = log2(ROW_BYTES // WORD_BYTES), log2(GROUP_ROWS)
+        for wide in range(words, -1, -1):
+            ways.append((((other, wide), (k_dim, words)), ((other, group - wide), (k_dim, wide), (other, LANE_BITS - group))))
+    else:
+        for row_bytes, along_k in ((ROW_BYTES, 4), (ROW_BYTES, 5), (ROW_BYTES // 2, 4)):
+            ways.append((((other, log2(row_bytes // elem_bytes)), (k_dim, max(0, log2(WORD_BYTES // elem_bytes)))),
+                         ((other, LANE_BITS - along_k), (k_dim, along_k))))
     out = []
-    for row_bytes, along_k in ((ROW_BYTES, 4), (ROW_BYTES, 5), (ROW_BYTES // 2, 4)):
-        free = {d: bits(d) for d in range(rank)}
+    for registers, lanes in ways:
+        free = {d: [1 << low + i for i in range(count)] for d, (low, count) in enumerate(fields)}
 
         def take(d: int, count: int, free: dict[int, list[int]] = free) -> list[int]:
             taken, free[d] = free[d][:count], free[d][count:]
             return taken
-        reg = take(other, log2(row_bytes // elem_bytes)) + take(k_dim, max(0, log2(WORD_BYTES // elem_bytes)))
-        lane = take(other, LANE_BITS - along_k) + take(k_dim, along_k)
-        lane += take(other, LANE_BITS - len(lane))
-        lane += take(k_dim, LANE_BITS - len(lane))
+        reg = [base for d, count in registers for base in take(d, count)]
+        lane = [base for d, count in lanes for base in take(d, count)]
+        for d in (other, k_dim):
+            lane += take(d, LANE_BITS - len(lane))
         rest = [b for d in (other, k_dim, *range(rank - 2)) for b in free[d]]
         warps = log2(num_warps)
         if len(lane) == LANE_BITS and len(rest) >= warps:
