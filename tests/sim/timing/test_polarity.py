@@ -57,6 +57,21 @@ def test_spills_behind_a_wait_do_not_turn_its_branch_round(spills):
     assert [(senses[b].line, senses[b].same) for b in (0, 2)] == [(BACK, True)] * 2
 
 
+def test_an_exit_does_not_tell_which_way_a_loop_s_branch_goes():
+    """@done bra END; bra LOOP. ptxas branches back where it isn't done, and gives the exit behind that the jump's line."""
+    ptx = PtxCode((PtxBlock(0, (LOAD,), LOAD, 3, 1), PtxBlock(1, (ADD, WAIT), WAIT, 3, 2), PtxBlock(2, (BACK,), 0, 1, -2),
+                   PtxBlock(3, (END,), 0, -1, -2)),
+                  {LOAD: "bra", ADD: "st.global", WAIT: "bra", BACK: "bra.uni", END: "ret"}, frozenset(), frozenset(), frozenset())
+    blocks = [SassBlock(0, at(LOAD, "EXIT"), Branch("exit", conditions=("P1",)), -1, 1),
+              SassBlock(1, at(ADD, "STG") + at(WAIT, "BRA"), Branch("jump", conditions=("!P0",)), 1, 2),
+              SassBlock(2, at(BACK, "EXIT"), Branch("exit"), -1, -1)]
+    for block in blocks:
+        for to in block.successors:
+            blocks[to].predecessors.append(block.index)
+    senses = join(Code("k", 90, [i for b in blocks for i in b.instructions], blocks, {0: "k"}), ptx).senses
+    assert (senses[1].line, senses[1].same) == (WAIT, False)
+
+
 def test_loops_are_counted_and_waits_are_none():
     """0 -> 1 (outer loop to 4) -> 2 (inner loop to 3); 5 waits for itself."""
     graph = {0: [1], 1: [2], 2: [3], 3: [2, 4], 4: [1, 5], 5: [5, 6], 6: []}

@@ -281,13 +281,20 @@ def _target(block: SassBlock) -> int:
     return _END if block.branch is not None and block.branch.kind == "exit" else block.taken
 
 
-def _lines(code: Code, blocks: set[int]) -> dict[int, int]:
+def _lines(code: Code, blocks: set[int], ptx: PtxCode) -> dict[int, int]:
     counts: dict[int, int] = defaultdict(int)
     for b in blocks:
         for instruction in code.blocks[b].instructions:
-            if instruction.base not in _SPILLS:
+            if _tells(instruction, ptx):
                 counts[instruction.ptx_line] += 1
     return counts
+
+
+def _tells(instruction: Instruction, ptx: PtxCode) -> bool:
+    """Whether an instruction's line says where it comes from. Spills carry any line, and an exit that of the branch before it."""
+    if instruction.base == "EXIT":
+        return not ptx.operations.get(instruction.ptx_line, "").startswith("bra")
+    return instruction.base not in _SPILLS
 
 
 def _sense(block: SassBlock, taken: set[int], falls: set[int], code: Code, owner: dict[int, set[int]],
@@ -298,7 +305,7 @@ def _sense(block: SassBlock, taken: set[int], falls: set[int], code: Code, owner
         line = _deciding(block, ptx)
     if line not in by_line or (block.branch is not None and len(block.branch.conditions) != 1):
         return None
-    one, two = _lines(code, taken), _lines(code, falls)
+    one, two = _lines(code, taken, ptx), _lines(code, falls, ptx)
     score = 0
     for p in by_line[line]:
         yes, no = behind[p]
@@ -348,7 +355,7 @@ def _by_targets(block: SassBlock, code: Code, branches: list[int], ptx: PtxCode)
                 if target < 0:
                     break
                 found = sum((i.ptx_line in ends[0]) - (i.ptx_line in ends[1]) for i in code.blocks[target].instructions
-                            if i.base not in _SPILLS)
+                            if _tells(i, ptx))
                 score += sign * found
                 onward = code.blocks[target].successors
                 target = -1 if found or len(onward) != 1 else onward[0]
@@ -361,9 +368,18 @@ def _by_loops(block: SassBlock, branches: list[int], machine: Depths, ptx: PtxCo
     score = 0
     for p in branches:
         b = ptx.blocks[p]
-        theirs = depths.round(p, b.taken) - depths.round(p, b.falls)
+        theirs = depths.round(p, _onward(ptx, b.taken)) - depths.round(p, _onward(ptx, b.falls))
         score += (ours * theirs > 0) - (ours * theirs < 0)
     return score
+
+
+def _onward(ptx: PtxCode, target: int) -> int:
+    """Where a block leads that does nothing but jump."""
+    if 0 <= target < len(ptx.blocks):
+        b = ptx.blocks[target]
+        if not b.branch and b.taken >= 0 and len(b.lines) == 1:
+            return b.taken
+    return target
 
 
 class Depths:
