@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from xdsl.ir import Operation, OpResult
+from xdsl.ir import BlockArgument, Operation, OpResult
 
 from tileiras.analysis.access_facts import view_facts
 from tileiras.analysis.axis import AxisAnalysis
@@ -19,6 +19,7 @@ from tileiras.analysis.cta_axes import Axes, Place, extents, mnemonic, relation
 from tileiras.analysis.cta_plan import Plan
 from tileiras.analysis.dot_chains import takes_rows
 from tileiras.analysis.entry_hints import hint, worker_warps
+from tileiras.analysis.tensor_memory import LEAST_COLUMNS
 from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.layout.atoms.umma import COLUMNS, IN_CELLS, LANES
@@ -63,6 +64,29 @@ def planned(func: Operation, context: Any) -> Plan | None:
         return None
     plan = Plan(axes, {rows: CHAINS - 1}, CHAINS)
     return plan if all(_is_shared_well(op, plan, rows) for op in ops) and _are_brought(func, dots, plan) else None
+
+
+def blocks_by_tensor_memory(func: Operation) -> int:
+    """At most how many blocks an SM holds by the columns of tensor memory that loops' products need at once: those that go on from
+    iteration to iteration, and the largest of the others. Only products of as many rows as an instruction has are counted, which
+    are there for certain."""
+    carried: dict[Operation, int] = {}
+    others: dict[Operation, int] = {}
+    for op in func.walk():
+        loop: Any = op.parent_op()
+        if mnemonic(op) != "dot" or loop is None or mnemonic(loop) != "for" or \
+                element_name(op.operands[0].type.element_type) not in IN_CELLS:     # type: ignore[attr-defined]
+            continue
+        *_, m, n = extents(op.results[0])
+        if m % LANES:
+            continue
+        columns = m // LANES * n
+        if isinstance(op.operands[2], BlockArgument) or any(use.operation.name == "scf.yield" for use in op.results[0].uses):
+            carried[loop] = carried.get(loop, 0) + columns
+        else:
+            others[loop] = max(others.get(loop, 0), columns)
+    most = max((carried.get(loop, 0) + others.get(loop, 0) for loop in {*carried, *others}), default=0)
+    return COLUMNS // max(LEAST_COLUMNS, 1 << max(0, most - 1).bit_length())
 
 
 def _is_for_chains(dot: Operation) -> bool:

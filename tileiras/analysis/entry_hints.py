@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Operation
 
 from tileiras.analysis.shared_memory import blocks_of
@@ -36,6 +36,24 @@ def worker_warps(func: Operation) -> int | None:
     if wanted is None or wanted < 1 or wanted & (wanted - 1):
         return None
     return min(wanted, MOST_WARPS)
+
+
+def bound_occupancy(func: Operation, blocks: int, by: str, remarks: list[Any] | None) -> None:
+    """Let the hint `occupancy` ask for no more blocks than an SM holds; where that is one, forget it. `by`: of what it has no
+    more."""
+    wanted = hint(func, "occupancy")
+    if wanted is None or wanted <= max(1, blocks):
+        return
+    hints: Any = func.properties["hints"]
+    kept = {name: value for name, value in hints.data.items() if name != "occupancy"}
+    if blocks > 1:
+        kept["occupancy"] = IntegerAttr(blocks, hints.data["occupancy"].type)
+    func.properties["hints"] = DictionaryAttr(kept)
+    if remarks is not None:
+        from tileiras.remarks import HINTS, MISSED, remark
+        held = "one block" if blocks <= 1 else f"{blocks} blocks"
+        remarks.append(remark(func, func, MISSED, HINTS, "HintIgnored", f"Hint occupancy = {wanted} is more than an SM holds",
+                              reasons=[f"its {by} holds {held}"]))
 
 
 ENOUGH = 128

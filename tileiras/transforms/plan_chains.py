@@ -10,7 +10,8 @@
 
 `materialize-schedule` makes an agent of each chain, beside the one that loads what both read: while the threads of one work on a
 product, the tensor core has the other's. Which kernels that is for says analysis/chains.py; tiles are split as for the CTAs of a
-cluster (cta_split.py).
+cluster (cta_split.py). A hint `occupancy` that tensor memory can't meet is forgotten: nothing is to be made smaller for blocks that
+an SM doesn't hold.
 """
 from __future__ import annotations
 
@@ -24,11 +25,16 @@ def run(module: Operation, context: Any) -> None:
     """Split the tile blocks, in place."""
     if not (context.target.has_tcgen05 and context.uses("tcgen05")):
         return
-    from tileiras.analysis.chains import CHAINS, planned
+    from tileiras.analysis.chains import CHAINS, blocks_by_tensor_memory, planned
+    from tileiras.analysis.entry_hints import bound_occupancy
     from tileiras.dialects import nv_tileaa as aa
     from tileiras.transforms.cta_split import Split
     for func in module.regions[0].block.ops:
-        if func.name != "nv_tileaa.func" or (plan := planned(func, context)) is None:
+        if func.name != "nv_tileaa.func":
+            continue
+        bound_occupancy(func, blocks_by_tensor_memory(func), "tensor memory", context.remarks)
+        plan = planned(func, context)
+        if plan is None:
             continue
         if context.remarks is not None:
             from tileiras.remarks import PASSED, TENSOR_CORE, remark

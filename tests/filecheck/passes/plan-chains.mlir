@@ -7,6 +7,7 @@
 // WHOLE-NOT: get_chain
 // WHOLE-NOT: chains = #
 
+// CHECK-NOT: occupancy
 // CHECK: chains = #builtin.int<2>
 // CHECK: [[N:%[0-9]+]] = "nv_tileaa.get_chain"() : () -> i32
 // CHECK: [[ROW:%[0-9]+]] = "arith.addi"({{.*}}, [[N]])
@@ -51,7 +52,7 @@
 // AGENTS: "nv_tileas.extract_slice"([[K]]
 // AGENTS: "nv_tileas.extract_slice"([[V]]
 cuda_tile.module @m {
-  entry @attention(%pq: tile<ptr<f16>>, %pk: tile<ptr<f16>>, %pv: tile<ptr<f16>>, %po: tile<ptr<f16>>, %n: tile<i32>) {
+  entry @attention(%pq: tile<ptr<f16>>, %pk: tile<ptr<f16>>, %pv: tile<ptr<f16>>, %po: tile<ptr<f16>>, %n: tile<i32>) optimization_hints=<default = {occupancy = 2}> {
     %t = make_token : token
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>
