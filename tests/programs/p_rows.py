@@ -35,6 +35,29 @@ def rows_moments(dtype, tr, tc, rows, n):
 
 
 @ct.kernel
+def scaled_by_norms(x, weight, out, tr: Const, tc: Const, n: Const):
+    w = ct.load(weight, (0,), (n,), padding_mode=ZERO)
+    for i in range(ct.bid(0), ct.cdiv(x.shape[0], tr), ct.num_blocks(0)):
+        squares = ct.zeros((tr, 1), ct.float32)
+        for j in range(ct.cdiv(n, tc)):
+            tile = ct.load(x, (i, j), (tr, tc), padding_mode=ZERO, latency=10).astype(ct.float32)
+            squares += ct.sum(tile * tile, axis=1, keepdims=True)
+        scale = ct.rsqrt(squares / n + 1e-5)
+        for j in range(ct.cdiv(n, tc)):
+            tile = ct.load(x, (i, j), (tr, tc), padding_mode=ZERO, latency=10).astype(ct.float32)
+            ct.store(out, (i, j), (tile * scale * w.extract((j,), (tc,))).astype(out.dtype))
+
+
+@program((np.float32, 16, 1024, 1024), (np.float32, 4, 2048, 4096), (np.float16, 8, 512, 1024))
+def rows_scaled_by_norms(dtype, tr, tc, n):
+    """Rows that two loops read, of one tile or two: a large tile is read once."""
+    x, w = draw(70, n, dtype=dtype), draw(n, dtype=dtype)
+    norms = np.sqrt((wide(x) ** 2).mean(1, keepdims=True) + 1e-5)
+    return Launch(scaled_by_norms, (2,), (x, w, np.zeros_like(x), tr, tc, n), {2: wide(x) / norms * wide(w)},
+                  1e-2 if dtype == np.float16 else 1e-4)
+
+
+@ct.kernel
 def best(x, values, places, n: Const, k: Const):
     r = ct.bid(0)
     tile = ct.load(x, (r, 0), (1, n), padding_mode=LEAST).reshape((n,))

@@ -12,7 +12,7 @@ replaced by their softmax).
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -28,6 +28,8 @@ ISOLATED = ("reduce", "scan", "func")
 
 KEPT_BYTES = 16384
 """What a loaded tile may have at most to be kept for later: 32 registers a thread of four warps."""
+KEPT_ALONE = 4 * KEPT_BYTES
+"""The same in kernels that multiply nothing: 64 registers of eight warps, which no accumulators want."""
 
 Key = tuple[Any, ...]
 Table = dict[Key, TileOp]
@@ -46,9 +48,16 @@ def load_key(op: TileOp, invariant: bool) -> Key:
             tuple(sorted(op.properties.items())), op.results[0].type)
 
 
-def _is_kept(load: Operation) -> bool:
-    tile = load.results[0].type
-    return not isinstance(tile, TensorType) or tile_bytes(tile) <= KEPT_BYTES
+def _kept(func: Operation, loads: Iterable[Operation]) -> Iterator[Operation]:
+    """The loads whose tiles may be kept."""
+    most = 0
+    for load in loads:
+        tile = load.results[0].type
+        if isinstance(tile, TensorType) and tile_bytes(tile) > KEPT_BYTES:
+            most = most or (KEPT_BYTES if any(op.name.endswith((".dot", ".dot_scaled")) for op in func.walk()) else KEPT_ALONE)
+            if tile_bytes(tile) > most:
+                continue
+        yield load
 
 
 def run(top: Operation, context: Any = None) -> None:
@@ -56,7 +65,7 @@ def run(top: Operation, context: Any = None) -> None:
     funcs = [op for op in (top, *top.regions[0].block.ops) if op.name == "nv_tileaa.func"]
     found = [loads_by_order(func) for func in funcs]
     invariant = set[Operation]().union(*(f.invariant for f in found))
-    loads = {load for f in found for load in f.weak if _is_kept(load)}
+    loads = {load for func, f in zip(funcs, found) for load in _kept(func, f.weak)}
     frames: list[tuple[Iterator[Operation], list[Key], Table]] = []
 
     def enter(op: Operation, table: Table) -> None:

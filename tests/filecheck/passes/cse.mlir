@@ -1,6 +1,7 @@
 // The first of two ops that compute the same stands for both, also inside of a loop. A load does where no token joins it to a
-// write, but not in front of one that a token puts behind a write, and not for a tile too large to be kept. Of two that wait for the
-// same token the first does, also where a write is behind both; not where the second may wait for memory to be another's.
+// write, but not in front of one that a token puts behind a write, and not for a tile too large to be kept, which without products
+// is four times as large. Of two that wait for the same token the first does, also where a write is behind both; not where the
+// second may wait for memory to be another's.
 // RUN: tileiras-opt %s --passes=cse --verify-each | filecheck %s
 
 // CHECK: [[A:%[0-9a-z]+]] = "arith.addi"(%x, %x)
@@ -15,6 +16,12 @@
 // CHECK-NEXT: "nv_tileaa.store"
 // CHECK-NEXT: [[N:%[0-9a-z_]+]], {{%[0-9a-z_]+}} = "nv_tileaa.load"(%p
 // CHECK-NEXT: "arith.addi"([[M]], [[N]])
+// CHECK: nv_tileaa.func
+// CHECK: "nv_tileaa.load"
+// CHECK-NEXT: "nv_tileaa.load"
+// CHECK: nv_tileaa.func
+// CHECK: [[R:%[0-9a-z_]+]], {{%[0-9a-z_]+}} = "nv_tileaa.load"
+// CHECK-NEXT: "arith.addi"([[R]], [[R]])
 // CHECK: nv_tileaa.func
 // CHECK: "nv_tileaa.load"
 // CHECK-NEXT: "nv_tileaa.load"
@@ -53,7 +60,24 @@
     "nv_tileaa.return"() : () -> ()
   }) : () -> ()
   "nv_tileaa.func"() <{sym_name = "large"}> ({
+  ^bb0(%p: tensor<32768x!nv_tileaa.ptr<i32>>, %q: tensor<32768x!nv_tileaa.ptr<i32>>):
+    %l, %t = "nv_tileaa.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0, 0>, mem_semantic = "weak"}> : (tensor<32768x!nv_tileaa.ptr<i32>>) -> (tensor<32768xi32>, !nv_tileaa.mem_token)
+    %m, %u = "nv_tileaa.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0, 0>, mem_semantic = "weak"}> : (tensor<32768x!nv_tileaa.ptr<i32>>) -> (tensor<32768xi32>, !nv_tileaa.mem_token)
+    %s = "arith.addi"(%l, %m) : (tensor<32768xi32>, tensor<32768xi32>) -> tensor<32768xi32>
+    %v = "nv_tileaa.store"(%q, %s) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>, mem_semantic = "weak"}> : (tensor<32768x!nv_tileaa.ptr<i32>>, tensor<32768xi32>) -> !nv_tileaa.mem_token
+    "nv_tileaa.return"() : () -> ()
+  }) : () -> ()
+  "nv_tileaa.func"() <{sym_name = "alone"}> ({
   ^bb0(%p: tensor<8192x!nv_tileaa.ptr<i32>>, %q: tensor<8192x!nv_tileaa.ptr<i32>>):
+    %l, %t = "nv_tileaa.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0, 0>, mem_semantic = "weak"}> : (tensor<8192x!nv_tileaa.ptr<i32>>) -> (tensor<8192xi32>, !nv_tileaa.mem_token)
+    %m, %u = "nv_tileaa.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0, 0>, mem_semantic = "weak"}> : (tensor<8192x!nv_tileaa.ptr<i32>>) -> (tensor<8192xi32>, !nv_tileaa.mem_token)
+    %s = "arith.addi"(%l, %m) : (tensor<8192xi32>, tensor<8192xi32>) -> tensor<8192xi32>
+    %v = "nv_tileaa.store"(%q, %s) <{operandSegmentSizes = array<i32: 1, 1, 0, 0>, mem_semantic = "weak"}> : (tensor<8192x!nv_tileaa.ptr<i32>>, tensor<8192xi32>) -> !nv_tileaa.mem_token
+    "nv_tileaa.return"() : () -> ()
+  }) : () -> ()
+  "nv_tileaa.func"() <{sym_name = "beside"}> ({
+  ^bb0(%a: tensor<16x16xf16>, %z: tensor<16x16xf32>, %p: tensor<8192x!nv_tileaa.ptr<i32>>, %q: tensor<8192x!nv_tileaa.ptr<i32>>):
+    %d = "nv_tileaa.dot"(%a, %a, %z) : (tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32>) -> tensor<16x16xf32>
     %l, %t = "nv_tileaa.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0, 0>, mem_semantic = "weak"}> : (tensor<8192x!nv_tileaa.ptr<i32>>) -> (tensor<8192xi32>, !nv_tileaa.mem_token)
     %m, %u = "nv_tileaa.load"(%p) <{operandSegmentSizes = array<i32: 1, 0, 0, 0>, mem_semantic = "weak"}> : (tensor<8192x!nv_tileaa.ptr<i32>>) -> (tensor<8192xi32>, !nv_tileaa.mem_token)
     %s = "arith.addi"(%l, %m) : (tensor<8192xi32>, tensor<8192xi32>) -> tensor<8192xi32>
