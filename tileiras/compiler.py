@@ -233,7 +233,8 @@ def _spills_of_blocks(module: CompiledModule) -> int:
 
 CHANGES: tuple[tuple[str, str, bool, int], ...] = (
     ("may_lend", "lend_registers", True, 0), ("has_large_parts", "large_parts", False, 0), ("may_lend", "lend_registers", True, 0),
-    ("prefetched", "prefetch", False, 0), ("", "search_layouts", False, MOST_BY_LAYOUTS))
+    ("prefetched", "prefetch", False, 0), ("waits_late", "late_waits", False, 0),
+    ("", "search_layouts", False, MOST_BY_LAYOUTS))
 """What may help against spills, what helps most first: the pass' word that it may, the option that changes, to what, and up to how
 many bytes (0: any). More warps for smaller parts may be lent registers, too (a gated delta rule's chunks, B200: 15.8 us by eight
 warps, 14.8 with these)."""
@@ -241,9 +242,9 @@ warps, 14.8 with these)."""
 
 def _with_fewer_spills(module: CompiledModule, bytecode: bytes, options: CompileOptions) -> CompiledModule:
     """The module, or the same with registers of the load agent given to those that compute, with smaller parts of products a warp,
-    without loads ahead in registers, or with layouts by priority, if that spills less: costs count issue slots, and only ptxas
-    knows what fits the registers. Compiled once more only where there are spills; what helped stays. If an attempt fails, or still
-    spills and leaves room for fewer blocks an SM, the module stands."""
+    without loads ahead in registers or waits put off, or with layouts by priority, if that spills less: costs count issue slots,
+    and only ptxas knows what fits the registers. Compiled once more only where there are spills; what helped stays. If an attempt
+    fails, or still spills and leaves room for fewer blocks an SM, the module stands."""
     tried: set[tuple[str, bool]] = set()
     for word, name, value, most in CHANGES:
         spilled = _spills(module)

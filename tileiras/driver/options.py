@@ -61,7 +61,8 @@ class CompileOptions:
     where there is one, collects (pass or phase, seconds); `remarks`, where there is one, what passes have to tell.
     `ptxas_flags` are options that ptxas gets besides its own. `search_layouts`: layouts may be chosen by cost; without, and at
     -O0, priorities decide. `prefetch`: loops may load an iteration ahead into registers; `prefetched`: a pass says that one
-    does; `large_parts`, `has_large_parts`: the same for large parts of products a warp. `lend_registers`: a load agent gives up
+    does; `large_parts`, `has_large_parts`: the same for large parts of products a warp; `late_waits`, `waits_late`: for waits of an
+    iteration for the products of the one before. `lend_registers`: a load agent gives up
     registers to the agents that compute, even where what they have seems enough; `may_lend`: a pass says that one could.
     `without`: names of SWITCHES that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the machine whose driver will
     load the cubin. `schedule`: what is asked of schedules of loops, beyond the program's hints. `hints`: hints for every kernel,
@@ -85,6 +86,8 @@ class CompileOptions:
     prefetched: bool = False
     large_parts: bool = True
     has_large_parts: bool = False
+    late_waits: bool = True
+    waits_late: bool = False
     lend_registers: bool = False
     may_lend: bool = False
     without: frozenset[str] = field(default_factory=_turned_off)
@@ -131,7 +134,7 @@ class CompileOptions:
 
     def forget(self) -> None:
         """Forget what an attempt to compile told, before the next one."""
-        self.prefetched = self.has_large_parts = self.may_lend = False
+        self.prefetched = self.has_large_parts = self.waits_late = self.may_lend = False
         for told in (self.timing, self.remarks):
             if told is not None:
                 told.clear()

@@ -11,9 +11,10 @@
 
 A product is waited for in front of the first op that uses its accumulator or writes what it reads, by all threads at once. Where a
 loop's products meet no such op in its body, and none when it begins again, they go on over the iterations and are waited for
-behind it. Where a product runs ahead (`advance-dots`), which has a pipe of its own, a loop's others are waited for in the next
-iteration. A ring's stage that only products read is given back by the tensor core itself, and only the thread that begins the
-products waits for it to be full: no other thread has any part in the loop.
+behind it. Where a product runs ahead (`advance-dots`), which has a pipe of its own, or where threads load what they then write for
+the product, a loop's last products are waited for in the next iteration. A ring's stage that only products read is given back by
+the tensor core itself, and only the thread that begins the products waits for it to be full: no other thread has any part in the
+loop.
 """
 from __future__ import annotations
 
@@ -62,6 +63,7 @@ class _Commits:
     place of its own."""
 
     def __init__(self, func: Operation, context: Any, one_by_one: bool = False) -> None:
+        self.context = context
         self.func, self.target, self.overlap = func, context.target, context.uses("pipelines") and not one_by_one
         self.one_by_one = one_by_one
         body = func.regions[0].block
@@ -137,15 +139,20 @@ class _Commits:
         return True
 
     def waits_late(self, loop: Operation, left: list[Operation]) -> bool:
-        """Where another product runs ahead: let the next iteration wait for a loop's last products, in front of what needs them.
-        The first iteration waits for nothing, which is told of in front of the loop."""
+        """Where another product runs ahead, or threads load before they need a loop's last products to be done: let the next
+        iteration wait for these, in front of what needs them. The first iteration waits for nothing, which is told of in front of
+        the loop."""
         body = loop.regions[0].block
         early = [op for op in body.ops if op.name == WAIT and self.ahead.intersection(op.operands[1:])]
         first = next((op for op in body.ops if self.needs(op, left)), None)
-        if not early or first is None or body.get_operation_index(first) < body.get_operation_index(early[0]) or \
+        before = early[0] if early else None
+        if before is None and self.context.late_waits:
+            before = next((op for op in body.ops if op.name == WAIT and "by_dots" not in op.properties), None)
+        if before is None or first is None or body.get_operation_index(first) < body.get_operation_index(before) or \
                 not self.outlives(loop, left):
             return False
         assert body.last_op is not None and loop.next_op is not None
+        self.context.waits_late = self.context.waits_late or not early
         self.insert(nv_tileas.ProducerCommit.make([self.pipe]), loop)
         self.insert(nv_tileas.ProducerCommit.make([self.pipe]), body.last_op)
         for before in (first, loop.next_op):
@@ -160,7 +167,7 @@ class _Commits:
         """Let what a loop's last products use live as long as the loop; whether shared memory has room for that."""
         body, outside = loop.regions[0].block, loop.parent
         assert outside is not None
-        inside = {v.owner: None for dot in left for v in dot.operands[:3]
+        inside = {v.owner: None for dot in left for v in dot.operands
                   if isinstance(v.owner, nv_tileas.AllocTensor) and v.owner.parent is body and not _is_rows(v)}
         places = [(op, op.next_op) for op in reversed(inside)]
         for op, _ in places:
