@@ -16,6 +16,7 @@ from tileiras.sim.timing.errors import NotTimed
 from tileiras.sim.timing.lines import places
 from tileiras.sim.timing.occupancy import occupancy
 from tileiras.sim.timing.predictor import predict_streams
+from tileiras.sim.timing.sharing import sharing
 from tileiras.sim.timing.stream import CtaStreams, GlobalAccess, Joined, KernelStreams, SharedAccess
 
 NEEDED = pytest.mark.skipif(toolchain.find_tool("nvdisasm") is None or toolchain.find_tool("ptxas") is None,
@@ -247,6 +248,19 @@ def test_ctas_that_read_the_same_take_it_from_l2_once():
     own = predict_streams(many(132 * 4, body), machine_of("H100"), 132 * 4 * 200 * 512)
     assert shared.counts["DRAM bytes"] * 100 < own.counts["DRAM bytes"]
     assert shared.cycles < own.cycles
+
+
+def test_results_are_no_memory_that_blocks_could_share():
+    """65,536 blocks read a row of their own and weights that all read, 1 KB each; beside the rows lie 64 MB of results: half of
+    what they ask for comes from DRAM, not all."""
+    blocks, piece = 1 << 16, 1024
+    rows, weights, results = (1 << 40, blocks * piece), (1 << 41, piece), (1 << 42, blocks * piece)
+    sectors = tuple(range(rows[0] // 32, (rows[0] + piece) // 32)) + tuple(range(weights[0] // 32, (weights[0] + piece) // 32))
+    cta = kit.cta([[step("LDG.E", GlobalAccess(sectors, 2 * piece, False))]])
+    machine, arrays = machine_of("H100"), (rows, weights, results)
+    memory = sum(size for _, size in arrays)
+    assert sharing(machine, [cta], blocks, machine.sms, 8, memory, arrays=arrays).dram_share == pytest.approx(0.5, abs=0.001)
+    assert sharing(machine, [cta], blocks, machine.sms, 8, memory).dram_share == pytest.approx(1, abs=0.001)
 
 
 def test_shares_are_work_over_time():

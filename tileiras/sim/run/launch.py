@@ -159,6 +159,10 @@ class Launch:
             self.heap = heap.Heap(self.memory.add("the heap", heap.HEAP_BYTES))
         self.memory.seal()
 
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """Where the arrays' memory lies: (address, bytes)."""
+        return tuple((address, raw.nbytes) for raw, address, _, _ in self._spans)
+
     def memory_of_cta(self, position: np.ndarray) -> np.ndarray:
         """Where the memory of some CTAs begins that `.minperctamemory` asks for; 0 where there is none."""
         return (self.cta_base + self.cta_bytes * position * (self.cta_base > 0)).astype(np.uint64)
@@ -492,8 +496,8 @@ def simulate(ptx_text: str, kernel: str | None = None, grid=(1, 1, 1), args: Seq
     `cta_memory`: whether the driver gives CTAs the memory that they ask for; an older one gives memory of SMs instead, by hidden
     pointers. `observer`: is told of every block and instruction (see `observe`). `only`: the CTAs to run, by number in the grid (x
     fastest), with the others of their clusters; the rest of the grid doesn't happen, and arrays keep what they hold.
-    `prompt`: asynchronous operations happen when they are issued, which is quicker and finds less. `cancels`: with `only`, how many
-    others each of those may take over by clusterlaunchcontrol.try_cancel.
+    `prompt`: asynchronous operations happen when they are issued, and a warp's threads wait for those that poll, which is quicker
+    and finds less. `cancels`: with `only`, how many others each of those may take over by clusterlaunchcontrol.try_cancel.
     `processes`: how many may run a large grid of independent blocks together (default: one an idle core, none from a thread);
     results, findings and counts don't depend on it.
     Raises a SimulationError for every fault. Returns a Report."""

@@ -79,7 +79,7 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
     for_sm = -(-launched // groups)
     held = occupancy(machine, first.threads, first.registers, first.shared_bytes, for_sm)
     active = min(machine.sms, max(round(total / for_sm), 1))
-    shared = sharing(machine, found.ctas, total, active, held.ctas, memory, warm)
+    shared = sharing(machine, found.ctas, total, active, held.ctas, memory, warm, found.arrays)
 
     def replay(clocked: Machine) -> _Timed:
         run = _Run(clocked, shared, held.ctas, held.ctas * first.shared_bytes, timeline)

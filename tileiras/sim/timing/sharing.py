@@ -1,8 +1,9 @@
 """Which part of what a CTA reads comes from DRAM, and which from L2 because other CTAs read it too?
 
-An estimate from the sampled CTAs: what all CTAs ask for together, against the memory that the launch has at all. Where that fits
-in L2, every byte comes from DRAM once. Where it doesn't, CTAs that run at the same time still share: in a product each reads a
-panel of a row and one of a column, and a wave of W CTAs, square as rasters make it, reads 1 / sqrt(W) of what it asks for.
+An estimate from the sampled CTAs: what all CTAs ask for together, against the memory of the arrays that they read. Where all of the
+launch's memory fits in L2, every byte comes from DRAM once. Where it doesn't, CTAs that run at the same time still share: in a
+product each reads a panel of a row and one of a column, and a wave of W CTAs, square as rasters make it, reads 1 / sqrt(W) of what
+it asks for.
 """
 from __future__ import annotations
 
@@ -37,15 +38,30 @@ def read_sectors(cta: CtaStreams) -> set[int]:
     return found
 
 
+def read_bytes(ctas: Sequence[CtaStreams], arrays: Sequence[tuple[int, int]]) -> int:
+    """Bytes of the arrays (address, bytes) that some CTAs read of."""
+    read: set[int] = set()
+    for cta in ctas:
+        read |= read_sectors(cta)
+    sectors = np.array(sorted(read), np.int64)
+    total = 0
+    for address, size in arrays:
+        first = np.searchsorted(sectors, address // SECTOR_BYTES)
+        if size and first < len(sectors) and sectors[first] <= (address + size - 1) // SECTOR_BYTES:
+            total += size
+    return total
+
+
 def argument_bytes(args: Iterable) -> int:
     """Bytes of the launch's arrays."""
     return sum(a.nbytes for a in args if isinstance(a, np.ndarray))
 
 
 def sharing(machine: Machine, ctas: Sequence[CtaStreams], total: int, active: int, resident: int, memory: int,
-            warm: bool = False) -> Sharing:
+            warm: bool = False, arrays: Sequence[tuple[int, int]] = ()) -> Sharing:
     """How `total` CTAs share the chip, `active` SMs at a time with `resident` CTAs each, from samples; `memory`: bytes that the
-    launch can touch. `warm`: it lies in L2 from the launch before, as far as it fits."""
+    launch can touch, in `arrays` (address, bytes), where they are known. `warm`: it lies in L2 from the launch before, as far as
+    it fits."""
     weight = sum(c.count for c in ctas)
     mean = sum(len(read_sectors(c)) / c.tiles * c.count for c in ctas) / max(weight, 1) * SECTOR_BYTES
     asked = mean * total
@@ -53,6 +69,8 @@ def sharing(machine: Machine, ctas: Sequence[CtaStreams], total: int, active: in
     fits = whole <= L2_USABLE * machine.l2
     if asked <= 0:
         return Sharing(active, 1.0, False)
+    if readable := read_bytes(ctas, arrays):        # a norm's rows are read once, and its weights by all: results don't count
+        whole = min(whole, float(readable))
     once = whole / asked
     if fits or asked / whole < REUSED:
         return Sharing(active, once, warm and fits)

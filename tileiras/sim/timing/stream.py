@@ -207,7 +207,7 @@ class Joined:
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelStreams:
     """What a launch executes, by sampled CTAs. `is_joined` False: the machine code's path wasn't found (`reason` says
-    why); `ctas` is then empty, and only the bound estimate is left."""
+    why); `ctas` is then empty, and only the bound estimate is left. `arrays`: where the launch's memory lies, (address, bytes)."""
     kernel: str
     sm: int
     grid: tuple[int, int, int]
@@ -217,3 +217,4 @@ class KernelStreams:
     is_joined: bool
     reason: str = ""
     notes: tuple[str, ...] = field(default=())
+    arrays: tuple[tuple[int, int], ...] = ()

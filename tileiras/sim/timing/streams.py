@@ -128,7 +128,7 @@ def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: 
             object.__setattr__(stream, "peers", peers)
     reason = builder.failed()
     return KernelStreams(kernel, code.sm, (x, y, z), launch.cluster, () if reason else tuple(made[c] for c in sorted(made)),
-                         builder.joined(), not reason, reason, tuple(builder.notes))
+                         builder.joined(), not reason, reason, tuple(builder.notes), launch.places())
 
 
 def _check_pair(ptx: str, cubin: Cubin) -> None:
