@@ -105,7 +105,7 @@ def test_ctas_that_load_for_each_other_have_a_warp_for_products(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("old, new", [
-    (r"(mov\.b32\s+%r\d+), 8;(\s+mbarrier\.init)", r"\1, 4;\2"), (r"mbarrier\.arrive\.shared::cluster\.b64 _, .*", "")],
+    (r"(mov\.b32\s+%r\d+), 8;(\s+mbarrier\.init)", r"\1, 4;\2"), (r"@%p\d+ mbarrier\.arrive\.shared::cluster\.b64 _, .*", "")],
     ids=["waits for the readers of one CTA", "nobody says that sums are read"])
 def test_pairs_whose_readers_are_not_waited_for_are_caught(old: str, new: str) -> None:
     case = persistent(256, 128, "float32")

@@ -208,8 +208,8 @@ def _table() -> None:
     _intrinsic("mbarrier.arrive.scope.cta.space.cluster", "p7 i32", effects=ALL)
     # under a predicate: a branch around the intrinsic splits the block, and what stands behind it can't move up
     _assembly("mbarrier.arrive.shared.if", "@$1 mbarrier.arrive.shared.b64 _, [$0];", "p3 i1", features="has_mbarrier")
-    _assembly("mbarrier.arrive.scope.cta.space.cluster.if", "@$1 mbarrier.arrive.release.cta.shared::cluster.b64 _, [$0];",
-              "p7 i1", features="has_clusters")
+    _assembly("mbarrier.arrive.scope.cta.space.cluster.if", "@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", "p7 i1",
+              features="has_clusters")
     _assembly("mbarrier.wait.parity", "{\n .reg .pred done;\nWAIT:\n mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1, "
               f"{TRY_WAIT_NS};\n @!done bra WAIT;\n}}", "p3 i32", features="has_clusters", convergent=True)
     _assembly("mbarrier.spin.parity", "{\n .reg .pred done;\nWAIT:\n mbarrier.test_wait.parity.shared.b64 done, [$0], $1;\n "
