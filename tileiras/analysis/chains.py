@@ -19,7 +19,7 @@ from tileiras.analysis.cta_axes import Axes, Place, extents, mnemonic, relation
 from tileiras.analysis.cta_plan import Plan
 from tileiras.analysis.dot_chains import takes_rows
 from tileiras.analysis.entry_hints import hint, worker_warps
-from tileiras.analysis.tensor_memory import LEAST_COLUMNS
+from tileiras.analysis.tensor_memory import allocated
 from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.layout.atoms.umma import COLUMNS, IN_CELLS, LANES
@@ -86,7 +86,7 @@ def blocks_by_tensor_memory(func: Operation) -> int:
         else:
             others[loop] = max(others.get(loop, 0), columns)
     most = max((carried.get(loop, 0) + others.get(loop, 0) for loop in {*carried, *others}), default=0)
-    return COLUMNS // max(LEAST_COLUMNS, 1 << max(0, most - 1).bit_length())
+    return COLUMNS // allocated(most)
 
 
 def _is_for_chains(dot: Operation) -> bool:

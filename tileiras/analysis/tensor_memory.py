@@ -28,6 +28,11 @@ MOST_TRIES = 4096
 """Places that are looked at where accumulators don't fit in the order in which they begin."""
 
 
+def allocated(columns: int) -> int:
+    """Columns that a block which needs so many asks for."""
+    return max(LEAST_COLUMNS, 1 << (columns - 1).bit_length())
+
+
 @dataclass(frozen=True)
 class TensorPlan:
     """`offsets`: first column of each alloc_tensor's accumulator. `columns`: that the block needs."""
@@ -38,7 +43,7 @@ class TensorPlan:
     @property
     def allocation(self) -> int:
         """Columns to ask for."""
-        return max(LEAST_COLUMNS, 1 << (self.columns - 1).bit_length())
+        return allocated(self.columns)
 
     @property
     def fits(self) -> bool:

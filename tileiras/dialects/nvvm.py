@@ -205,7 +205,6 @@ def _table() -> None:
     _intrinsic("mbarrier.arrive.shared", "p3", "i64", effects=ALL)
     _intrinsic("mbarrier.arrive.expect.tx.scope.cta.space.cta", "p3 i32", "i64", effects=ALL)
     _intrinsic("mbarrier.expect.tx.scope.cta.space.cta", "p3 i32", effects=ALL)
-    _intrinsic("mbarrier.arrive.scope.cta.space.cluster", "p7 i32", effects=ALL)
     # under a predicate: a branch around the intrinsic splits the block, and what stands behind it can't move up
     _assembly("mbarrier.arrive.shared.if", "@$1 mbarrier.arrive.shared.b64 _, [$0];", "p3 i1", features="has_mbarrier")
     _assembly("mbarrier.arrive.scope.cta.space.cluster.if", "@$1 mbarrier.arrive.shared::cluster.b64 _, [$0];", "p7 i1",

@@ -145,10 +145,9 @@ class _Commits:
         body = loop.regions[0].block
         early = [op for op in body.ops if op.name == WAIT and self.ahead.intersection(op.operands[1:])]
         first = next((op for op in body.ops if self.needs(op, left)), None)
-        before = early[0] if early else None
-        if before is None and self.context.late_waits:
-            before = next((op for op in body.ops if op.name == WAIT and "by_dots" not in op.properties), None)
-        if before is None or first is None or body.get_operation_index(first) < body.get_operation_index(before) or \
+        waits = early or [op for op in body.ops
+                          if self.context.late_waits and op.name == WAIT and "by_dots" not in op.properties]
+        if not waits or first is None or body.get_operation_index(first) < body.get_operation_index(waits[0]) or \
                 not self.outlives(loop, left):
             return False
         assert body.last_op is not None and loop.next_op is not None

@@ -26,13 +26,14 @@ def run(module: Operation, context: Any) -> None:
     if not (context.target.has_tcgen05 and context.uses("tcgen05")):
         return
     from tileiras.analysis.chains import CHAINS, blocks_by_tensor_memory, planned
-    from tileiras.analysis.entry_hints import bound_occupancy
+    from tileiras.analysis.entry_hints import bound_occupancy, hint
     from tileiras.dialects import nv_tileaa as aa
     from tileiras.transforms.cta_split import Split
     for func in module.regions[0].block.ops:
         if func.name != "nv_tileaa.func":
             continue
-        bound_occupancy(func, blocks_by_tensor_memory(func), "tensor memory", context.remarks)
+        if hint(func, "occupancy") is not None:
+            bound_occupancy(func, blocks_by_tensor_memory(func), "tensor memory", context.remarks)
         plan = planned(func, context)
         if plan is None:
             continue

@@ -38,12 +38,9 @@ def read_sectors(cta: CtaStreams) -> set[int]:
     return found
 
 
-def read_bytes(ctas: Sequence[CtaStreams], arrays: Sequence[tuple[int, int]]) -> int:
-    """Bytes of the arrays (address, bytes) that some CTAs read of."""
-    read: set[int] = set()
-    for cta in ctas:
-        read |= read_sectors(cta)
-    sectors = np.array(sorted(read), np.int64)
+def read_bytes(read: Sequence[set[int]], arrays: Sequence[tuple[int, int]]) -> int:
+    """Bytes of the arrays (address, bytes) that CTAs read some sectors of."""
+    sectors = np.array(sorted(set().union(*read)), np.int64)
     total = 0
     for address, size in arrays:
         first = np.searchsorted(sectors, address // SECTOR_BYTES)
@@ -63,13 +60,14 @@ def sharing(machine: Machine, ctas: Sequence[CtaStreams], total: int, active: in
     launch can touch, in `arrays` (address, bytes), where they are known. `warm`: it lies in L2 from the launch before, as far as
     it fits."""
     weight = sum(c.count for c in ctas)
-    mean = sum(len(read_sectors(c)) / c.tiles * c.count for c in ctas) / max(weight, 1) * SECTOR_BYTES
+    read = [read_sectors(c) for c in ctas]
+    mean = sum(len(sectors) / c.tiles * c.count for c, sectors in zip(ctas, read)) / max(weight, 1) * SECTOR_BYTES
     asked = mean * total
     whole = min(float(memory), asked) if memory else asked
     fits = whole <= L2_USABLE * machine.l2
     if asked <= 0:
         return Sharing(active, 1.0, False)
-    if readable := read_bytes(ctas, arrays):        # a norm's rows are read once, and its weights by all: results don't count
+    if readable := read_bytes(read, arrays):        # a norm's rows are read once, and its weights by all: results don't count
         whole = min(whole, float(readable))
     once = whole / asked
     if fits or asked / whole < REUSED:

@@ -173,7 +173,6 @@ class _Builder:
         self.plain = {i.index: Step(i, None) for i in joined.code.instructions}
         self.skipped = {i.index: Step(i, SKIPPED) for i in joined.code.instructions}
         self.notes: list[str] = []
-        self.divergent = False
         self.fixed: dict[int, Payload] = {}
         for i in joined.code.instructions:
             operation = joined.ptx.operations.get(i.ptx_line, "")
@@ -189,8 +188,7 @@ class _Builder:
             self.templates[trace.blocks] = self.template(trace.blocks)
         template = self.templates[trace.blocks]
         mine = record.records.get(trace.warp, {})
-        if not self.divergent and _accessed(mine, trace.apart):
-            self.divergent = True
+        if not self.notes and _accessed(mine, trace.apart):
             self.notes.append(f"{IN_PART}; the longest stands for all")
         if template is None:
             return WarpStream(trace.warp, [])
