@@ -76,8 +76,7 @@ def stages(hint: str, gpu: str, latency: int = 0) -> int:
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
 def test_a_block_alone_has_a_deeper_ring(gpu: str) -> None:
-    assert stages("one", gpu) > stages("none", gpu)
-    assert stages("one", gpu) > stages("two", gpu)
+    assert stages("one", gpu) == stages("none", gpu) > stages("two", gpu)
 
 
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])

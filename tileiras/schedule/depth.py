@@ -11,8 +11,8 @@ block has the SM to itself, those that hide the latency if they are more.
 
 Where registers let several blocks share an SM, each has their number times the interval, and rings that kept the others
 out would be a loss: the ring gets what is wanted for a block alone only as far as the others' rings still fit. A kernel that shares
-out its tiles over the blocks there are (`strides_by_blocks`) is launched with few: as many an SM as its hint `occupancy` says, and
-where it has none, and warps multiply, each is counted alone.
+out its tiles over the blocks there are (`strides_by_blocks`) is launched with few: as many an SM as its hint `occupancy` says; where
+it has none, each is counted alone.
 """
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.program_slice import loop_around, strides_by_blocks
 from tileiras.analysis.tensor_dots import umma_of
-from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
 from tileiras.layout.atoms.umma import COLUMNS, columns_of
@@ -149,10 +148,7 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
         if "cluster" in func.properties:
             blocks = min(blocks, MOST_BLOCKS_OF_CLUSTERS)
         if shares_out:
-            if occupancy:
-                blocks = min(blocks, occupancy)
-            elif not any(umma_of(op) or wgmma_of(op) for op in loop.walk()):
-                blocks = 1
+            blocks = min(blocks, occupancy or 1)
     copied = {r for op in loads for r in op.results}
     work, has_product, in_tensor_memory = 0.0, False, False
     for op in loop.regions[0].block.ops:

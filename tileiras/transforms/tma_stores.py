@@ -9,8 +9,9 @@ the kernel may wait for the store by its token, or the store for another one: th
 threads. But a store in a loop may wait for itself: one thread begins all of them, and waits until the last ones are there.
 
 In a loop nobody waits for a store before its buffer is wanted again. A wide tile goes in pieces by way of two buffers in turn,
-which leaves room for the rings that load. Outside of loops so does what comes from tensor memory, where each piece has its own
-buffer, or as many buffers as there is room for take turns. Threads then hold a piece of the tile at a time (`tmem_pieces.py`).
+which leaves room for the rings that load; where that can't be, and its buffer takes the rings' second stage, threads store the tile.
+Outside of loops what comes from tensor memory goes in pieces, too, each by its own buffer, or by as many in turn as there is room
+for. Threads then hold a piece of the tile at a time (`tmem_pieces.py`).
 
     for {                                        %b0 = alloc_tensor ; %b1 = alloc_tensor
       store_shared %x, %b                        for {
@@ -36,6 +37,7 @@ from tileiras.analysis.layout_rules import MOVES
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.reshapes import kept
 from tileiras.analysis.shared_lives import SharedLives
+from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts, orders_itself
 from tileiras.analysis.tma_choice import SLOTS, pieces
 from tileiras.dialects import arith, nv_tileas
@@ -46,6 +48,7 @@ from tileiras.layout.descriptors import part_of
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.shared import CanonicalTile, SharedLayout
 from tileiras.layout.slices import part_in_registers
+from tileiras.schedule.names import DEPTH, LEAST_STAGES, told
 from tileiras.transforms.tma_common import (
     Refused,
     after,
@@ -175,6 +178,7 @@ def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives, room: i
     most = count if loop is None else min(count, SLOTS)
     if room:
         most = min(most, max(SLOTS, room // piece.tile.num_bytes))
+    to_come = 0 if loop is None else _second_stages(loop)
     for number in range(most, min(most, SLOTS) - 1, -1):
         slots: list[SSAValue] = [before(loop or write, nv_tileas.AllocTensor.make([], [made]), write).results[0]
                                  for _ in range(number)]
@@ -183,7 +187,7 @@ def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives, room: i
         for op in (write, read):
             op.operands[list(op.operands).index(alloc.results[0])] = slots[0]
         lives.update(places)
-        if lives.size_without([alloc]) <= target.most_static_smem:
+        if lives.size_without([alloc]) + to_come <= target.most_static_smem:
             break
         for op in (write, read):
             op.operands[list(op.operands).index(slots[0])] = alloc.results[0]
@@ -209,6 +213,13 @@ def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives, room: i
     erase(store, *moves, read, alloc)
     lives.update(places)
     return True
+
+
+def _second_stages(loop: Operation) -> int:
+    """Bytes that the rings of a loop's loads want for a second stage. With one they wait for each load; threads' own stores cost a
+    tile block, those waits an iteration."""
+    ahead = [op for op in loop.walk() if isinstance(op, nv_tileas.TmaLoad) and (told(op, DEPTH) or 1) >= LEAST_STAGES]
+    return sum(buffer_bytes(op.slot.type) for op in ahead)  # type: ignore[attr-defined]
 
 
 def _properties(store: Operation) -> dict[str, Any]:
