@@ -84,6 +84,47 @@ def scaled_product_of_four_bits(ctas, kind, tm, tn, tk, block):
     return Launch(FOUR_BITS[ctas], (2, 2), (a, sa, b, sb, np.zeros((m, n), np.float32), tm, tn, tk, block), {4: want}, 2e-3)
 
 
+def in_pieces(a, sa, b, sb, out, tm: Const, tn: Const, tk: Const, turned: Const):
+    """Scales lie in memory in pieces of 128 rows and four factors, as the tensor core copies them."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+        if turned:
+            y = ct.load(b, (j, k), (tn, tk), padding_mode=ZERO).transpose()
+        else:
+            y = ct.load(b, (k, j), (tk, tn), padding_mode=ZERO)
+        u = ct.load(sa, (i, k, 0, 0), (tm // 128, tk // 128, 32, 16), padding_mode=ZERO)
+        v = ct.load(sb, (j, k, 0, 0), (tn // 128, tk // 128, 32, 16), padding_mode=ZERO)
+        u = u.reshape((tm // 128, tk // 128, 32, 4, 4)).permute((0, 3, 2, 1, 4)).reshape((tm, tk // 32))
+        v = v.reshape((tn // 128, tk // 128, 32, 4, 4)).permute((0, 3, 2, 1, 4)).reshape((tn, tk // 32))
+        acc = ct.mma_scaled(x, u, y, v.transpose(), acc)
+    ct.store(out, (i, j), acc)
+
+
+IN_PIECES = {n: ct.kernel(in_pieces, num_ctas=n) for n in (1, 2, 4)}
+
+
+def pieces(scales):
+    """Rows in pieces of 128, four factors of each side by side, those of rows 32 apart behind one another."""
+    rows, factors = scales.shape
+    return np.ascontiguousarray(scales.reshape(rows // 128, 4, 32, factors // 4, 4).transpose(0, 3, 2, 1, 4).reshape(
+        rows // 128, factors // 4, 32, 16))
+
+
+@program((2, e4m3, 256, 256, 128, 1), (4, e5m2, 256, 256, 128, 1), (2, e4m3, 256, 128, 256, 0), (4, e4m3, 512, 128, 128, 1),
+         (1, e5m2, 128, 128, 128, 0), since=100)
+def scaled_product_of_pieces(ctas, dtype, tm, tn, tk, turned):
+    """Of two and four CTAs pairs multiply together."""
+    m, n, k = 2 * tm, tn, 5 * tk
+    a, b = draw(m, k, dtype=dtype), draw(n, k, dtype=dtype, seed=1)
+    sa, sb = powers(m, k // 32), powers(n, k // 32, seed=2)
+    want = (wide(a) * spread(sa, 32, 1)) @ (wide(b) * spread(sb, 32, 1)).T
+    given = b if turned else np.ascontiguousarray(b.T)
+    return Launch(IN_PIECES[ctas], (2, 1), (a, pieces(sa), given, pieces(sb), np.zeros((m, n), np.float32), tm, tn, tk, turned),
+                  {4: want}, 2e-3)
+
+
 @ct.kernel
 def batch(a, sa, b, sb, out, z: Const, t: Const, tk: Const):
     acc = ct.zeros((z, t, t), ct.float32)

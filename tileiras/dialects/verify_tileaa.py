@@ -371,7 +371,8 @@ def _dot_scaled(op: Any) -> None:
         raise InvalidOp(op, f"no product of '{kind(op.lhs)}' scaled by '{kind(op.lhs_scale)}' and '{kind(op.rhs)}' scaled by "
                             f"'{kind(op.rhs_scale)}'")
     k = lhs[-1]
-    allowed = [((*lhs[:-1], k // block), (*rhs[:batch], k // block, rhs[-1])) for block in SCALED[names] if k % block == 0]
+    n = shape(op.acc)[-1]
+    allowed = [((*lhs[:-1], k // block), (*rhs[:batch], k // block, n)) for block in SCALED[names] if k % block == 0]
     if scales not in allowed:
         raise InvalidOp(op, f"scales must be one for {' or '.join(map(str, SCALED[names]))} elements, but are of shapes "
                             f"{written(scales[0])} and {written(scales[1])}")
@@ -388,7 +389,7 @@ def _prepared_dot_scaled(op: Any) -> None:
                             f"for {block} elements")
     lhs, rhs = shape(op.lhs), shape(op.rhs)
     factors = lhs[-1] * (2 if packed else 1) // block
-    for v, lead, rows in ((op.lhs_scale, lhs[:batch], lhs[-2]), (op.rhs_scale, rhs[:batch], rhs[-1])):
+    for v, lead, rows in ((op.lhs_scale, lhs[:batch], lhs[-2]), (op.rhs_scale, rhs[:batch], shape(op.acc)[-1])):
         wanted = (rows, factors) if isinstance(v.type, TensorType) else widened(rows, factors)
         if shape(v) != (*lead, *(wanted if v is op.lhs_scale else reversed(wanted))):
             raise InvalidOp(op, f"scales of shape {written(shape(v))} aren't {wanted[1]} for each of {wanted[0]} rows")

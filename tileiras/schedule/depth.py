@@ -11,8 +11,8 @@ block has the SM to itself, those that hide the latency if they are more.
 
 Where registers let several blocks share an SM, each has their number times the interval, and rings that kept the others
 out would be a loss: the ring gets what is wanted for a block alone only as far as the others' rings still fit. A kernel that shares
-out its tiles over the blocks there are (`strides_by_blocks`) is launched with few: as many an SM as its hint `occupancy` says; where
-it has none, each is counted alone.
+out its tiles over the blocks there are (`strides_by_blocks`) is launched with few: as many an SM as its hint `occupancy` says, one
+where it has none.
 """
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _scaled_atom(op: Operation, context: Any) -> BlockScaledAtom | TensorScaledA
         _, m, n, k = dot_shape(op)
         element = "f4E2M1FN" if "packed" in op.properties else _types(op)[0]
         scale = element_name(op.operands[3].type.element_type)  # type: ignore[attr-defined]
-        atom = tensor_scaled.choose(context.target, element, scale, block.data, m, n, k)
+        atom = tensor_scaled.choose(context.target, element, scale, block.data, m, n, k, ctas_of(op))
     else:
         atom = block_scaled_atom(op, context.target)
     if atom is None:
@@ -146,9 +146,11 @@ def _scaled_columns(op: Operation, atom: BlockScaledAtom | TensorScaledAtom) -> 
     """Columns of tensor memory that a block-scaled product takes."""
     if "block" not in op.properties:
         return 0
-    from tileiras.layout.atoms.tensor_scaled import factor_columns, whole
+    from tileiras.layout.atoms.tensor_scaled import TensorScaledAtom, factor_columns, whole
+    if not isinstance(atom, TensorScaledAtom):
+        return 0
     acc, lhs_scale, rhs_scale = (v.type.get_shape() for v in op.operands[2:])  # type: ignore[attr-defined]
-    return umma.columns_of(acc, atom.m) + factor_columns(whole(lhs_scale, len(acc) - 1), whole(rhs_scale, len(acc) - 2))
+    return umma.columns_of(acc, atom.rows) + factor_columns(whole(lhs_scale, len(acc) - 1), whole(rhs_scale, len(acc) - 2))
 
 
 def warp_atom(op: Operation, target: Any, warps: int = 1) -> MmaAtom | None:

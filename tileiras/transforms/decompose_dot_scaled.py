@@ -65,18 +65,18 @@ def _tensor_columns(op: Operation, func: Operation | None, context: Any) -> int 
     from tileiras.transforms.prepare_dot_scaled import is_turned
     lhs, _, acc, lhs_scale, _ = op.operands
     *batch, m, n = shape_of(acc.type)
-    k, factors = shape_of(lhs.type)[-1], shape_of(lhs_scale.type)[-1]
+    k, factors, ctas = shape_of(lhs.type)[-1], shape_of(lhs_scale.type)[-1], 2 if "pair" in op.properties else 1
     if is_turned(m, n):
         m, n = n, m
     element, scale = (element_name(v.type.element_type) for v in (lhs, lhs_scale))  # type: ignore[attr-defined]
-    atom = tensor_scaled.choose(context.target, element, scale, k // factors, m, n, k)
+    atom = tensor_scaled.choose(context.target, element, scale, k // factors, m, n, k, ctas)
     if atom is None:
         return None
     wide = [(*batch, *tensor_scaled.widened(rows, factors)) for rows in (m, n)]
-    nbytes = (batch[0] if batch else 1) * (M // atom.m * m + n) * k // atom.elements + sum(map(prod, wide))
+    nbytes = (batch[0] if batch else 1) * (M // atom.rows * m + n // ctas) * k // atom.elements + sum(map(prod, wide))
     if nbytes > context.target.max_static_smem - SHARED_RESERVE:
         return None
-    return columns_of((*batch, m, n), atom.m) + tensor_scaled.factor_columns(*wide)
+    return columns_of((*batch, m, n), atom.rows) + tensor_scaled.factor_columns(*wide)
 
 
 def block_scaled_atom(op: Operation, target: Any, packs: bool = False) -> BlockScaledAtom | None:

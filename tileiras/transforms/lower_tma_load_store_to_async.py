@@ -34,6 +34,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, multiply_add_reader, operand_fragments
 from tileiras.analysis.program_slice import loop_around
+from tileiras.analysis.reshapes import index_bits
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands, described_of, is_paired
 from tileiras.analysis.tma import (
@@ -49,8 +50,10 @@ from tileiras.analysis.tma import (
 )
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileaa import MemTokenType, int_array
 from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, RingType, SharedLayoutAttr, TensorMapType, layout_of
+from tileiras.errors import CompileError
 from tileiras.layout.descriptors import part_of
 from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.operands import is_described, ldmatrix_plan, multiply_add_passes
@@ -64,7 +67,6 @@ from tileiras.transforms.tma_common import (
     before,
     coordinates,
     erase,
-    index_bits,
     view_of_parts,
     wavefronts,
 )
@@ -186,6 +188,8 @@ class _Function:
         for op, _ in refused:
             if is_staged(op) and (staged := staged_ops(op)) is not None:
                 unstage(op, staged)
+        if "cluster" in self.func.properties:
+            _check_pairs(self.func)
         return refused
 
     def without_map(self, accesses: list[Operation], known: set[Operation]) -> list[Refused]:
@@ -246,6 +250,15 @@ class _Function:
         if _leaves_between(load, last):
             return load, [Refusal("a break, continue or return may stand between the load and its use")]
         return Site(load, ways, found, readers)
+
+
+def _check_pairs(func: Operation) -> None:
+    """Threads of two CTAs don't meet: what a pair multiplies must be the copy engine's. Raises CompileError."""
+    for op in func.walk():
+        if is_paired(op) and not all(isinstance(v.owner, Operation) and v.owner.name == "nv_tileas.extract_slice"
+                                     for v in op.operands if isinstance(v.type, BufferType)):
+            raise CompileError("the copy engine can't bring what a pair of CTAs multiplies: leave out the hint num_cta_in_cga",
+                               location_text(op))
 
 
 def way_to(alloc: Operation) -> Way | None:

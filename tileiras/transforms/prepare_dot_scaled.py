@@ -65,7 +65,7 @@ def prepare(op: Any, into_tensor_memory: bool) -> None:
     packed = _is_packable(op)
     factors = [v if not packed else _packed(v, dim, op) for v, dim in zip((lhs, rhs), k_dims)]
     new = nv_tileaa.DotScaled.make([*factors, acc, lhs_scale, rhs_scale], [op.results[0].type], {
-        "packed": UnitAttr() if packed else None, "block": IntAttr(block)})
+        "packed": UnitAttr() if packed else None, "block": IntAttr(block), "pair": op.properties.get("pair")})
     _insert(new, op)
     op.results[0].replace_all_uses_with(new.results[0])
     op.detach()

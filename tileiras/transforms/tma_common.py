@@ -6,11 +6,10 @@ from typing import Any, TypeAlias
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.layout_rules import permutation_of
 from tileiras.analysis.tma import Refusal
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileaa import DYNAMIC, TiledViewType, int_array, int_values
-from tileiras.layout.linear import LinearLayout, dim_bits
+from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import stmatrix_plan
 from tileiras.layout.shared import CanonicalTile, SharedLayout, access
 
@@ -18,32 +17,6 @@ Refused: TypeAlias = tuple[Operation, list[Refusal]]
 """An access that isn't the copy engine's, and why."""
 MATRICES = 4
 """That one stmatrix stores."""
-
-
-def index_bits(moves: list[Operation], count: int) -> list[int | None]:
-    """For each bit of an element's index behind some moves (the last one first), `count` bits, which bit of its index before them
-    it is: reshapes keep an index, permutes exchange its bits, a broadcast adds bits that make no difference (None)."""
-    came_from: list[int | None] = list(range(count))
-    for op in moves:
-        if op.name == "nv_tileas.broadcast":
-            came_from = [None if b is None else _unrepeated(op, b) for b in came_from]
-        if op.name == "nv_tileas.permute":
-            source: Any = op.operands[0].type
-            result: Any = op.results[0].type
-            to, fro = dim_bits(result.get_shape()), dim_bits(source.get_shape())
-            bit = {to[i][0] + n: fro[p][0] + n for i, p in enumerate(permutation_of(op)) for n in range(to[i][1])}
-            came_from = [None if b is None else bit[b] for b in came_from]
-    return came_from
-
-
-def _unrepeated(op: Operation, bit: int) -> int | None:
-    """Which bit of an index into a broadcast's operand a bit of an index into its result is."""
-    source: Any = op.operands[0].type
-    result: Any = op.results[0].type
-    for (to, bits), (fro, kept) in zip(dim_bits(result.get_shape()), dim_bits(source.get_shape())):
-        if to <= bit < to + bits:
-            return fro + bit - to if kept else None
-    raise ValueError(f"a result of {result.get_shape()} has no bit {bit}")
 
 
 def before(op: Operation, new: Operation, like: Operation) -> Operation:

@@ -9,7 +9,7 @@ the kernel may wait for the store by its token, or the store for another one: th
 threads. But a store in a loop may wait for itself: one thread begins all of them, and waits until the last ones are there.
 
 In a loop nobody waits for a store before its buffer is wanted again. A wide tile goes in pieces by way of two buffers in turn,
-which leaves room for the rings that load; where that can't be, and its buffer takes the rings' second stage, threads store the tile.
+which leaves room for the rings that load; where that can't be, and its buffer takes the rings' second stage, threads store it.
 Outside of loops what comes from tensor memory goes in pieces, too, each by its own buffer, or by as many in turn as there is room
 for. Threads then hold a piece of the tile at a time (`tmem_pieces.py`).
 
@@ -35,7 +35,7 @@ from tileiras.analysis.access import access_width
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import MOVES
 from tileiras.analysis.program_slice import loop_around
-from tileiras.analysis.reshapes import kept
+from tileiras.analysis.reshapes import index_bits, kept
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts, orders_itself
@@ -55,7 +55,6 @@ from tileiras.transforms.tma_common import (
     before,
     coordinates,
     erase,
-    index_bits,
     store_wavefronts,
     view_of_parts,
     wavefronts,

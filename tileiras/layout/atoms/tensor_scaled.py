@@ -9,6 +9,7 @@
 An instruction multiplies 128 rows of one operand (M) by up to 256 columns of the other (N), which have K contiguous, or those of
 8 bits M or N. A tile of 64 rows stands in runs of 16 with as much room behind each, so that its rows' sums come to lanes 0-15 of
 each warp's quarter, as those of dense products of 64 rows do; what lies in the room is multiplied, too, and nobody looks at it.
+A pair of CTAs multiplies twice as many rows (`.cg2`), as in `umma.py`: each has the scale factors of its rows of A and of all of B.
 
 Scale factors of 128 rows are pieces of 512 bytes in shared memory, four factors a row, and four columns of tensor memory:
 
@@ -25,7 +26,7 @@ from typing import Any
 
 from tileiras.layout.atoms import block_scaled
 from tileiras.layout.atoms.block_scaled import ELEMENTS
-from tileiras.layout.atoms.umma import LEAST_N
+from tileiras.layout.atoms.umma import LEAST_N, PAIR
 from tileiras.layout.descriptors import instruction_descriptor
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.layout.shared import PADDED_RUN, SharedLayout
@@ -46,13 +47,13 @@ _KINDS: dict[tuple[bool, str, int], str] = {
     (False, "ue8m0", 32): "mxf8f6f4", (True, "ue8m0", 32): "mxf4", (True, "ue4m3", 16): "mxf4nvf4", (True, "ue8m0", 16): "mxf4nvf4",
     (True, "ue5m3", 16): "mxf4nvf4"}
 """(elements of 4 bits, type of the scale factors, elements that share one) -> kind."""
-_NAME = re.compile(r"sm100\.mma_bs\.(\w+)\.m128n(\d+)k(\d+)\.f32\.(\w+)\.(\w+)\.(\d)x\.(\w+)\.cg1\.ss((?:\.r64)?)")
+_NAME = re.compile(r"sm100\.mma_bs\.(\w+)\.m(?:128|256)n(\d+)k(\d+)\.f32\.(\w+)\.(\w+)\.(\d)x\.(\w+)\.cg([12])\.ss((?:\.r64)?)")
 
 
 @dataclass(frozen=True)
 class TensorScaledAtom:
     """One instruction. `kind`: after `.kind::`; `scale`: type of the scale factors, of which a row has `vectors`. `m`: the tile's
-    rows that one instruction takes (64: padded)."""
+    rows that one instruction takes (64: padded). `ctas`: that multiply together."""
 
     kind: str
     m: int
@@ -61,17 +62,17 @@ class TensorScaledAtom:
     b: str
     scale: str
     vectors: int
+    ctas: int = 1
 
     acc = "f32"
     widen = ""
     feature = FEATURE
     a_in_shared = True
-    ctas = 1
 
     @property
     def rows(self) -> int:
-        """Of the tile that a CTA has: all."""
-        return self.m
+        """Of the tile that a CTA has."""
+        return self.m // self.ctas
 
     @property
     def packed(self) -> bool:
@@ -100,8 +101,8 @@ class TensorScaledAtom:
     @property
     def intrinsic(self) -> str:
         """The atom's name in the IR."""
-        return (f"{PREFIX}{self.kind}.m{M}n{self.n}k{self.k}.f32.{self.a}.{self.b}.{self.vectors}x.{self.scale}.cg1.ss"
-                f"{'' if self.m == M else '.r64'}")
+        return (f"{PREFIX}{self.kind}.m{M * self.ctas}n{self.n}k{self.k}.f32.{self.a}.{self.b}.{self.vectors}x.{self.scale}."
+                f"cg{self.ctas}.ss{'' if self.rows == M else '.r64'}")
 
     @property
     def instruction(self) -> str:
@@ -111,13 +112,14 @@ class TensorScaledAtom:
     @property
     def run(self) -> int:
         """Rows of A that lie together in shared memory, 0: all."""
-        return 0 if self.m == M else PADDED_RUN
+        return 0 if self.rows == M else PADDED_RUN
 
     def contiguous(self, of_a: bool) -> int:
-        """How many rows of A, or columns of B, may lie contiguous in shared memory, instead of K; 0: K must."""
-        if self.packed or (of_a and self.m != M) or self.n < MIN_TRANSPOSED_N:
+        """How many rows of A, or columns of B, may lie contiguous in a CTA's shared memory, instead of K; 0: K must."""
+        columns = self.n // self.ctas
+        if self.packed or (of_a and self.rows != M) or columns < MIN_TRANSPOSED_N:
             return 0
-        return M if of_a else self.n
+        return M if of_a else columns
 
     def with_a_in(self, shared: bool) -> TensorScaledAtom:
         assert shared
@@ -126,7 +128,7 @@ class TensorScaledAtom:
     def descriptor(self, step: int, a_transposed: bool, b_transposed: bool) -> int:
         """The instruction descriptor of step `step` of k, for tiles whose M (of A), N (of B) is contiguous or isn't."""
         byte = step * self.vectors % PIECE_FACTORS
-        return instruction_descriptor(self.kind, M, self.n, self.a, self.b, "f32", a_mn_major=a_transposed,
+        return instruction_descriptor(self.kind, M * self.ctas, self.n, self.a, self.b, "f32", a_mn_major=a_transposed,
                                       b_mn_major=b_transposed, scale=self.scale, scale_a=byte, scale_b=byte)
 
 
@@ -136,8 +138,8 @@ def named(name: str) -> TensorScaledAtom:
     match = _NAME.fullmatch(name)
     if match is None:
         raise KeyError(name)
-    kind, n, _, a, b, vectors, scale, padded = match.groups()
-    atom = TensorScaledAtom(kind, PADDED_M if padded else M, int(n), a, b, scale, int(vectors))
+    kind, n, _, a, b, vectors, scale, ctas, padded = match.groups()
+    atom = TensorScaledAtom(kind, PADDED_M if padded else M * int(ctas), int(n), a, b, scale, int(vectors), int(ctas))
     narrow = a == b == "e2m1"
     if atom.vectors not in (1, 2, 4) or atom.intrinsic != name or not MIN_N <= atom.n <= MAX_N or atom.n & atom.n - 1 or \
             _KINDS.get((narrow, scale, atom.block)) != kind or not {a, b} <= set(ELEMENTS.values()):
@@ -146,9 +148,10 @@ def named(name: str) -> TensorScaledAtom:
 
 
 @lru_cache(maxsize=256)
-def choose(target: Any, element: str, scale: str, block: int, m: int, n: int, k: int) -> TensorScaledAtom | None:
+def choose(target: Any, element: str, scale: str, block: int, m: int, n: int, k: int, ctas: int = 1) -> TensorScaledAtom | None:
     """The instruction for a tile product of elements of an IR type with a scale factor of IR type `scale` for `block` of them along
-    K; None if the target, the types, the block or the extents have none."""
+    K; None if the target, the types, the block or the extents have none. `m`, `n`: of the accumulator that each of so many CTAs
+    has."""
     if not getattr(target, FEATURE) or element not in ELEMENTS or scale not in SCALES:
         return None
     if SCALES[scale] == "ue5m3" and not getattr(target, E5M3_FEATURE):
@@ -157,14 +160,16 @@ def choose(target: Any, element: str, scale: str, block: int, m: int, n: int, k:
     kind = _KINDS.get((name == "e2m1", SCALES[scale], block))
     if kind is None or m < PADDED_M or n < MIN_N:
         return None
-    atom = TensorScaledAtom(kind, min(m, M), min(n, MAX_N), name, name, SCALES[scale], 1)
+    if ctas == PAIR and (m < M or n < LEAST_N[M]):
+        return None
+    atom = TensorScaledAtom(kind, min(m, M) * ctas, min(n, MAX_N), name, name, SCALES[scale], 1, ctas)
     atom = replace(atom, vectors=atom.k // block)
     return atom if k >= atom.k else None
 
 
 def units(atom: TensorScaledAtom, m: int, n: int, batch: int = 0) -> tuple[int, int, int]:
-    """How many instructions a step of k takes: over the batch, rows, columns."""
-    return max(batch, 1), m // atom.m, n // atom.n
+    """How many instructions a step of k takes: over the batch, rows, columns of a CTA's accumulator."""
+    return max(batch, 1), m // atom.rows, n // atom.n
 
 
 # --- scale factors ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 
 Copies and products of one thread are done in order, so a product may follow its factors' copies at once, and the next copies to the
 same columns follow the product. A step takes its factors from a byte of their word on, which the instruction descriptor names.
+For a pair of CTAs (`.cg2`) a thread of the lower one copies and multiplies for both, from and to the same places in each.
 
 The language's f8E4M3FN scales have a sign, the instruction's ue4m3 haven't. They seldom are negative: a warp looks at all of them,
 and where one is, it negates the 16 elements which that scales, in shared memory, and takes the scale's sign away. Both together
@@ -21,9 +22,9 @@ from xdsl.ir import SSAValue
 from tileiras.analysis.warpgroup_dots import tile_of
 from tileiras.conversion.tileas_to_llvm.builder import I32, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering
-from tileiras.conversion.tileas_to_llvm.matrix.tensor_places import DISCARD, ONE_CTA, address
+from tileiras.conversion.tileas_to_llvm.matrix.tensor_places import DISCARD, address
 from tileiras.conversion.tileas_to_llvm.matrix.wgmma import Described, shared_address
-from tileiras.conversion.tileas_to_llvm.shared.pipes import only_if
+from tileiras.conversion.tileas_to_llvm.shared.pipes import first_of, only_if
 from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.layout.atoms.tensor_scaled import (
@@ -37,11 +38,12 @@ from tileiras.layout.atoms.tensor_scaled import (
     pieces,
     units,
 )
+from tileiras.layout.atoms.umma import PAIR
 from tileiras.layout.descriptors import matrix_descriptor
 from tileiras.layout.linear import dim_bits, log2
 from tileiras.layout.shared import CHUNK_BYTES, SharedLayout, canonical
 
-COPY = "tcgen05.cp.32x128b_warpx4.cg1"
+COPY = "tcgen05.cp.32x128b_warpx4.cg"
 _ROWS_OF_PIECE = canonical((LANES, CHUNK_BYTES), 8, 1, 0)
 WORD_BYTES, WORDS_A_CHUNK = 4, CHUNK_BYTES // 4
 SIGNS, MAGNITUDES, NIBBLE_SIGNS = 0x80808080, 0x7F7F7F7F, 0x88888888
@@ -55,7 +57,7 @@ def multiply(low: Lowering, op: Any, atom: TensorScaledAtom) -> None:
     """Lower a block-scaled product."""
     if atom.has_signs:
         only_if(low, low.first_warp(), lambda: _give_signs_to_elements(low, op))
-    only_if(low, low.first_thread(), lambda: _issue(low, op, atom))
+    only_if(low, first_of(low, atom.ctas == PAIR), lambda: _issue(low, op, atom))
 
 
 def _issue(low: Lowering, op: Any, atom: TensorScaledAtom) -> None:
@@ -74,7 +76,7 @@ def _issue(low: Lowering, op: Any, atom: TensorScaledAtom) -> None:
         source = b.or_(b.cast("zext", b.lshr(shared_address(low, v), 4), I64), b.i64(form))
         for piece in range(pieces(shape)):
             to = b.add(factors, b.i32(first + column_of(piece, groups, together)))
-            b.nvvm(COPY, [address(b, to), b.add(source, b.i64(piece * PIECE_BYTES // CHUNK_BYTES))])
+            b.nvvm(f"{COPY}{atom.ctas}", [address(b, to), b.add(source, b.i64(piece * PIECE_BYTES // CHUNK_BYTES))])
         first += PIECE_COLUMNS * pieces(shape)
     of_b = PIECE_COLUMNS * pieces(scales[0])
     none, start = b.i64(0), low.scalar(op.acc)
@@ -87,11 +89,11 @@ def _issue(low: Lowering, op: Any, atom: TensorScaledAtom) -> None:
             row, column = z * over[1] + i, z * over[2] + j
             b.nvvm(atom.instruction, [
                 address(b, b.add(start, b.i32(row * n + j * atom.n))),
-                lhs.at(z, i * atom.m, at_k, none), rhs.at(z, j * atom.n, at_k, none), word,
+                lhs.at(z, i * atom.rows, at_k, none), rhs.at(z, j * atom.n, at_k, none), word,
                 low.scalar(op.add) if step == 0 else b.true(),
                 address(b, b.add(factors, b.i32(PIECE_COLUMNS * (row * groups + group)))),
                 address(b, b.add(factors, b.i32(of_b + PIECE_COLUMNS * (column * groups + group) * rows))),
-                b.i32(ONE_CTA), b.i32(DISCARD)])
+                b.i32(atom.ctas), b.i32(DISCARD)])
 
 
 def _shape(v: SSAValue) -> tuple[int, ...]:

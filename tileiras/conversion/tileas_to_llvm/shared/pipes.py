@@ -87,19 +87,21 @@ def create_pipeline(low: Lowering, op: Operation) -> None:
     properties: dict[str, Any] = op.properties
     kind, stages = t.kind.data, t.stages.data
     full = empty = None
+    pair = "pair" in properties
     peers = tuple(p.data for p in properties["peers"].data) if "peers" in properties else (0,)
+    if pair:        # products of both CTAs are done at once
+        peers = tuple(p for p in peers if not p & PAIR - 1)
     if kind != "group":
         full = low.shared_ptr(op)
         empty = b.gep(full, stages * MBARRIER_BYTES)
         producers = properties["producers"].data if "producers" in properties else 1
         consumers = properties["consumers"].data if "consumers" in properties else 1
-        tellers = PAIR if kind == "umma" and "pair" in properties else len(peers)
+        tellers = PAIR if kind == "umma" and pair else len(peers)
         _initialize(low, full, None if "once" in properties else empty, stages, producers, consumers * tellers)
 
     def cursor(phase: int) -> Cursor:
         return Cursor(b.variable(I32, b.i32(0)), b.variable(I32, b.i32(phase)))
     received = properties["bytes"].data if "bytes" in properties else 0
-    pair = "pair" in properties
     low.views[op.results[0]] = Pipe(kind, stages, received * (PAIR if pair else 1), full, empty, cursor(1), cursor(0), cursor(0),
                                     peers, "once" in properties, pair)
 
