@@ -1,5 +1,5 @@
-"""Block-scaled products of pairs of CTAs (`cta_group::2`): whose scales lie in memory as the tensor core copies them, in every order
-of what is asynchronous; which products pairs don't do; and that each CTA needs its scales."""
+"""Block-scaled products of pairs of CTAs (`cta_group::2`): whose scales lie in memory as the tensor core copies them, in every
+order of what is asynchronous; which products pairs don't do; and that each CTA needs its scales."""
 from __future__ import annotations
 
 import numpy as np

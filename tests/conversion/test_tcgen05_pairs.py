@@ -56,6 +56,18 @@ def test_every_size(m: int, n: int) -> None:
     multiplies(Product("f16", "f32", (m, n, 32), b_order="nk", ctas=2), count=2 * (m // 256))
 
 
+@pytest.mark.parametrize("kind, acc, order", [("f16", "f32", "mk kn"), ("f16", "f16", "km nk"), ("e4m3", "f32", "km kn"),
+                                              ("s8", "s32", "mk nk"), ("tf32", "f32", "mk nk")])
+def test_64_rows_each(kind: str, acc: str, order: str) -> None:
+    """The second half of the columns lies in the lanes behind the rows."""
+    a, b = order.split()
+    p = Product(kind, acc, (128, 256, 32 if kind == "tf32" else 64), steps=3, missing=(16, 32, 0), a_order=a, b_order=b, ctas=2)
+    ptx = multiplies(p)
+    assert "tcgen05.ld.sync.aligned.32x32b" in ptx
+    for seed in range(1, 5):
+        np.testing.assert_array_equal(p.simulated(ptx, seed), p.expected())
+
+
 @pytest.mark.parametrize("gpu", ["sm_103", "sm_110"])
 def test_its_kin(gpu: str) -> None:
     multiplies(PAIR, gpu=gpu)
@@ -70,7 +82,8 @@ def test_however_late_copies_and_tensor_cores_are(steps: int) -> None:
 
 
 @pytest.mark.parametrize("tile, ctas, order", [
-    ((256, 512, 32), 4, "mk kn"), ((512, 256, 64), 4, "km nk"), pytest.param((512, 512, 32), 8, "mk nk", marks=pytest.mark.slow)])
+    ((256, 512, 32), 4, "mk kn"), ((128, 512, 64), 4, "mk nk"), ((512, 256, 64), 4, "km nk"),
+    pytest.param((512, 512, 32), 8, "mk nk", marks=pytest.mark.slow)])
 def test_several_pairs_load_for_each_other(tile: tuple[int, int, int], ctas: int, order: str) -> None:
     """What CTAs of several pairs want each loads a part of, for all."""
     a, b = order.split()
@@ -92,8 +105,8 @@ def test_edges(missing: tuple[int, int, int], order: str) -> None:
 @pytest.mark.parametrize("p", [replace(PAIR, tile=(128, 128, 64)), replace(PAIR, start=2), replace(PAIR, aligned=False),
                                replace(PAIR, tile=(256, 512, 32))], ids=str)
 def test_what_pairs_dont_do(p: Product) -> None:
-    """Parts of fewer rows, sums that begin elsewhere, operands that the copy engine can't bring, more columns than an instruction
-    has: each CTA multiplies for itself then."""
+    """Parts of few rows and columns, sums that begin elsewhere, operands that the copy engine can't bring, more columns than an
+    instruction has: each CTA multiplies for itself then."""
     ptx = compiled(p)
     assert "cta_group::2" not in ptx
     np.testing.assert_array_equal(p.simulated(ptx), p.expected())

@@ -37,6 +37,9 @@ MATRIX, ACC = 2, 2
 """Dimensions of a matrix; which operand of a product it adds to, with those of the matrices in front and their scales' behind."""
 SAME = ("permute", "view")
 """Ops that give the same elements at other places."""
+LEAST_FOLDED = 256
+"""Columns of a pair's product with 64 rows a CTA. Predicted for a B200, f16 products of 4096: tiles of 128 x 256 take 107.7 us by
+pairs, 112.3 by CTAs of 128 x 128 each; tiles of 128 x 128 take 124.6 by pairs, and 118.8 whole."""
 MOST_OPERANDS = 64 * 1024
 """Bytes of a CTA's operands for one step: three stages of so many fit its shared memory."""
 
@@ -105,7 +108,7 @@ class Pairs:
         columns = 0
         for op in self.products:
             m, n = extents_of(op)
-            if m % LANES or n > MAX_N:
+            if n > MAX_N or (m % LANES and not _is_worth_folding(op, m, n)):
                 return False
             scaled = mnemonic(op) == "dot_scaled"
             atom = _scaled_atom(op, m, n, self.target) if scaled else self._atom(op, m, n)
@@ -113,7 +116,7 @@ class Pairs:
             if atom is None or isinstance(atom, str) or (m + n // PAIR) * k * size > MOST_OPERANDS:
                 return False
             if isinstance(op.operands[2], BlockArgument):
-                columns += umma.columns_of((m, n), atom.rows)
+                columns += umma.columns_of(*umma.place_of(atom, (m, n)))
             if scaled:
                 columns += _scales_columns(op, m, n)
             if not all(self._is_described(op, number, atom) for number in (0, 1)):
@@ -134,6 +137,12 @@ class Pairs:
         signed = [sign is None or getattr(sign, "data", "signed") == "signed" for sign in signs]
         k, warps = extents(op.operands[0])[-1], worker_warps(self.func) or GROUP_WARPS
         return umma.chosen(self.target, *types, m, n, k, warps, 0, *signed, PAIR)
+
+
+def _is_worth_folding(op: Operation, m: int, n: int) -> bool:
+    """Whether a pair multiplies a tile of 128 rows, 64 each: of 256 columns it loads three quarters of what CTAs with 128 each
+    do."""
+    return m == LANES // PAIR and extents(op.results[0])[0] == LANES and n >= LEAST_FOLDED
 
 
 def _scaled_atom(op: Operation, m: int, n: int, target: Any) -> TensorScaledAtom | None:

@@ -329,7 +329,7 @@ def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout | None, Li
     into_tensor = umma_of(op)
     if into_tensor is not None:
         lhs = None if into_tensor.a_in_shared else umma.fragment((batch, m, k) if batch else (m, k), into_tensor.rows, num_warps)
-        return lhs, None, umma.fragment(_result(op).get_shape(), into_tensor.rows, num_warps)
+        return lhs, None, umma.fragment_of(into_tensor, _result(op).get_shape(), num_warps)
     by_warps: Any = atom_named(name.data)
     return dot_layouts(by_warps, m, n, k // by_warps.elements, num_warps, batch, along_of(op))
 

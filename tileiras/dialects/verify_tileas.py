@@ -22,7 +22,7 @@ from tileiras.dialects.nv_tileas import BufferType, LayoutAttr, TmemType
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_tileaa import TILE_RULES, kind, last_of, shape, view_access, written
 from tileiras.layout.atoms.tensor_scaled import TensorScaledAtom, factor_columns, scale_buffer, widened
-from tileiras.layout.atoms.umma import IN_CELLS, UmmaAtom
+from tileiras.layout.atoms.umma import IN_CELLS, PAIR, UmmaAtom, place_of
 from tileiras.layout.atoms.warpgroup import WgmmaAtom, units
 from tileiras.layout.f2 import independent
 
@@ -408,13 +408,15 @@ def _tensor_dot(op: Any) -> None:
     _by_descriptors(op, atom)
     t = op.acc.type
     *batch, m, n = int_values(t.shape)
+    if atom.folded:
+        m, n = m // PAIR, n * PAIR
     lhs, rhs = shape(op.lhs), shape(op.rhs)
     if lhs[:-1] != (*batch, m) or rhs[:-2] != tuple(batch) or atom.ctas * rhs[-1] != n or lhs[-1] != rhs[-2]:
         raise InvalidOp(op, f"multiplies {written(lhs)} by {written(rhs)} into {written((*batch, m, n))}")
     k = lhs[-1] if isinstance(atom, UmmaAtom) else lhs[-1] * atom.elements
     if not atom.a_in_shared and (op.lhs.type.rows.data, op.lhs.type.packed.data) != (atom.rows, IN_CELLS.get(atom.a)):
         raise InvalidOp(op, f"A of '{atom.intrinsic}' doesn't lie as '{op.lhs.type}' does")
-    if t.rows.data != atom.rows or n % atom.n or k % atom.k:
+    if (int_values(t.shape), t.rows.data) != place_of(atom, (*batch, m, n)) or n % atom.n or k % atom.k:
         raise InvalidOp(op, f"'{atom.intrinsic}' doesn't fit '{t}' and k of {k}")
     if isinstance(atom, UmmaAtom):
         if (op.lhs_scale, op.rhs_scale, op.factors) != (None, None, None):

@@ -30,7 +30,7 @@ from tileiras.analysis.program_slice import loop_around, strides_by_blocks
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
-from tileiras.layout.atoms.umma import COLUMNS, columns_of
+from tileiras.layout.atoms.umma import COLUMNS, columns_of, place_of
 from tileiras.machine.machines import machine_of
 from tileiras.schedule.names import DEPTH, told
 from tileiras.schedule.resources import HANDOVER, model_of
@@ -168,7 +168,7 @@ def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:
     memory that its products want."""
     carried = sum(registers_of(v) for v in loop.results)
     each = min(target.max_registers_per_thread, BESIDE_CARRIED + carried + carried // 4)
-    columns = sum(columns_of(op.results[0].type.get_shape(), atom.rows)        # type: ignore[attr-defined]
+    columns = sum(columns_of(*place_of(atom, op.results[0].type.get_shape()))      # type: ignore[attr-defined]
                   for op in loop.walk() if (atom := umma_of(op)) is not None and op.results)
     return max(1, min(MOST_BLOCKS, target.registers_per_sm // (each * warps * LANES), COLUMNS // max(1, columns)))
 

@@ -19,7 +19,7 @@ from tileiras.analysis.tensor_dots import goes_on_from, umma_of
 from tileiras.analysis.tensor_memory import ColumnsByLoop, rows_columns
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
-from tileiras.dialects.nv_tileas import TmemType
+from tileiras.layout.atoms import umma
 from tileiras.layout.atoms.umma import COLUMNS, UmmaAtom
 from tileiras.schedule.depth import SHARED_KEPT_BACK, registers_of, shared_budget
 from tileiras.transforms.structure import holder_in
@@ -164,7 +164,7 @@ def _most_at_once(dots: list[Operation], place: Mapping[Operation, int]) -> int:
 
 
 def _accumulator(dot: Operation) -> int:
-    return TmemType.of(dot.results[0].type, umma_of(dot).rows).columns      # type: ignore
+    return umma.columns_of(*umma.place_of(umma_of(dot), dot.results[0].type.get_shape()))      # type: ignore[attr-defined]
 
 
 def _is_loaded_before(dot: Operation, following: Operation, place: Mapping[Operation, int]) -> bool:

@@ -200,7 +200,7 @@ def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:
     if atom is None or goes_on_from(op) is not None:
         return 0
     batch, m, n, _ = dot_shape(op)
-    return umma.columns_of((batch, m, n) if batch else (m, n), atom.rows)
+    return umma.columns_of(*umma.place_of(atom, (batch, m, n) if batch else (m, n)))
 
 
 def _operand_columns(op: Operation, atom: UmmaAtom) -> int:

@@ -24,8 +24,10 @@ from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.tensor_dots import DOTS, goes_on_from, umma_of
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.nv_tileas import EXITS, TmemType
-from tileiras.layout.atoms.umma import IN_CELLS, UmmaAtom
+from tileiras.dialects.nv_tileaa import int_array, int_values
+from tileiras.dialects.nv_tileas import EXITS, TmemType, with_layout
+from tileiras.layout.atoms.umma import IN_CELLS, PAIR, UmmaAtom, place_of
+from tileiras.layout.linear import LinearLayout
 from tileiras.transforms.overlap_dots import number_of
 from tileiras.transforms.places import keep_places
 from tileiras.transforms.structure import carry_no_longer
@@ -104,16 +106,14 @@ def _move(loop: Any, number: int) -> None:
     nested = maker.parent is not body
     skips = is_zero(init) and not nested and chain[0].operands[2] is body.args[1 + number] and body.args[1 + number].has_one_use()
     if not skips:
-        _before(loop, nv_tileas.StoreTmem.make([init, home]), loop)
+        _stored(init, home, loop, loop)
     _inside(loop, number, chain, home, skips)
     result = loop.results[number]
     after: Any = loop.next_op
     if skips and not _runs(loop):
         _zeros_where_nothing_runs(loop, init, home, after)
     if result.first_use is not None:
-        load = nv_tileas.LoadTmem.make([home], [result.type])
-        _before(after, load, loop)
-        result.replace_all_uses_with(load.results[0])
+        result.replace_all_uses_with(_loaded(home, result.type, after, loop))
 
 
 def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skips: bool) -> None:
@@ -132,9 +132,8 @@ def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skip
     rescaled = not skips and first.operands[2] is not arg and _scaled(first, arg, home)
     if any(use.operation is not first or use.index != 2 for use in arg.uses):
         # What the iteration before has left there, before this one writes over it.
-        load = nv_tileas.LoadTmem.make([home], [arg.type])
-        _before(_first_user(arg, body, first), load, loop)
-        arg.replace_uses_with_if(load.results[0], lambda use: not (use.operation is first and use.index == 2))
+        loaded = _loaded(home, arg.type, _first_user(arg, body, first), loop)
+        arg.replace_uses_with_if(loaded, lambda use: not (use.operation is first and use.index == 2))
     if skips:
         add = _before(first, arith.Cmpi.make([body.args[0], loop.operands[0]], [BOOL], {"predicate": StringAttr("ne")}), first)
     elif rescaled or first.operands[2] is arg:
@@ -144,9 +143,8 @@ def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skip
     end = _products(chain, home, add)
     others = [use for use in yielded.uses if use.operation is not last]
     if others:
-        load = nv_tileas.LoadTmem.make([home], [yielded.type])
-        _before(end.next_op, load, end)     # type: ignore[arg-type]
-        yielded.replace_uses_with_if(load.results[0], lambda use: use.operation is not last)
+        loaded = _loaded(home, yielded.type, end.next_op, end)      # type: ignore[arg-type]
+        yielded.replace_uses_with_if(loaded, lambda use: use.operation is not last)
     last.operands[number] = arg
     _erase(chain)
 
@@ -179,9 +177,10 @@ def _zeros_where_nothing_runs(loop: Any, init: SSAValue, home: SSAValue, before:
     none = _before(before, arith.Cmpi.make(list(loop.operands[:2]), [BOOL], {
         "predicate": StringAttr("uge" if unsigned else "sge")}), loop)
     then, other = Block(), Block()
-    then.add_op(nv_tileas.StoreTmem.make([init, home]))
     for block in (then, other):
         block.add_op(arith.Yield.make([[]]))
+    assert then.last_op is not None
+    _stored(init, home, then.last_op, loop)
     _before(before, arith.If.make([none], [[]], regions=[Region(then), Region(other)]), loop)
 
 
@@ -204,9 +203,7 @@ def _alone(op: Operation) -> None:
     end = _products(chain, home, _begin(chain[0], home))
     result = last.results[0]
     if result.first_use is not None:
-        load = nv_tileas.LoadTmem.make([home], [result.type])
-        _before(_load_place(last, end), load, end)
-        result.replace_all_uses_with(load.results[0])
+        result.replace_all_uses_with(_loaded(home, result.type, _load_place(last, end), end))
     _erase(chain)
 
 
@@ -246,14 +243,52 @@ def _home(op: Operation, before: Operation) -> SSAValue:
     """An accumulator in tensor memory for a product's."""
     atom, t = umma_of(op), op.results[0].type
     assert atom is not None and isinstance(t, TensorType)
-    return _before(before, nv_tileas.AllocTensor.make([], [TmemType.of(t, atom.rows)]), op)
+    shape, rows = place_of(atom, t.get_shape())
+    place = TmemType(t.element_type, int_array(shape), IntAttr(rows), IntAttr(1))
+    return _before(before, nv_tileas.AllocTensor.make([], [place]), op)     # type: ignore[no-any-return]
+
+
+def _loaded(home: SSAValue, t: Any, before: Operation, like: Operation) -> SSAValue:
+    """What an accumulator holds, loaded before an op as a tensor of this type."""
+    place = _folded(home, t)
+    if place is None:
+        return _before(before, nv_tileas.LoadTmem.make([home], [t]), like)      # type: ignore[no-any-return]
+    v = _before(before, nv_tileas.LoadTmem.make([home], [place[0]]), like)
+    v = _before(before, nv_tileas.View.make([v], [place[1]]), like)
+    v = _before(before, nv_tileas.Permute.make([v], [place[2]], {"permutation": int_array((1, 0, 2))}), like)
+    return _before(before, nv_tileas.View.make([v], [t]), like)     # type: ignore[no-any-return]
+
+
+def _stored(v: SSAValue, home: SSAValue, before: Operation, like: Operation) -> None:
+    """A tensor goes to an accumulator, before an op."""
+    place = _folded(home, v.type)
+    if place is not None:
+        v = _before(before, nv_tileas.View.make([v], [place[2]]), like)
+        v = _before(before, nv_tileas.Permute.make([v], [place[1]], {"permutation": int_array((1, 0, 2))}), like)
+        v = _before(before, nv_tileas.View.make([v], [place[0]]), like)
+    _before(before, nv_tileas.StoreTmem.make([v, home]), like)
+
+
+def _folded(home: SSAValue, t: Any) -> tuple[TensorType, TensorType, TensorType] | None:
+    """The types of a folded accumulator's tensor as it lies, and its halves one behind the other and side by side; None where it
+    lies as it is."""
+    place: Any = home.type
+    m, n = (*int_values(place.shape), 0)[:2]
+    if (m, n) == tuple(t.get_shape())[:2]:
+        return None
+    side_by_side = t.encoding.data.reshape((m // PAIR, PAIR, n))
+    behind = side_by_side.permute((1, 0, 2))
+
+    def of(layout: LinearLayout) -> TensorType:
+        return with_layout(TensorType(t.element_type, layout.shape), layout)
+    return of(behind.reshape((m, n))), of(behind), of(side_by_side)
 
 
 def _begin(op: Operation, home: SSAValue) -> SSAValue:
     """What a product starts with goes to its home; whether it adds to that."""
     if is_zero(op.operands[2]):
         return _truth(op, False)
-    _before(op, nv_tileas.StoreTmem.make([op.operands[2], home]), op)
+    _stored(op.operands[2], home, op, op)
     return _truth(op, True)
 
 

@@ -68,6 +68,7 @@ class TensorScaledAtom:
     widen = ""
     feature = FEATURE
     a_in_shared = True
+    folded = False
 
     @property
     def rows(self) -> int:

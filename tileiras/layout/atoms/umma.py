@@ -6,7 +6,8 @@ is made:
     choose(target, "f16", "f16", "f32", m=128, n=128, k=64, num_warps=4)   ->  sm100.mma.f16.m128n128k16.f32.f16.f16.cg1.ss
 
 A pair of CTAs multiplies twice as many rows (`.cg2`): each has its rows of A and of the accumulator and half of B's columns, and
-the thread of one issues for both.
+the thread of one issues for both. Where each has 64 rows, the accumulator is folded: its second half of columns lies in the lanes
+behind those of the first, as a tile of 128 rows and half as many columns does.
 
 One thread issues; B lies in shared memory, and so does A, unless its rows come out of registers: then it lies in tensor memory
 (`.ts`), a row where the accumulator has it, as many elements a cell as 32 bits hold. An accumulator has a cell of 32 bits for
@@ -21,6 +22,7 @@ meet to reduce a row. Four warps reach all lanes; more share the columns.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -92,6 +94,11 @@ class UmmaAtom:
             return 0
         return self.rows if of_a else columns
 
+    @property
+    def folded(self) -> bool:
+        """Whether an accumulator's second half of columns lies in the lanes behind its rows."""
+        return self.ctas == PAIR and self.rows == HALF_ROWS
+
     def with_a_in(self, shared: bool) -> UmmaAtom:
         return replace(self, a_in_shared=shared)
 
@@ -112,7 +119,7 @@ def named(name: str) -> UmmaAtom:
 def least_columns(kind: str, rows: int, ctas: int) -> int:
     """Of an instruction that takes so many rows of each CTA; more than there are where there is none."""
     if ctas == PAIR:
-        return LEAST_N_OF_PAIRS.get(kind, LEAST_N[LANES]) if rows == LANES else MAX_N + 1
+        return LEAST_N_OF_PAIRS.get(kind, LEAST_N[LANES]) if rows == LANES else PAIR * LEAST_N[LANES]
     return LEAST_N.get(rows, MAX_N + 1)
 
 
@@ -142,16 +149,16 @@ def chosen(target: Any, a: str, b: str, acc: str, m: int, n: int, k: int, num_wa
         return f"{target.name} multiplies no {a} x {b} into tensor memory with sums of {acc}"
     rows = LANES if m >= LANES and n >= LEAST_N[LANES] else HALF_ROWS
     atom = UmmaAtom(kind, rows * ctas, min(n, MAX_N), *types, held, ctas=ctas)
-    if ctas == PAIR and rows < LANES:
+    if ctas == PAIR and rows < LANES < m:
         return f"a pair of CTAs multiplies {PAIR * LANES} rows"
     if n < (least := least_columns(kind, rows, ctas)):
         return f"the tile has {n} columns, the smallest instruction {least}"
     if k < atom.k:
         return f"the tile's k of {k} is less than the instruction's {atom.k}"
     shape = (batch, m, n) if batch else (m, n)
-    if 0 in fragment(shape, rows, num_warps).warp:
+    if 0 in fragment_of(atom, shape, num_warps).warp:
         return f"{num_warps} warps would hold the accumulator's elements more than once; ask for {GROUP_WARPS}"
-    if (columns := columns_of(shape, rows)) > COLUMNS:
+    if (columns := columns_of(*place_of(atom, shape))) > COLUMNS:
         return f"the accumulator takes {columns} columns of tensor memory, {COLUMNS} are there; use a smaller tile"
     return atom
 
@@ -162,9 +169,30 @@ def columns_of(shape: tuple[int, ...], rows: int) -> int:
     return (batch[0] if batch else 1) * (m // rows) * n
 
 
+def place_of(atom: Any, shape: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """The shape of an accumulator in tensor memory, and its rows side by side there. `shape`: of what a CTA adds up by an
+    instruction of this module, or a block-scaled one."""
+    if not atom.folded:
+        return tuple(shape), atom.rows
+    *batch, m, n = shape
+    return (*batch, PAIR * m, n // PAIR), LANES
+
+
+def unfolded(layout: LinearLayout) -> LinearLayout:
+    """The layout of a folded accumulator's elements, given that of its place."""
+    m, n = layout.shape
+    return layout.reshape((PAIR, m // PAIR, n)).permute((1, 0, 2)).reshape((m // PAIR, n * PAIR))
+
+
 def units(atom: UmmaAtom, m: int, n: int, batch: int = 0) -> tuple[int, int, int]:
     """How many instructions a step of k needs: over the batch, rows, columns of a CTA's accumulator."""
     return max(batch, 1), m // atom.rows, n // atom.n
+
+
+def fragment_of(atom: Any, shape: Sequence[int], num_warps: int) -> LinearLayout:
+    """Who holds which element of what an instruction adds up, in registers."""
+    held = fragment(*place_of(atom, shape), num_warps)
+    return unfolded(held) if atom.folded else held
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,8 @@
     tmem_free {columns}              warp 0: tcgen05.dealloc
 
 A product of a pair of CTAs (`.cg2`) is begun by a thread of the lower one, for the matrices and accumulators at the same places in
-both; each has its rows of A and of the accumulator and half of B's columns.
+both; each has its rows of A and of the accumulator and half of B's columns. Of 64 rows each, the accumulator lies folded
+(layout/atoms/umma.py).
 
 An address is 32 bits: lane in the upper half, column in the lower. Warp w of four reaches lanes 32 w and up. The fences make what
 threads do in tensor memory, and the tensor core for them, one order with the barriers between. A product's step moves on in the
@@ -263,6 +264,8 @@ def _issue(low: Lowering, op: Any, atom: UmmaAtom) -> None:
     b = low.b
     t: Any = op.acc.type
     *batch, m, n = int_values(t.shape)
+    if atom.folded:
+        m, n = m // PAIR, n * PAIR
     rhs = Described(low, op.rhs, 0, "tcgen05")
     lhs = Described(low, op.lhs, 1, "tcgen05") if atom.a_in_shared else None
     k = op.rhs.type.layout.data.shape[-2]
