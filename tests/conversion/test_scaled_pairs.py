@@ -43,6 +43,15 @@ def test_pairs_multiply(sizes: tuple, gpu: str) -> None:
         simulated(launch, exported, ptx, seed)
 
 
+def test_tiles_one_behind_the_other() -> None:
+    """An agent of its own begins the products, of a loop over tiles."""
+    launch = programs.PROGRAMS["scaled_product_of_pieces_by_few_0"].launch()
+    exported, module = programs.compiled(launch, "sm_100", 3)
+    assert MMA in module.ptx and not module.warnings
+    for seed in ORDERS:
+        simulated(launch, exported, module.ptx, seed)
+
+
 @pytest.mark.parametrize("sizes", [(2, E4M3, 128, 256, 128, 1), (1, E4M3, 256, 256, 128, 1)], ids=["rows", "hint"])
 def test_what_pairs_dont_do(sizes: tuple) -> None:
     """Parts of fewer than 128 rows, and what nobody asks for."""

@@ -235,7 +235,8 @@ def blocks_along(extent, tile):
 PERSISTENT = {n: ct.kernel(persistent_product, num_ctas=n) for n in (2, 4)}
 
 
-@program((2, np.float16, 256, 128, 64), (4, bf16, 256, 256, 64), (2, np.float16, 128, 64, 32))
+@program((2, np.float16, 256, 128, 64), (4, bf16, 256, 256, 64), (2, np.float16, 128, 64, 32), (2, np.float16, 128, 256, 64),
+         (4, bf16, 128, 512, 32))
 def cluster_persistent_product(ctas, dtype, tm, tn, tk):
     m, n, k = 2 * tm + 8, 2 * tn - 8, 3 * tk
     a, b = draw(m, k, dtype=dtype), draw(k, n, dtype=dtype)

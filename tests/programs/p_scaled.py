@@ -125,6 +125,34 @@ def scaled_product_of_pieces(ctas, dtype, tm, tn, tk, turned):
                   {4: want}, 2e-3)
 
 
+def in_pieces_by_few(a, sa, b, sb, out, tm: Const, tn: Const, tk: Const):
+    """The same, blocks going on to other rows."""
+    for i in range(ct.bid(0), ct.cdiv(a.shape[0], tm), ct.num_blocks(0)):
+        acc = ct.zeros((tm, tn), ct.float32)
+        for k in range(ct.cdiv(a.shape[1], tk)):
+            x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+            y = ct.load(b, (0, k), (tn, tk), padding_mode=ZERO).transpose()
+            u = ct.load(sa, (i, k, 0, 0), (tm // 128, tk // 128, 32, 16), padding_mode=ZERO)
+            v = ct.load(sb, (0, k, 0, 0), (tn // 128, tk // 128, 32, 16), padding_mode=ZERO)
+            u = u.reshape((tm // 128, tk // 128, 32, 4, 4)).permute((0, 3, 2, 1, 4)).reshape((tm, tk // 32))
+            v = v.reshape((tn // 128, tk // 128, 32, 4, 4)).permute((0, 3, 2, 1, 4)).reshape((tn, tk // 32))
+            acc = ct.mma_scaled(x, u, y, v.transpose(), acc)
+        ct.store(out, (i, 0), acc.astype(out.dtype))
+
+
+IN_PIECES_BY_FEW = {n: ct.kernel(in_pieces_by_few, num_ctas=n) for n in (2, 4)}
+
+
+@program((2, np.float32, 256, 128, 128), (2, np.float16, 256, 256, 128), (4, np.float32, 512, 128, 128), since=100)
+def scaled_product_of_pieces_by_few(ctas, dtype, tm, tn, tk):
+    m, k = 5 * tm, 4 * tk
+    a, b = draw(m, k, dtype=e4m3), draw(tn, k, dtype=e4m3, seed=1)
+    sa, sb = powers(m, k // 32), powers(tn, k // 32, seed=2)
+    want = (wide(a) * spread(sa, 32, 1)) @ (wide(b) * spread(sb, 32, 1)).T
+    return Launch(IN_PIECES_BY_FEW[ctas], (2, 1), (a, pieces(sa), b, pieces(sb), np.zeros((m, tn), dtype), tm, tn, tk),
+                  {4: want}, 4e-3)
+
+
 @ct.kernel
 def batch(a, sa, b, sb, out, z: Const, t: Const, tk: Const):
     acc = ct.zeros((z, t, t), ct.float32)

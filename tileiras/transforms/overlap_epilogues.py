@@ -138,7 +138,7 @@ class _Kernel:
                 if use.operation not in self.dots and use.operation is not self.wait and (
                         comes_before(use.operation) or not _is_in(use.operation, body)):
                     return False
-        return all(use.operation in self.dots for v in self.factors for use in v.uses)
+        return all(use.operation in self.dots or use.operation is self.wait for v in self.factors for use in v.uses)
 
     @property
     def stages(self) -> int:
