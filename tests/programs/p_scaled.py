@@ -84,6 +84,11 @@ def scaled_product_of_four_bits(ctas, kind, tm, tn, tk, block):
     return Launch(FOUR_BITS[ctas], (2, 2), (a, sa, b, sb, np.zeros((m, n), np.float32), tm, tn, tk, block), {4: want}, 2e-3)
 
 
+def by_rows(scales, rows: Const, factors: Const):
+    """A tile of `pieces`, as its rows."""
+    return scales.reshape((rows // 128, factors // 4, 32, 4, 4)).permute((0, 3, 2, 1, 4)).reshape((rows, factors))
+
+
 def in_pieces(a, sa, b, sb, out, tm: Const, tn: Const, tk: Const, turned: Const):
     """Scales lie in memory in pieces of 128 rows and four factors, as the tensor core copies them."""
     i, j = ct.bid(0), ct.bid(1)
@@ -96,8 +101,8 @@ def in_pieces(a, sa, b, sb, out, tm: Const, tn: Const, tk: Const, turned: Const)
             y = ct.load(b, (k, j), (tk, tn), padding_mode=ZERO)
         u = ct.load(sa, (i, k, 0, 0), (tm // 128, tk // 128, 32, 16), padding_mode=ZERO)
         v = ct.load(sb, (j, k, 0, 0), (tn // 128, tk // 128, 32, 16), padding_mode=ZERO)
-        u = u.reshape((tm // 128, tk // 128, 32, 4, 4)).permute((0, 3, 2, 1, 4)).reshape((tm, tk // 32))
-        v = v.reshape((tn // 128, tk // 128, 32, 4, 4)).permute((0, 3, 2, 1, 4)).reshape((tn, tk // 32))
+        u = by_rows(u, tm, tk // 32)
+        v = by_rows(v, tn, tk // 32)
         acc = ct.mma_scaled(x, u, y, v.transpose(), acc)
     ct.store(out, (i, j), acc)
 
@@ -134,8 +139,8 @@ def in_pieces_by_few(a, sa, b, sb, out, tm: Const, tn: Const, tk: Const):
             y = ct.load(b, (0, k), (tn, tk), padding_mode=ZERO).transpose()
             u = ct.load(sa, (i, k, 0, 0), (tm // 128, tk // 128, 32, 16), padding_mode=ZERO)
             v = ct.load(sb, (0, k, 0, 0), (tn // 128, tk // 128, 32, 16), padding_mode=ZERO)
-            u = u.reshape((tm // 128, tk // 128, 32, 4, 4)).permute((0, 3, 2, 1, 4)).reshape((tm, tk // 32))
-            v = v.reshape((tn // 128, tk // 128, 32, 4, 4)).permute((0, 3, 2, 1, 4)).reshape((tn, tk // 32))
+            u = by_rows(u, tm, tk // 32)
+            v = by_rows(v, tn, tk // 32)
             acc = ct.mma_scaled(x, u, y, v.transpose(), acc)
         ct.store(out, (i, 0), acc.astype(out.dtype))
 

@@ -35,6 +35,11 @@ def is_paired(op: Operation) -> bool:
     return atom is not None and atom.ctas > 1
 
 
+def ctas_of(op: Operation) -> int:
+    """How many CTAs are to compute a dot together, before it has an instruction."""
+    return umma.PAIR if "pair" in op.properties else 1
+
+
 def goes_on_from(op: Operation) -> Operation | None:
     """The product of the same block in whose accumulator a product goes on, which nobody else wants; None where it needs columns of
     its own."""

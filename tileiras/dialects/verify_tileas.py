@@ -22,7 +22,7 @@ from tileiras.dialects.nv_tileas import BufferType, LayoutAttr, TmemType
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_tileaa import TILE_RULES, kind, last_of, shape, view_access, written
 from tileiras.layout.atoms.tensor_scaled import TensorScaledAtom, factor_columns, scale_buffer, widened
-from tileiras.layout.atoms.umma import IN_CELLS, PAIR, UmmaAtom, place_of
+from tileiras.layout.atoms.umma import IN_CELLS, UmmaAtom, place_of, shape_at
 from tileiras.layout.atoms.warpgroup import WgmmaAtom, units
 from tileiras.layout.f2 import independent
 
@@ -407,9 +407,7 @@ def _tensor_dot(op: Any) -> None:
         raise InvalidOp(op, "must have the name of a tcgen05.mma as its atom")
     _by_descriptors(op, atom)
     t = op.acc.type
-    *batch, m, n = int_values(t.shape)
-    if atom.folded:
-        m, n = m // PAIR, n * PAIR
+    *batch, m, n = shape_at(atom, int_values(t.shape))
     lhs, rhs = shape(op.lhs), shape(op.rhs)
     if lhs[:-1] != (*batch, m) or rhs[:-2] != tuple(batch) or atom.ctas * rhs[-1] != n or lhs[-1] != rhs[-2]:
         raise InvalidOp(op, f"multiplies {written(lhs)} by {written(rhs)} into {written((*batch, m, n))}")

@@ -32,7 +32,7 @@ from xdsl.ir import Attribute, Operation
 from tileiras.analysis.agents import WARP_THREADS, words_of
 from tileiras.analysis.dot_chains import is_chained, is_computed, rows_from, takes_rows
 from tileiras.analysis.layout_rules import dot_shape
-from tileiras.analysis.tensor_dots import goes_on_from
+from tileiras.analysis.tensor_dots import ctas_of, goes_on_from
 from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith
@@ -216,11 +216,6 @@ def _read_before(op: Operation, columns: int, left: Mapping[Operation, int]) -> 
     """The product of whose accumulator a first operand's rows are made, and whose columns they take when it has been read: of those
     that begin anew in the same block, by how many columns each has `left`."""
     return next((dot for dot in rows_from(op) if dot.parent is op.parent and left.get(dot, 0) >= columns), None)
-
-
-def ctas_of(op: Operation) -> int:
-    """How many CTAs multiply together."""
-    return umma.PAIR if "pair" in op.properties else 1
 
 
 def _types(op: Operation) -> tuple[str, str, str]:

@@ -21,6 +21,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.axis_info import shape_of
 from tileiras.analysis.entry_hints import worker_warps
+from tileiras.analysis.tensor_dots import ctas_of
 from tileiras.dialects import arith, nv_tileaa
 from tileiras.dialects.element import element_name
 from tileiras.layout.atoms import tensor_scaled
@@ -65,7 +66,7 @@ def _tensor_columns(op: Operation, func: Operation | None, context: Any) -> int 
     from tileiras.transforms.prepare_dot_scaled import is_turned
     lhs, _, acc, lhs_scale, _ = op.operands
     *batch, m, n = shape_of(acc.type)
-    k, factors, ctas = shape_of(lhs.type)[-1], shape_of(lhs_scale.type)[-1], 2 if "pair" in op.properties else 1
+    k, factors, ctas = shape_of(lhs.type)[-1], shape_of(lhs_scale.type)[-1], ctas_of(op)
     if is_turned(m, n):
         m, n = n, m
     element, scale = (element_name(v.type.element_type) for v in (lhs, lhs_scale))  # type: ignore[attr-defined]

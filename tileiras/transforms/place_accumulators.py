@@ -273,9 +273,10 @@ def _folded(home: SSAValue, t: Any) -> tuple[TensorType, TensorType, TensorType]
     """The types of a folded accumulator's tensor as it lies, and its halves one behind the other and side by side; None where it
     lies as it is."""
     place: Any = home.type
-    m, n = (*int_values(place.shape), 0)[:2]
-    if (m, n) == tuple(t.get_shape())[:2]:
+    shape = int_values(place.shape)
+    if shape == tuple(t.get_shape()):
         return None
+    m, n = shape
     side_by_side = t.encoding.data.reshape((m // PAIR, PAIR, n))
     behind = side_by_side.permute((1, 0, 2))
 

@@ -178,6 +178,14 @@ def place_of(atom: Any, shape: Sequence[int]) -> tuple[tuple[int, ...], int]:
     return (*batch, PAIR * m, n // PAIR), LANES
 
 
+def shape_at(atom: Any, place: Sequence[int]) -> tuple[int, ...]:
+    """The shape of what a CTA adds up in an accumulator that has this one in tensor memory: `place_of`, turned round."""
+    if not atom.folded:
+        return tuple(place)
+    *batch, m, n = place
+    return (*batch, m // PAIR, n * PAIR)
+
+
 def unfolded(layout: LinearLayout) -> LinearLayout:
     """The layout of a folded accumulator's elements, given that of its place."""
     m, n = layout.shape

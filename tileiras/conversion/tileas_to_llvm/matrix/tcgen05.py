@@ -36,7 +36,7 @@ from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import TmemType, layout_of
 from tileiras.errors import CompileError
-from tileiras.layout.atoms.umma import GROUP_WARPS, HALF_ROWS, LANES, PAIR, UmmaAtom, units
+from tileiras.layout.atoms.umma import GROUP_WARPS, HALF_ROWS, LANES, PAIR, UmmaAtom, shape_at, units
 from tileiras.layout.descriptors import instruction_descriptor
 from tileiras.layout.linear import LinearLayout, log2
 
@@ -263,9 +263,7 @@ def _issue(low: Lowering, op: Any, atom: UmmaAtom) -> None:
     """One thread's part."""
     b = low.b
     t: Any = op.acc.type
-    *batch, m, n = int_values(t.shape)
-    if atom.folded:
-        m, n = m // PAIR, n * PAIR
+    *batch, m, n = shape_at(atom, int_values(t.shape))
     rhs = Described(low, op.rhs, 0, "tcgen05")
     lhs = Described(low, op.lhs, 1, "tcgen05") if atom.a_in_shared else None
     k = op.rhs.type.layout.data.shape[-2]
