@@ -3,7 +3,7 @@ anywhere, tiles that belong to nobody; paddings of every kind in loops of loads 
 import cuda.tile as ct
 import numpy as np
 
-from tests.programs.programs import Launch, bf16, blocks, draw, e5m2, program, whole, wide
+from tests.programs.programs import Launch, bf16, blocks, draw, e4m3, e5m2, program, whole, wide
 
 Const = ct.Constant[int]
 ZERO = ct.PaddingMode.ZERO
@@ -38,6 +38,46 @@ def groups_by_slices(dtype, tm, tn, tk):
     for g in range(5):
         want[offsets[g]:offsets[g + 1]] = wide(x)[offsets[g]:offsets[g + 1]] @ wide(w)[g]
     return Launch(by_slices, (3,), (x, w, offsets, out, tm, tn, tk), {3: want})
+
+
+@ct.kernel
+def scaled_by_slices(x, sx, w, sw, offsets, out, tm: Const, tn: Const, tk: Const):
+    """The same of 8 bits, as its users scale it: the product of each step along k begins anew and counts by a factor of its row
+    and one of its block of weights. No two steps add up in the tensor cores."""
+    groups, columns = w.shape[0], ct.cdiv(w.shape[1], tn)
+    first, low, tile = 0, ct.load(offsets, (0,), (1,)).item(), ct.bid(0)
+    for g in range(groups):
+        high = ct.load(offsets, (g + 1,), (1,)).item()
+        mine, factors, to = x.slice(0, low, high), sx.slice(0, low, high), out.slice(0, low, high)
+        count = ct.cdiv(high - low, tm) * columns
+        while tile >= first and tile < first + count:
+            i, j = (tile - first) // columns, (tile - first) % columns
+            acc = ct.zeros((tm, tn), ct.float32)
+            for k in range(ct.cdiv(x.shape[1], tk)):
+                y = ct.load(w, (g, j, k), (1, tn, tk), padding_mode=ZERO).reshape((tn, tk)).transpose()
+                step = ct.mma(ct.load(mine, (i, k), (tm, tk), padding_mode=ZERO), y, ct.zeros((tm, tn), ct.float32))
+                rows = ct.load(factors, (i, k), (tm, 1), padding_mode=ZERO)
+                acc = acc + step * (rows * ct.load(sw, (g, j, k), (1, 1, 1), padding_mode=ZERO).reshape((1, 1)))
+            ct.store(to, (i, j), acc.astype(out.dtype))
+            tile += ct.num_blocks(0)
+        first, low = first + count, high
+
+
+@program((e4m3, 128, 128, 128, 3), (e5m2, 64, 128, 64, 5), (np.float16, 128, 64, 64, 1), (bf16, 32, 16, 32, 2), quick=True, since=90)
+def groups_by_slices_scaled(dtype, tm, tn, tk, steps):
+    offsets = np.array([0, tm + 3, tm + 3, tm + 16, 3 * tm - 1, 3 * tm + 16], np.int32)
+    m, k, n = int(offsets[-1]), steps * tk - 16, tn + 16
+    x, w = whole(m, k, dtype=dtype, low=-2, high=2), whole(5, n, k, dtype=dtype, low=-2, high=2)
+    sx, sw = (np.exp2(draw(*shape, seed=seed).round() % 3) for seed, shape in enumerate(((m, steps), (5, 2, steps))))
+    sx, sw = sx.astype(np.float32), sw.astype(np.float32)
+    out = np.full((m, n), 7, np.float32)
+    want = wide(out)
+    for g in range(5):
+        rows = slice(offsets[g], offsets[g + 1])
+        want[rows] = sum(
+            (wide(x)[rows, at:at + tk] @ wide(w)[g, :, at:at + tk].T) * wide(sx)[rows, at // tk, None] *
+            np.repeat(wide(sw)[g, :, at // tk], tn)[None, :n] for at in range(0, k, tk))
+    return Launch(scaled_by_slices, (3,), (x, sx, w, sw, offsets, out, tm, tn, tk), {5: want})
 
 
 @ct.kernel

@@ -88,8 +88,8 @@ def _is_agents_own(op: Operation) -> bool:
 
 class _Kernel:
     """`switch`: of the two agents. `commit`: what tells that a tile's products are done, `wait`: who waits for it, both in the
-    block of a loop over tiles. `dots`: the products, all before that. `mine`: what goes to the new agent. `sums`, `factors`:
-    accumulators, and columns for scale factors."""
+    block of a loop over tiles. `dots`: the products, all before that. `mine`: what goes to the new agent; `late`: what of it stands
+    behind the commit, stages that the tensor core gives back. `sums`, `factors`: accumulators, and columns for scale factors."""
 
     def __init__(self, func: Operation, switch: Any, commit: Operation, wait: Operation) -> None:
         self.func, self.switch, self.commit, self.wait = func, switch, commit, wait
@@ -97,6 +97,7 @@ class _Kernel:
         self.loop: Any = commit.parent_op()
         self.dots: list[Any] = [op for op in self.region.walk() if op.name == TENSOR_DOT]
         self.mine = [op for op in self.region.walk() if op.name == TENSOR_DOT or "by_dots" in op.properties]
+        self.late = [op for op in self.mine if op.name == RELEASE and op.parent is commit.parent and commit.is_before_in_block(op)]
         self.sums: list[SSAValue] = list(dict.fromkeys(dot.acc for dot in self.dots))
         self.factors: list[SSAValue] = list(dict.fromkeys(dot.factors for dot in self.dots if dot.factors is not None))
 
@@ -124,7 +125,7 @@ class _Kernel:
 
         def comes_before(op: Operation) -> bool:
             return _is_in(op, body) and body.get_operation_index(holder_in(body, op)) < end
-        if not self.dots or not all(comes_before(op) for op in self.mine):
+        if not self.dots or not all(comes_before(op) for op in self.mine if op not in self.late):
             return False
         for dot in self.dots:
             if not isinstance(dot.acc.owner, nv_tileas.AllocTensor) or isinstance(dot.lhs.type, TmemType):
@@ -186,6 +187,9 @@ class _Kernel:
 
     def _to_stages(self) -> None:
         """Two accumulators for each, taken and given back by the pipe that tells of products."""
+        for release in self.late:       # behind the wait, where a loop's iteration is a tile of one product
+            release.detach()
+            self.commit.parent.insert_op_before(release, self.commit)   # type: ignore[union-attr]
         stages = self.stages
         self.accumulators = stages * len(self.sums)
         body, warps = self.commit.parent, int_values(self.switch.properties["warps"])[0]

@@ -54,6 +54,7 @@ INSTRUCTION = "registers"
 NOT_AHEAD = "RemarkLoopLoadNotAhead"
 FEW = 4
 """Registers that a thread may give a load beside products that run by themselves."""
+WIDENS = frozenset({"nv_tileas.broadcast", "nv_tileas.view"})
 VIEW, PASS = "nv_tileas.view", "nv_tileas.convert_layout"
 CONSTANTS = frozenset({"arith.constant", "nv_tileas.make_range"})
 
@@ -98,10 +99,9 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     ahead = [op for op in loads if may_run_ahead(loop, op)]
     first_uses: set[Operation] | None = None
     if in_flight:       # all or none: what an iteration loads for itself would wait for the next one's
-        few = [op.results[0] for op in ahead if registers_of(op.results[0]) <= FEW]
-        found = [uses for tile in few if (uses := _first_uses(loop, tile)) is not None]
-        first_uses = set[Operation]().union(*found)
-        ahead = ahead if len(found) == len(loads) else []
+        few = all(registers_of(op.results[0]) <= FEW for op in ahead)
+        first_uses = _first_uses(loop, [op.results[0] for op in ahead]) if few and len(ahead) == len(loads) else None
+        ahead = ahead if first_uses is not None else []
     loads = ahead
     stores = [] if in_flight else [op for op in ops if is_streamed(loop, op)]
     plan = Plan(loads=loads, first_uses=first_uses)
@@ -149,27 +149,30 @@ def _report(func: Operation, loop: Operation, plan: Plan, why: str, remarks: lis
         remarks.append(remark(func, loop, PASSED, MEMORY, "LoopLoadsAhead", "Loads run 1 iteration ahead", notes))
 
 
-def _first_uses(loop: Operation, tile: SSAValue) -> set[Operation] | None:
-    """All that an iteration does with a carried tile, where that may stand at its begin and takes few registers from there on:
-    threads of a warp give what they have to one another, or compute with what is known before the loop. Views and constants that
-    this needs come along. None where there is more to it."""
+def _first_uses(loop: Operation, tiles: list[SSAValue]) -> set[Operation] | None:
+    """All that an iteration does with carried tiles, where that may stand at its begin and takes few registers from there on:
+    threads of a warp give what they have to one another, or compute with what is known before the loop, or with other such tiles.
+    Views and constants that this needs come along. None where there is more to it."""
     from tileiras.schedule.depth import registers_of
     body = loop.regions[0].block
     found: set[Operation] = set()
-    pending = [tile]
-    while pending:
-        v = pending.pop()
-        for op in dict.fromkeys(use.operation for use in v.uses):
-            others = [x for x in op.operands if x is not v]
-            makers = [x.owner for x in others if isinstance(x.owner, Operation) and x.owner.parent is body]
-            known = all(maker.name in CONSTANTS for maker in makers) and not any(x.owner is body for x in others)
-            few = op.name == PASS or all(registers_of(r) <= FEW for r in op.results)
-            if op.parent is not body or not is_cheap_and_pure(op) or not known or not few:
-                return None
-            found.update((*makers, op))
-            if op.name == VIEW:
-                pending.append(op.results[0])
-    return found
+    carried, made = set(tiles), set[SSAValue]()
+    for op in body.ops:
+        if carried.isdisjoint(op.operands):
+            if op.name in WIDENS and not made.isdisjoint(op.operands) and all(registers_of(r) <= FEW for r in op.results):
+                found.add(op)       # one row's factor for all of few rows
+                made.update(op.results)
+            continue
+        makers = [x.owner for x in op.operands if x not in carried and x not in made]
+        constants = [maker for maker in makers if isinstance(maker, Operation) and maker.parent is body]
+        known = body not in makers and all(maker.name in CONSTANTS for maker in constants)
+        few = op.name == PASS or all(registers_of(r) <= FEW for r in op.results)
+        if not is_cheap_and_pure(op) or not known or not few:
+            return None
+        found.update((*constants, op))
+        (carried if op.name == VIEW else made).update(op.results)
+    uses = [use.operation for v in carried for use in v.uses]
+    return found if found.issuperset(uses) else None
 
 
 def is_of_threads(dot: Operation) -> bool:
