@@ -678,3 +678,44 @@ def product_of_large_tiles(kernel, dtype, kind, tm, tn, tk):
     if flat:
         a, b, out, want = a[0], b[0], out[0], want[0]
     return Launch(kernel, (z, 2, 1), (a, b, out, tm, tn, tk), {2: want}, 2e-2 if dtype is e4m3 or kind is np.float16 else 2e-3)
+
+
+@ct.kernel
+def both_gradients(x, g, w, dx, dw, rows: Const, n: Const, m: Const):
+    """Of a layer x times w, a stripe of rows a block and step: the weights' is a sum over steps, the input's isn't."""
+    acc = ct.zeros((n, m), ct.float32)
+    weights = ct.load(w, (0, 0), (n, m), padding_mode=ZERO)
+    for i in range(ct.bid(0), ct.cdiv(x.shape[0], rows), ct.num_blocks(0)):
+        a, d = ct.load(x, (i, 0), (rows, n), padding_mode=ZERO), ct.load(g, (i, 0), (rows, m), padding_mode=ZERO)
+        acc = ct.mma(a.transpose(), d, acc)
+        ct.store(dx, (i, 0), ct.mma(d, weights.transpose(), ct.zeros((rows, n), ct.float32)).astype(dx.dtype))
+    ct.store(dw, (ct.bid(0), 0, 0), acc.reshape((1, n, m)))
+
+
+@program((np.float16, 128, 64, 64), (bf16, 64, 64, 128), (np.float16, 64, 128, 64), (np.float32, 64, 32, 32), quick=True)
+def gradients_of_a_layer(dtype, rows, n, m):
+    count = 7 * rows - 8
+    x, g, w = (whole(*shape, dtype=dtype, low=-2, high=2) for shape in ((count, n), (count, m), (n, m)))
+    dx, dw = np.zeros((count, n), np.float32), np.zeros((2, n, m), np.float32)
+    mine = [np.concatenate([np.arange(rows * i, min(rows * (i + 1), count)) for i in range(b, 7, 2)]) for b in range(2)]
+    return Launch(both_gradients, (2,), (x, g, w, dx, dw, rows, n, m),
+                  {3: wide(g) @ wide(w).T, 4: np.stack([wide(x)[r].T @ wide(g)[r] for r in mine])})
+
+
+@ct.kernel
+def twice_with_one(a, b, out, tm: Const, tn: Const, tk: Const):
+    """Two products a step into one accumulator: what their second operands are differs by what threads do, and rows of the first
+    have a pitch that the copy engine doesn't take."""
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x, y = ct.load(a, (0, k), (tm, tk), padding_mode=ZERO), ct.load(b, (k, 0), (tk, tn), padding_mode=ZERO)
+        acc = ct.mma(x, y, acc)
+        acc = ct.mma(x, y * 2, acc)
+    ct.store(out, (0, 0), acc)
+
+
+@program((np.float16, 64, 64, 32, 94), (bf16, 128, 64, 64, 190), (np.float16, 128, 128, 32, 30), (np.float16, 64, 64, 32, 96),
+         quick=True)
+def products_with_one_operand_doubled(dtype, tm, tn, tk, k):
+    a, b = whole(tm, k, dtype=dtype, low=-2, high=2), whole(k, tn, dtype=dtype, low=-2, high=2)
+    return Launch(twice_with_one, (1,), (a, b, np.zeros((tm, tn), np.float32), tm, tn, tk), {2: 3 * wide(a) @ wide(b)})

@@ -132,6 +132,8 @@ class _Commits:
     def goes_on(self, body: Block, left: list[Operation]) -> bool:
         """Whether nothing in a loop's body, run again, needs what its last run has left on its way."""
         for op in body.ops:
+            if self.is_wait(op):        # also for what the last run has left: the commit in front of it tells of all products
+                return True
             if self.needs(op, left):
                 return False
             if any(self.is_wait(inner) for inner in op.walk()):
@@ -148,6 +150,7 @@ class _Commits:
         waits = early or [op for op in body.ops
                           if self.context.late_waits and op.name == WAIT and "by_dots" not in op.properties]
         if not waits or first is None or body.get_operation_index(first) < body.get_operation_index(waits[0]) or \
+                any(self.is_commit(inner) for op in body.ops if op.is_before_in_block(first) for inner in op.walk()) or \
                 not self.outlives(loop, left):
             return False
         assert body.last_op is not None and loop.next_op is not None
@@ -179,6 +182,9 @@ class _Commits:
             assert following is not None
             body.insert_op_before(op, following)
         return False
+
+    def is_commit(self, op: Operation) -> bool:
+        return op.name == "nv_tileas.producer_commit" and op.operands[0] is self.pipe
 
     def is_wait(self, op: Operation) -> bool:
         return op.name == WAIT and op.operands[0] is self.pipe

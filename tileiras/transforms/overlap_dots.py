@@ -116,8 +116,11 @@ def _wait_of(release: Operation) -> Operation | None:
 
 
 class _Overlap:
+    """`begun`: products in flight, by the ops that they stand for."""
+
     def __init__(self, func: Operation, target: Any) -> None:
         self.target, self.lives = target, SharedLives(func)
+        self.begun: dict[Operation, Operation] = {}
 
     def block(self, block: Block, carried: dict[Operation, int] | None = None) -> list[Product]:
         """A block's products: begun where their dots stood, waited for where that is needed. Those whose accumulators the
@@ -162,6 +165,7 @@ class _Overlap:
             acc = None if is_zero(acc) else self.insert(nv_tileas.BeginFlight.make([acc], [flight]), op)
         new = nv_tileas.AsyncDot.make([op.lhs, op.rhs, acc], [flight], {"atom": op.properties["atom"]})
         self.insert(new, op)
+        self.begun[op] = new
         p = Product(new, carried=carried)
         for v in op.operands[:2]:
             self.note(p, v)
@@ -302,6 +306,8 @@ class _Loop:
         marker = sections[0] if sections else marker
         self.retype()
         left = self.overlap.block(self.body, self.carried)
+        if marker.parent is not self.body:      # a product or a loop, which another op stands for now
+            marker = self.overlap.begun[last].next_op   # type: ignore[assignment]
         self.next_iteration(left, marker)
         self.behind(left)
 
