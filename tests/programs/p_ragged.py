@@ -63,7 +63,8 @@ def scaled_by_slices(x, sx, w, sw, offsets, out, tm: Const, tn: Const, tk: Const
         first, low = first + count, high
 
 
-@program((e4m3, 128, 128, 128, 3), (e5m2, 64, 128, 64, 5), (np.float16, 128, 64, 64, 1), (bf16, 32, 16, 32, 2), quick=True, since=90)
+@program((e4m3, 128, 128, 128, 3), (e5m2, 64, 128, 64, 5), (np.float16, 128, 64, 64, 1), (bf16, 32, 16, 32, 2), quick=True,
+         since=90)
 def groups_by_slices_scaled(dtype, tm, tn, tk, steps):
     offsets = np.array([0, tm + 3, tm + 3, tm + 16, 3 * tm - 1, 3 * tm + 16], np.int32)
     m, k, n = int(offsets[-1]), steps * tk - 16, tn + 16

@@ -4,6 +4,7 @@ width that follows from them and from the layout.
     runs        for each dimension of the tile, how many neighbours along it may go in one access, as far as alignment,
                 strides, bounds and masks are known
     contiguous  the dimension that runs along memory, if there is one
+    neighbours  where none is known to, the one that is likely to (analysis/likely.py): costs rest on it, no access does
     check       for each dimension of a view's tile, whether bounds must be checked
 """
 from __future__ import annotations
@@ -27,6 +28,12 @@ def runs_of(op: Operation) -> tuple[int, ...]:
 def contiguous_of(op: Operation) -> int | None:
     """The dimension that runs along memory, None if none is known to."""
     attr: Any = op.properties.get("contiguous")
+    return None if attr is None else attr.data
+
+
+def line_of(op: Operation) -> int | None:
+    """The dimension that is known to run along memory, or likely to."""
+    attr: Any = op.properties.get("contiguous", op.properties.get("neighbours"))
     return None if attr is None else attr.data
 
 

@@ -113,7 +113,9 @@ def access_facts(op: Operation, axis: AxisAnalysis, target: Target) -> dict[str,
         contiguity = axis.contiguity(op.operands[0])
         best = max(range(len(contiguity)), key=lambda d: (contiguity[d], d)) if contiguity else None
         if best is None or contiguity[best] <= 1:
-            return _attributes(None, [1] * len(contiguity))
+            from tileiras.analysis.likely import likely_line
+            along = likely_line(op.operands[0], axis)
+            return _attributes(None, [1] * len(contiguity)) | ({"neighbours": IntAttr(along)} if along is not None else {})
         return _attributes(best, [1 if n <= 1 else min(most, pointer_width(op, d, axis)) for d, n in enumerate(contiguity)])
     return None
 

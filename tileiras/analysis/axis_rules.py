@@ -134,11 +134,15 @@ def sub(op: Operation, infos: Infos) -> Info:
     bounds, fits = fit(width, (alo - bhi, ahi - blo))
     if not fits and has_nsw(op):
         bounds, fits = clip(width, (alo - bhi, ahi - blo)), True
+    return difference_info(op, a, b, bounds, not fits)
+
+
+def difference_info(op: Operation, a: Info, b: Info, bounds: Bounds, wraps: bool) -> Info:
     shape = shape_of(op.results[0].type)
     contiguity = tuple(map(min, a.contiguity, b.constancy))
     start = tuple(min(a.start_of(d, c), b.start_of(d, c)) for d, c in enumerate(contiguity))
     constancy = tuple(map(min, a.constancy, b.constancy))
-    return make(shape, min(a.divisor, b.divisor), safe_groups(contiguity, start, not fits), start, constancy, *bounds)
+    return make(shape, min(a.divisor, b.divisor), safe_groups(contiguity, start, wraps), start, constancy, *bounds)
 
 
 @rule("negi")

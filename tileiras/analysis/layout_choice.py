@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis import layout_cost
-from tileiras.analysis.access import access_width, contiguous_of, is_checked, runs_of
+from tileiras.analysis.access import access_width, contiguous_of, is_checked, line_of, runs_of
 from tileiras.analysis.assignment import Problem
 from tileiras.analysis.dot_chains import is_computed
 from tileiras.analysis.layout_classes import Classes, LayoutClass, Relations, suggested
@@ -135,12 +135,13 @@ def tile_of(op: Operation) -> SSAValue:
 
 def coalesced(shape: tuple[int, ...], group: list[tuple[Operation, SSAValue]], num_warps: int,
               turns_bytes: bool = False) -> LinearLayout:
-    """The blocked layout for a class with these accesses: the first access that has a contiguous dimension leads."""
-    dim = next((d for op, _ in group if (d := contiguous_of(op)) is not None), None)
+    """The blocked layout for a class with these accesses: the first access that has a contiguous dimension leads,
+    or else one that is likely to have one."""
+    dim = next((d for along in (contiguous_of, line_of) for op, _ in group if (d := along(op)) is not None), None)
     if dim is None:
         return default_layout(shape, num_warps, 1)
     widest = max(moved_bytes(tile) for _, tile in group)
-    per_thread = max(runs_of(op)[dim] for op, _ in group if contiguous_of(op) == dim)
+    per_thread = max(runs_of(op)[dim] for op, _ in group if line_of(op) == dim)
     per_thread = min(per_thread, max(1, MAX_PER_THREAD_BYTES // widest))
     order = (dim, *[d for d in range(len(shape) - 1, -1, -1) if d != dim])
     return default_layout(shape, num_warps, per_thread, order, _rows_beside(group, dim, turns_bytes))
@@ -436,7 +437,7 @@ class _Search:
     def by_threads(self, op: Operation, layout: LinearLayout) -> float:
         """Slots of an access by the threads' own instructions."""
         writes = not op.name.endswith("load")
-        return layout_cost.global_access(layout, access_width(op, layout), contiguous_of(op), moved_bytes(tile_of(op)), writes,
+        return layout_cost.global_access(layout, access_width(op, layout), line_of(op), moved_bytes(tile_of(op)), writes,
                                          is_checked(op))
 
     def of_collective(self, op: Operation) -> int | None:

@@ -508,7 +508,7 @@ class _Walk:
 _EVENTS = {"nv_tileas.create_pipeline": "create", "nv_tileas.producer_acquire": "acquire", "nv_tileas.producer_commit": "commit",
            "nv_tileas.consumer_wait": "wait", "nv_tileas.consumer_release": "release"}
 _ARITHMETIC = frozenset({f"arith.{n}" for n in (*_FOLDS, "select", "extsi", "trunci")})
-_UNSTATED = ("operandSegmentSizes", "latency", "allow_tma", "runs", "contiguous", "check")
+_UNSTATED = ("operandSegmentSizes", "latency", "allow_tma", "runs", "contiguous", "neighbours", "check")
 
 
 def rings_and_pipes(func: Operation) -> Iterator[Operation]:

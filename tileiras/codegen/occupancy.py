@@ -3,7 +3,8 @@
 Left alone, ptxas takes the registers that there are to bring every load of a straight line of code in front of the first use: a
 streaming kernel then has two blocks an SM and waits at each barrier, each reduction, each beginning and end of a block. With a
 limit it orders the loads otherwise, mostly without a spill. Products are left as they are, since their accumulators need the
-registers, unless a few registers less (by `mma.sync`) make room for a block more.
+registers, unless a few registers less (by `mma.sync`, or where sums lie in tensor memory) make room for a block more: of two blocks
+of five warps, as kernels with a load agent have them, one part of an SM gets three, 168 registers each.
 """
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from dataclasses import replace
 
 from tileiras.codegen.ptxas import Assembled
 from tileiras.codegen.resources import Entry, with_resources
+from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.machine.targets import REGISTER_STEP, SCHEDULERS, WARP_THREADS, Target
 
 FROM_LEVEL = 3
@@ -25,9 +27,13 @@ RESERVED_SHARED = 1024
 """Bytes of shared memory that the system takes of each block."""
 FEW = 8
 """So many registers ptxas finds in a product's code without a spill, mostly by another order of its addresses."""
+FEW_BESIDE_SUMS = 24
+"""The same where sums lie in tensor memory: what is stored of them waits in registers, in larger pieces than it has to."""
 _PRODUCTS = re.compile(r"\bw?mma\.")
-_FIXED = re.compile(r"\b(?:wgmma|tcgen05)\.|\.maxnreg")
+_FIXED = re.compile(r"\bwgmma\.|\.maxnreg|\bsetmaxnreg\.")
 """What settles the registers of its kernel otherwise."""
+_IN_TENSOR_MEMORY = re.compile(r"\btcgen05\.")
+_ALLOCATES = re.compile(r"\btcgen05\.alloc\.[^;]*, (%r\d+);")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 
 
@@ -52,16 +58,26 @@ def _tried(entry: Entry, body: str, target: Target) -> list[int]:
     """The limits that an entry with this text is to be assembled with."""
     if _FIXED.search(body):
         return []
+    if _IN_TENSOR_MEMORY.search(body):
+        return [n for n in limits_of(entry, target, _beside_by_columns(body)) if entry.registers - n <= FEW_BESIDE_SUMS]
     limits = limits_of(entry, target)
     return [n for n in limits if entry.registers - n <= FEW] if _PRODUCTS.search(body) else limits
 
 
-def limits_of(entry: Entry, target: Target) -> list[int]:
-    """Registers a thread to try, fewest first: for as many blocks as give enough warps, and for one block more than there are."""
+def _beside_by_columns(body: str) -> int:
+    """How many blocks with a text that takes columns of tensor memory fit an SM by these."""
+    taken = _ALLOCATES.search(body)
+    columns = re.search(rf"\bmov\.b32\s+{taken[1]}, (\d+);", body) if taken is not None else None
+    return COLUMNS // int(columns[1]) if columns is not None else 1
+
+
+def limits_of(entry: Entry, target: Target, beside: int = ENOUGH_WARPS) -> list[int]:
+    """Registers a thread to try, fewest first: for as many blocks as give enough warps, and for one block more than there are.
+    `beside`: blocks that other things let onto an SM."""
     warps = max(1, entry.threads // WARP_THREADS)
     blocks = blocks_by_registers(entry, target)
     most = max(1, target.smem_per_sm // (entry.shared_bytes + RESERVED_SHARED))
-    enough = min(max(ENOUGH_BLOCKS, ENOUGH_WARPS // warps), most)
+    enough = min(max(ENOUGH_BLOCKS, ENOUGH_WARPS // warps), most, beside)
     if entry.registers == 0 or entry.spill_stores + entry.spill_loads > 0 or blocks >= enough:
         return []
     return sorted({target.registers_for(n * warps) for n in (enough, blocks + 1)})

@@ -199,7 +199,7 @@ LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
 EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
 """Early ways out of a loop's iteration, of a loop, of the function."""
 
-_ACCESS = "runs:numbers? contiguous:count?"
+_ACCESS = "runs:numbers? contiguous:count? neighbours:count?"
 _PLACED_ATTRS: dict[str, str] = {
     "func": "num_warps:power shared_bytes:count? shared_alignment:power? tensor_maps:strings? built_maps:positive?",
     "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit?", "dot_scaled": "atom:string? k_slices:power?",
@@ -215,7 +215,8 @@ builds itself.
 atom: the instruction that computes a dot (none: multiply and add); chained: in the layouts that let its result be another
 dot's operand; by_columns: in those that let each warp compute the columns of B that it multiplies; k_slices: parts of k that will
 go through buffers one after another; joined: each instruction's columns start at zero and are added to the accumulator before the
-next one's begin. runs, contiguous, check: what is known of an access (analysis/access.py). owners: only the threads that own an
+next one's begin. runs, contiguous, neighbours, check: what is known of an access
+(analysis/access.py). owners: only the threads that own an
 element (the lowest of those that hold it; the first thread for a scalar) have its value; the result may only go to
 `store_shared`. parts: what different warps hold of the dimension stays apart, as a new leading dimension. engine: the copy engine
 moves the tile, by way of a buffer.

@@ -310,6 +310,8 @@ def _known_access(op: Any, rank: int) -> None:
         raise InvalidOp(op, f"attribute 'runs' must have {rank} positive numbers, but is {list(int_values(op.runs))}")
     if op.contiguous is not None and op.contiguous.data >= rank:
         raise InvalidOp(op, f"contiguous {op.contiguous.data} must be one of {rank} dimensions")
+    if op.neighbours is not None and (op.neighbours.data >= rank or op.contiguous is not None):
+        raise InvalidOp(op, f"neighbours {op.neighbours.data} must be one of {rank} dimensions, where none is contiguous")
 
 
 ACCESSES: dict[str, str] = {"load": "ptr", "store": "ptr", "atomic_rmw": "ptr", "atomic_cas": "ptr", "tiled_load": "view",
