@@ -92,3 +92,21 @@ def padding_as_bits(dtype, t):
     x = draw(t - 5, dtype=dtype)
     word = bits(x).dtype
     return Launch(padded, (1,), (x, np.zeros(t, word), t), {1: bits(np.append(x, np.full(5, -np.inf, dtype)))})
+
+
+@ct.kernel
+def unpacked(x, out, low, high, n: Const):
+    b = ct.load(x, (ct.bid(0),), (n,))
+    ct.store(out, (ct.bid(0),), b.astype(out.dtype))
+    ct.store(low, (ct.bid(0),), (b & 15).astype(low.dtype))
+    ct.store(high, (ct.bid(0),), ((b >> 4) ^ (b << 3)).astype(high.dtype))
+
+
+@program(*[(kind, to, n) for kind in (np.int8, np.uint8) for to in (np.float16, bf16) for n in (64, 512)], quick=True)
+def bytes_as_floats(kind, to, n):
+    """Every byte, and its halves, by fours and by ones."""
+    x = np.arange(512).astype(np.uint8).view(kind)
+    out, low, high = (np.zeros(512, to) for _ in range(3))
+    with np.errstate(over="ignore"):
+        turned = (x >> 4) ^ (x << 3).astype(kind)
+    return Launch(unpacked, (512 // n,), (x, out, low, high, n), {1: wide(x), 2: wide(x & 15), 3: wide(turned.astype(kind))})

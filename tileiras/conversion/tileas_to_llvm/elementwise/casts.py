@@ -163,6 +163,10 @@ def int_to_float(low: Lowering, op: Any, x: SSAValue) -> SSAValue:
         if w < 64 or mode in ("rn", "rna"):
             return b.cast(cast, x, like(x, F64))
         return map_registers(b, lambda one: b.call(f"llvm.nvvm.{'ll' if signed else 'ull'}2d.{mode}", F64, [one]), x)
+    if to in (F16, BF16) and w == 8:
+        from tileiras.conversion.tileas_to_llvm.elementwise.bytes import bytes_to_floats, in_words
+        if in_words(x.type):
+            return bytes_to_floats(b, x, signed, to)
     if mode == "rn" and (to in (F32, F16) or (to == BF16 and low.target.has_cvt_int_bf16)):
         return b.cast(cast, x, like(x, to))
     if w < 32:

@@ -93,6 +93,10 @@ def _shift(low: Lowering, mnemonic: str, x: SSAValue, y: SSAValue, flags: str = 
     w = width_of(x.type)
     known = b.known(y)
     if known is not None and known < w:
+        if w == 8 and mnemonic != "ashr" and known:
+            from tileiras.conversion.tileas_to_llvm.elementwise.bytes import in_words, shifted
+            if in_words(x.type):
+                return shifted(b, mnemonic, x, known)
         return b.binary(mnemonic, x, y, flags)
     if mnemonic == "ashr":
         last = b.bits(w - 1, y.type)
