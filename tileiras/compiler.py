@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 STAGES = (*DIALECT_STAGES, "llvm", "llvm-optimized", "ptx")
 """What `CompiledModule.ir` prints, from the input down."""
 _KEPT = ("cubin", "ptx", "llvm", "entries", "gpu_name", "warnings")
+TOO_FEW_REGISTERS = ("Register allocation failed", "Insufficient registers")
+"""What ptxas says of a limit of registers that it can't keep."""
 STRICT = "TILEIRAS_STRICT"
 """Set to 1, a failure of asynchronous code is one of the compilation."""
 MOST_BY_LAYOUTS = 512
@@ -186,6 +188,8 @@ def _compile(bytecode: bytes, options: CompileOptions) -> CompiledModule:
     except BytecodeError:
         raise
     except Exception as error:
+        if any(told in str(error) for told in TOO_FEW_REGISTERS) and (fewer := _with_fewer_blocks(bytecode, options)) is not None:
+            return fewer
         plain = _without_asynchronous_code(bytecode, options, error)
         if plain is not None:
             return plain
@@ -200,6 +204,19 @@ def _attempt(bytecode: bytes, options: CompileOptions) -> CompiledModule:
         return CompiledModule(llvm=llvm, gpu_name=options.target.name, _bytecode=bytecode, _options=options)
     module = _compiled(bytecode, llvm, options)
     return _with_fewer_spills(module, bytecode, options) if _spills(module) and options.opt_level else module
+
+
+def _with_fewer_blocks(bytecode: bytes, options: CompileOptions) -> CompiledModule | None:
+    """The module of a program whose hint `occupancy` leaves products by `wgmma` fewer registers than their accumulators take, which
+    can't be spilled: without the hint. None where that doesn't help."""
+    from dataclasses import replace
+
+    if options.remarks is not None:
+        options.remarks.clear()
+    try:
+        return _attempt(bytecode, replace(options, meet_occupancy=False))
+    except CompileError:
+        return None
 
 
 def _without_asynchronous_code(bytecode: bytes, options: CompileOptions, error: Exception) -> CompiledModule | None:

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, i32
 
 import tileiras
 from tests.interp.build import Kernel, pointer
+from tests.kernels import runner
 from tileiras.bytecode import write
 from tileiras.dialects.cuda_tile import attrs, ops
 from tileiras.machine.targets import TARGETS, find_target
@@ -95,3 +96,11 @@ def test_results_do_not_depend_on_hints(hints: dict[str, Any], opt_level: int) -
     x, y = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
     simulate(compiled(hints, "sm_90", opt_level).ptx, args=[x, y])
     assert np.array_equal(y, 2 * x)
+
+
+def test_accumulators_that_a_hint_leaves_no_registers_for_keep_their_instruction() -> None:
+    """Sums of `wgmma` can't be spilled: ptxas refuses the limit, and the hint is what gives way."""
+    bytecode = runner.bytecode_path("matmul_float16_float32_twin").read_bytes()
+    module = tileiras.compile(bytecode, gpu_name="sm_90", hints={"occupancy": 4})
+    assert not module.warnings and "wgmma" in module.ptx
+    assert module.ptx == tileiras.compile(bytecode, gpu_name="sm_90", hints={"occupancy": 1}).ptx

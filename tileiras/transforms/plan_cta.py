@@ -21,7 +21,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from tileiras.analysis.entry_hints import hint
+from tileiras.analysis.entry_hints import bound_occupancy, hint
 
 
 def run(module: Operation, context: Any) -> None:
@@ -29,6 +29,8 @@ def run(module: Operation, context: Any) -> None:
     for func in module.regions[0].block.ops:
         if func.name != "nv_tileaa.func":
             continue
+        if not context.meet_occupancy:
+            bound_occupancy(func, 1, "register file", context.remarks)
         ctas = hint(func, "num_cta_in_cga")
         if ctas is None or ctas < 2:
             continue
