@@ -62,8 +62,8 @@ class CompileOptions:
     `ptxas_flags` are options that ptxas gets besides its own. `search_layouts`: layouts may be chosen by cost; without, and at
     -O0, priorities decide. `prefetch`: loops may load an iteration ahead into registers; `prefetched`: a pass says that one
     does; `large_parts`, `has_large_parts`: the same for large parts of products a warp; `late_waits`, `waits_late`: for waits of an
-    iteration for the products of the one before. `meet_occupancy`: hints `occupancy` are followed. `lend_registers`: a load agent gives up
-    registers to the agents that compute, even where what they have seems enough; `may_lend`: a pass says that one could.
+    iteration for the products of the one before. `meet_occupancy`: hints `occupancy` are followed. `lend_registers`: a load agent
+    gives up registers to the agents that compute, even where what they have seems enough; `may_lend`: a pass says that one could.
     `without`: names of SWITCHES that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the machine whose driver will
     load the cubin. `schedule`: what is asked of schedules of loops, beyond the program's hints. `hints`: hints for every kernel,
     over its own. `running`: the pass at work.
