@@ -400,3 +400,27 @@ def product_of_rows_in_bytes(tm, tk, d):
     parts = ((wide(x) @ wide(w[j:j + tk]).T * .25).astype(e4m3) for j in range(0, n, tk))
     want = 1 + sum(wide(p) @ wide(v[:, j:j + tk]).T for p, j in zip(parts, range(0, n, tk)))
     return Launch(rows_in_bytes, (2,), (x, w, v, np.zeros((2 * tm, d), np.float32), tm, tk, d), {3: want})
+
+
+@ct.kernel
+def scaled_by_rows_and_columns(a, b, sa, sb, bias, out, tm: Const, tn: Const, tk: Const):
+    """Sums times a factor of the row and one of the column, and a bias: rows of as many numbers as a thread has registers for."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.int32 if a.dtype == ct.int8 else ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        y = ct.load(b, (j, k), (tn, tk), padding_mode=ZERO).transpose()
+        acc = ct.mma(ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), y, acc)
+    y = acc.astype(ct.float32) * ct.load(sa, (i,), (tm,))[:, None] * ct.load(sb, (j,), (tn,))[None, :]
+    ct.store(out, (i, j), (y + ct.load(bias, (j,), (tn,)).astype(ct.float32)[None, :]).astype(out.dtype))
+
+
+@program((np.int8, bf16, 128, 256, 64), (np.int8, np.float32, 128, 256, 64), (np.float16, np.float16, 128, 256, 32),
+         (np.int8, bf16, 256, 128, 64), (np.float16, np.float32, 64, 256, 64), quick=True)
+def products_scaled_by_rows_and_columns(dtype, kind, tm, tn, tk):
+    m, n, k = 2 * tm, 2 * tn, 2 * tk + 16
+    a, b = whole(m, k, dtype=dtype, low=-1, high=1), whole(n, k, dtype=dtype, low=-1, high=1, seed=1)
+    sa, sb = np.exp2(np.arange(m) % 3).astype(np.float32), np.exp2(np.arange(n) % 2).astype(np.float32)
+    bias = whole(n, dtype=np.float16, low=-4, high=4)
+    want = (wide(a) @ wide(b).T) * wide(sa)[:, None] * wide(sb)[None, :] + wide(bias)[None, :]
+    return Launch(scaled_by_rows_and_columns, (2, 2), (a, b, sa, sb, bias, np.zeros((m, n), kind), tm, tn, tk), {5: want},
+                  1e-2 if kind is bf16 else 2e-3)

@@ -30,6 +30,12 @@ ACCESS_SLOTS = 4
 """An access's own instruction and its address."""
 CHECK_SLOTS = 5
 """Comparisons with bounds, the predicate, and what stands where it is false."""
+WORD_BITS = 32
+MOST_HELD = 128
+"""Registers that a thread can hold of a tile, in one layout and by and by in another, whatever else it holds."""
+SPILL_SLOTS = 6 * PASS_SLOTS
+"""Of each that it can't: stored to local memory and loaded, in both layouts, and more beside it (sums of 128 x 256 with factors of
+rows and columns, B200: 66.6 us where half of this leaves them to threads, 64.1)."""
 LOOP_WEIGHT = 8
 """How often a loop's body runs, as far as is known."""
 
@@ -40,8 +46,9 @@ def conversion(src: LinearLayout, dst: LinearLayout, elem_bits: int, repeated: b
     (attention: the maxima of rows)."""
     if src == dst:
         return 0
-    waits = repeated and register_permutation(src, dst) is None
-    return estimate(src, dst, elem_bits) + (WARP_SLOTS if waits else 0)
+    moves = register_permutation(src, dst) is None
+    held = max(0, src.num_regs * elem_bits // WORD_BITS - MOST_HELD) if moves else 0
+    return estimate(src, dst, elem_bits) + (WARP_SLOTS if repeated and moves else 0) + SPILL_SLOTS * held
 
 
 @lru_cache(maxsize=4096)

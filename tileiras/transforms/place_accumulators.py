@@ -31,7 +31,7 @@ from tileiras.layout.linear import LinearLayout
 from tileiras.transforms.overlap_dots import number_of
 from tileiras.transforms.places import keep_places
 from tileiras.transforms.structure import carry_no_longer
-from tileiras.transforms.tmem_pieces import load_in_pieces, read_late, rows_in_pieces
+from tileiras.transforms.tmem_pieces import load_in_pieces, read_late, rows_by_piece, rows_in_pieces
 
 PRODUCTS = ("nv_tileas.dot", "nv_tileas.dot_scaled")
 BOOL = IntegerType(1)
@@ -52,6 +52,7 @@ def run(module: Operation, context: Any) -> None:
                 if op.parent is not None:
                     _alone(op)
             load_in_pieces(func)
+            rows_by_piece(func)
             read_late(func)
             rows_in_pieces(func)
             keep_places(func)

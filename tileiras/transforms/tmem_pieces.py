@@ -32,7 +32,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.slices import static_number
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.nv_tileas import TmemType, layout_of, with_layout
+from tileiras.dialects.nv_tileas import EXITS, TmemType, layout_of, with_layout
 from tileiras.layout.atoms.umma import LANES
 from tileiras.layout.slices import part_in_registers
 from tileiras.transforms.commit_dots import pipe_of
@@ -49,6 +49,7 @@ LONG_ROW = 64
 """Registers of a thread for a row that all threads read."""
 WAITS_OR_BEGINS = frozenset({"nv_tileas.consumer_wait", "nv_tileas.tensor_dot", "nv_tileas.producer_acquire",
                              "nv_tileas.producer_commit", "nv_tileas.barrier", "scf.for", "nv_tileas.loop"})
+MOVES = frozenset({"nv_tileas.view", "nv_tileas.convert_layout"})
 SPREAD = frozenset({"nv_tileas.broadcast", "nv_tileas.splat", "arith.constant"})
 """Ops whose results take few registers."""
 
@@ -160,6 +161,58 @@ def read_late(func: Operation) -> None:
                 place = place.next_op
             release.detach()
             meets.parent.insert_op_before(release, place)
+
+
+def rows_by_piece(func: Operation) -> None:
+    """Read a row that is the same for all rows of a tile, of which only pieces are wanted, for each piece anew, in place: 256
+    numbers of a row are all registers that a thread may have. Its ring's stage is given back behind the last piece. What of the row
+    a piece doesn't want LLVM leaves out."""
+    for read in [op for op in func.walk() if op.name == "nv_tileas.load_shared" and len(op.operands) == 1]:
+        release = _release_behind(read) if _is_long_row(read) else None
+        chain = _to_pieces(read)
+        if release is None or chain is None:
+            continue
+        pieces = sorted(dict.fromkeys(use.operation for use in chain[-1].results[0].uses), key=read.parent.get_operation_index)
+        if not _may_be_held(read.operands[0], release, pieces[-1]):
+            continue
+        for piece in pieces:
+            made: dict[SSAValue, SSAValue] = {}
+            for op in chain:
+                before(piece, op.clone(made), op)
+            piece.operands[0] = made[chain[-1].results[0]]
+        erase(*reversed(chain))
+        if release.is_before_in_block(pieces[-1]):
+            release.detach()
+            after_last: Any = pieces[-1].next_op
+            after_last.parent.insert_op_before(release, after_last)
+
+
+def _to_pieces(read: Operation) -> list[Any] | None:
+    """The read and what is made of it alone, up to what only pieces are taken of, all in one block."""
+    chain: list[Any] = [read]
+    while chain[-1].results[0].has_one_use():
+        use = chain[-1].results[0].first_use
+        assert use is not None
+        op = use.operation
+        if op.parent is not read.parent or len(op.results) != 1 or len(op.operands) != 1 or \
+                not (op.name in MOVES or isinstance(op, (arith.Elementwise, nv_tileas.Broadcast))):
+            return None
+        chain.append(op)
+    users = {use.operation for use in chain[-1].results[0].uses}
+    spread = isinstance(chain[-1], nv_tileas.Broadcast)
+    return chain if spread and len(users) > 1 and all(op.name == EXTRACT and op.parent is read.parent for op in users) else None
+
+
+def _may_be_held(slot: SSAValue, release: Operation, last: Operation) -> bool:
+    """Whether nothing between a stage's release and an op behind it waits for a stage of the same ring, or leaves."""
+    pipe = pipe_of(slot)
+    op = release.next_op
+    while op is not None and op is not last:
+        if any(inner.name in EXITS or (inner.name == "nv_tileas.consumer_wait" and inner.operands[0] is pipe)
+               for inner in op.walk()):
+            return False
+        op = op.next_op
+    return True
 
 
 def _is_long_row(read: Operation) -> bool:
