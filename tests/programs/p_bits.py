@@ -102,7 +102,7 @@ def unpacked(x, out, low, high, n: Const):
     ct.store(high, (ct.bid(0),), ((b >> 4) ^ (b << 3)).astype(high.dtype))
 
 
-@program(*[(kind, to, n) for kind in (np.int8, np.uint8) for to in (np.float16, bf16) for n in (64, 512)], quick=True)
+@program(*[(kind, to, n) for kind in (np.int8, np.uint8) for to in (np.float16, bf16, np.float32) for n in (64, 512)], quick=True)
 def bytes_as_floats(kind, to, n):
     """Every byte, and its halves, by fours and by ones."""
     x = np.arange(512).astype(np.uint8).view(kind)

@@ -1,4 +1,4 @@
-"""Bytes four at a time: integers of 8 bits to f16 and bf16 without the unit for conversions, and shifts of words.
+"""Bytes four at a time: integers of 8 bits to f16, bf16 and f32 without the unit for conversions, and shifts of words.
 
 A byte below the exponent of a power of two is that power plus the byte. `prmt` puts it there, a subtraction takes the power away;
 both are exact, and of f16 go in pairs:
@@ -36,7 +36,7 @@ def in_words(t: Attribute) -> bool:
 
 
 def bytes_to_floats(b: Builder, x: SSAValue, signed: bool, to: Attribute) -> SSAValue:
-    """A vector of whole words of bytes as f16 or bf16."""
+    """A vector of whole words of bytes as f16, bf16 or f32."""
     words = b.unpack(b.cast("bitcast", x, vec(_count(x) // IN_WORD, I32)))
     if signed:
         words = [b.xor(w, b.i32(SIGN * EVERY)) for w in words]
@@ -47,7 +47,10 @@ def bytes_to_floats(b: Builder, x: SSAValue, signed: bool, to: Attribute) -> SSA
         return b.binary("fsub", halves, b.const(float(HALF_POWER + more), halves.type))
     singles = [b.nvvm("prmt", [w, b.i32(SINGLE_EXPONENT), b.i32(SINGLE_FIRST + i)])[0] for w in words for i in range(IN_WORD)]
     power = b.const(float(SINGLE_POWER + more), F32)
-    exact = [b.cast("bitcast", b.binary("fsub", b.cast("bitcast", w, F32), power), I32) for w in singles]
+    floats = [b.binary("fsub", b.cast("bitcast", w, F32), power) for w in singles]
+    if to == F32:
+        return b.pack(floats)
+    exact = [b.cast("bitcast", x, I32) for x in floats]
     pairs = [b.nvvm("prmt", [low, high, b.i32(UPPER_HALVES)])[0] for low, high in zip(exact[::2], exact[1::2])]
     return b.cast("bitcast", b.pack(pairs), like(x, BF16))
 

@@ -163,7 +163,7 @@ def int_to_float(low: Lowering, op: Any, x: SSAValue) -> SSAValue:
         if w < 64 or mode in ("rn", "rna"):
             return b.cast(cast, x, like(x, F64))
         return map_registers(b, lambda one: b.call(f"llvm.nvvm.{'ll' if signed else 'ull'}2d.{mode}", F64, [one]), x)
-    if to in (F16, BF16) and w == 8:
+    if to in (F16, BF16, F32) and w == 8:
         from tileiras.conversion.tileas_to_llvm.elementwise.bytes import bytes_to_floats, in_words
         if in_words(x.type):
             return bytes_to_floats(b, x, signed, to)
