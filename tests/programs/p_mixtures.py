@@ -453,3 +453,21 @@ def mixture_of_strides(dtype, t, first, second):
             tile = padded[i * t // 2:i * t // 2 + t, j * t // 4:j * t // 4 + t]
             least[i * t:(i + 1) * t, j] = tile.min(1)
     return Launch(strided, (3, 4), (x, np.ones((3 * t, 4 * t), dtype), np.zeros((3 * t, 4), dtype), t), {1: 0, 2: least})
+
+
+@ct.kernel
+def totals_before_a_copy(a, sums, out, m: Const, n: Const):
+    """A scan between warps, whose buffer the copy engine fills anew with what is loaded behind it."""
+    v = ct.load(a, (0, 0), (m, n), padding_mode=ZERO).transpose().astype(ct.float32)
+    ct.store(out, (0, 0), ct.cumsum(v, axis=0))
+    s = ct.load(sums, (0, 0), (n, m))
+    ct.store(sums, (0, 0), s * 2 + v)
+
+
+@program((16, 128), (32, 256), quick=True)
+def scan_in_front_of_a_copy(m, n):
+    a, sums = whole(m, n - 4, dtype=np.float16), whole(n, m, dtype=np.float32)
+    v = np.zeros((n, m))
+    v[:n - 4] = wide(a).T
+    return Launch(totals_before_a_copy, (1,), (a, sums, np.zeros((n, m), np.float32), m, n),
+                  {1: wide(sums) * 2 + v, 2: v.cumsum(0)})

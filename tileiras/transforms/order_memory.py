@@ -329,11 +329,11 @@ class _Ordering:
                     self.barrier(op, self.joins(op))
                 elif meeting == Meeting.WARP:
                     self.warp_barrier(op)
+            if self.engine and self.needs_fence(op, mine, found.engine):
+                self.fence_due = True
             if found.inside:
                 self.met()
                 mine = [t for t in mine if not t.writes]
-            if self.engine and self.needs_fence(op, mine, found.engine):
-                self.fence_due = True
             if found.behind:
                 self.barrier_behind(op)
             elif mine:
