@@ -307,7 +307,8 @@ class _Loop:
         self.retype()
         left = self.overlap.block(self.body, self.carried)
         if marker.parent is not self.body:      # a product or a loop, which another op stands for now
-            marker = self.overlap.begun[last].next_op   # type: ignore[assignment]
+            marker = self.overlap.begun[last].next_op
+            assert marker is not None
         self.next_iteration(left, marker)
         self.behind(left)
 

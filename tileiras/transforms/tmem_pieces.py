@@ -170,7 +170,7 @@ def rows_by_piece(func: Operation) -> None:
     for read in [op for op in func.walk() if op.name == "nv_tileas.load_shared" and len(op.operands) == 1]:
         release = _release_behind(read) if _is_long_row(read) else None
         chain = _to_pieces(read)
-        if release is None or chain is None:
+        if release is None or chain is None or read.parent is None:
             continue
         pieces = sorted(dict.fromkeys(use.operation for use in chain[-1].results[0].uses), key=read.parent.get_operation_index)
         if not _may_be_held(read.operands[0], release, pieces[-1]):
