@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.analysis.access import MAX_ACCESS_BYTES
 from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.axis_info import longest
 from tileiras.dialects import nv_tileaa
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import int_array, int_values
@@ -111,8 +112,8 @@ def access_facts(op: Operation, axis: AxisAnalysis, target: Target) -> dict[str,
         return {"check": int_array(facts.check), **_attributes(facts.contiguous, runs)}
     if name in POINTER_ACCESSES and isinstance(op.operands[0].type, TensorType):
         contiguity = axis.contiguity(op.operands[0])
-        best = max(range(len(contiguity)), key=lambda d: (contiguity[d], d)) if contiguity else None
-        if best is None or contiguity[best] <= 1:
+        best = longest(contiguity)
+        if best is None:
             from tileiras.analysis.likely import likely_line
             along = likely_line(op.operands[0], axis)
             return _attributes(None, [1] * len(contiguity)) | ({"neighbours": IntAttr(along)} if along is not None else {})

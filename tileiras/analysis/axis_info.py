@@ -58,6 +58,12 @@ def group_of(size: int) -> int:
     return size & -size if size > 0 else 1
 
 
+def longest(contiguity: tuple[int, ...]) -> int | None:
+    """The dimension along which neighbours come in the longest groups, None where no two do."""
+    best = max(range(len(contiguity)), key=lambda d: (contiguity[d], d), default=None)
+    return best if best is not None and contiguity[best] > 1 else None
+
+
 def is_tracked(t: Attribute) -> bool:
     """Whether values of this type have facts: integers, pointers, and tensors of them."""
     if isinstance(t, TensorType):

@@ -46,9 +46,10 @@ def conversion(src: LinearLayout, dst: LinearLayout, elem_bits: int, repeated: b
     (attention: the maxima of rows)."""
     if src == dst:
         return 0
-    moves = register_permutation(src, dst) is None
-    held = max(0, src.num_regs * elem_bits // WORD_BITS - MOST_HELD) if moves else 0
-    return estimate(src, dst, elem_bits) + (WARP_SLOTS if repeated and moves else 0) + SPILL_SLOTS * held
+    cost, held = estimate(src, dst, elem_bits), max(0, src.num_regs * elem_bits // WORD_BITS - MOST_HELD)
+    if (repeated or held) and register_permutation(src, dst) is None:
+        cost += (WARP_SLOTS if repeated else 0) + SPILL_SLOTS * held
+    return cost
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
-from tileiras.analysis.axis_info import Info, is_tracked, shape_of
+from tileiras.analysis.axis_info import Info, is_tracked, longest, shape_of
 from tileiras.analysis.axis_rules import RULES, difference_info, sum_info
 
 ALIKE = frozenset({"extui", "trunci"})
@@ -27,9 +27,7 @@ MOST_OPS = 256
 def likely_line(pointers: SSAValue, axis: AxisAnalysis) -> int | None:
     """The dimension along which these pointers are likely to be neighbours in the longest groups, None if along none. `axis`: of
     their function."""
-    contiguity = _info(pointers, axis).contiguity
-    best = max(range(len(contiguity)), key=lambda d: (contiguity[d], d), default=None)
-    return best if best is not None and contiguity[best] > 1 else None
+    return longest(_info(pointers, axis).contiguity)
 
 
 def _info(value: SSAValue, axis: AxisAnalysis) -> Info:

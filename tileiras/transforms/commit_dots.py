@@ -32,6 +32,7 @@ from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, Tmem
 from tileiras.transforms.places import keep_places
 from tileiras.transforms.structure import first_pipe, put_in_place
 
+COMMIT = "nv_tileas.producer_commit"
 WAIT, RELEASE, SLICE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release", "nv_tileas.extract_slice"
 COUNTED = ("tma", "cp_async", "mbarrier")
 """Pipes whose stages are given back by arrivals."""
@@ -184,7 +185,7 @@ class _Commits:
         return False
 
     def is_commit(self, op: Operation) -> bool:
-        return op.name == "nv_tileas.producer_commit" and op.operands[0] is self.pipe
+        return op.name == COMMIT and op.operands[0] is self.pipe
 
     def is_wait(self, op: Operation) -> bool:
         return op.name == WAIT and op.operands[0] is self.pipe

@@ -40,7 +40,7 @@ from tileiras.dialects.nv_tileas import EXITS, LOADS, PipeType, TmemType
 from tileiras.errors import CompileError
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
-from tileiras.transforms.commit_dots import RELEASE, UMMA, WAIT, pipe_of
+from tileiras.transforms.commit_dots import COMMIT, RELEASE, UMMA, WAIT, pipe_of
 from tileiras.transforms.places import keep_places
 from tileiras.transforms.structure import holder_in, put_in_place
 from tileiras.transforms.tma_common import after, before
@@ -48,7 +48,6 @@ from tileiras.transforms.tma_common import after, before
 ACCUMULATORS = 2
 """One that is read, one that products add to."""
 WARPS = 1
-COMMIT = "nv_tileas.producer_commit"
 CLUSTER_BARRIER = "nv_tileas.cluster_barrier"
 BARRIERS = ("nv_tileas.barrier", CLUSTER_BARRIER)
 MOST_BLOCK_WARPS = 16

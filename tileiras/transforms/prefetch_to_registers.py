@@ -54,8 +54,8 @@ INSTRUCTION = "registers"
 NOT_AHEAD = "RemarkLoopLoadNotAhead"
 FEW = 4
 """Registers that a thread may give a load beside products that run by themselves."""
-WIDENS = frozenset({"nv_tileas.broadcast", "nv_tileas.view"})
 VIEW, PASS = "nv_tileas.view", "nv_tileas.convert_layout"
+WIDENS = frozenset({"nv_tileas.broadcast", VIEW})
 CONSTANTS = frozenset({"arith.constant", "nv_tileas.make_range"})
 
 

@@ -25,6 +25,7 @@ is read late, and its stage given back later still.
 """
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, TensorType, i32
@@ -52,6 +53,16 @@ WAITS_OR_BEGINS = frozenset({"nv_tileas.consumer_wait", "nv_tileas.tensor_dot", 
 MOVES = frozenset({"nv_tileas.view", "nv_tileas.convert_layout"})
 SPREAD = frozenset({"nv_tileas.broadcast", "nv_tileas.splat", "arith.constant"})
 """Ops whose results take few registers."""
+
+
+def _only_users(op: Operation) -> Iterator[Any]:
+    """The one user of an op's result, the one user of that one's, and so on, as far as they are in one block."""
+    at: Operation | None = op
+    while at is not None and at.results and at.results[0].has_one_use():
+        use = at.results[0].first_use
+        at = use.operation if use is not None and use.operation.parent is op.parent else None
+        if at is not None:
+            yield at
 
 
 def load_in_pieces(func: Operation) -> None:
@@ -190,11 +201,8 @@ def rows_by_piece(func: Operation) -> None:
 def _to_pieces(read: Operation) -> list[Any] | None:
     """The read and what is made of it alone, up to what only pieces are taken of, all in one block."""
     chain: list[Any] = [read]
-    while chain[-1].results[0].has_one_use():
-        use = chain[-1].results[0].first_use
-        assert use is not None
-        op = use.operation
-        if op.parent is not read.parent or len(op.results) != 1 or len(op.operands) != 1 or \
+    for op in _only_users(read):
+        if len(op.results) != 1 or len(op.operands) != 1 or \
                 not (op.name in MOVES or isinstance(op, (arith.Elementwise, nv_tileas.Broadcast))):
             return None
         chain.append(op)
@@ -236,11 +244,8 @@ def _release_behind(read: Operation) -> Operation | None:
 def _to_tile(read: Operation) -> list[Any] | None:
     """The read, what follows from it alone, and the op that has it meet another tile, all in one block."""
     chain: list[Any] = [read]
-    while chain[-1].results[0].has_one_use():
-        use = chain[-1].results[0].first_use
-        assert use is not None
-        op = use.operation
-        if op.parent is not read.parent or len(op.results) != 1 or not isinstance(op, (arith.Elementwise, nv_tileas.Broadcast)):
+    for op in _only_users(read):
+        if len(op.results) != 1 or not isinstance(op, (arith.Elementwise, nv_tileas.Broadcast)):
             return None
         chain.append(op)
         if sum(isinstance(v.type, TensorType) for v in op.operands) > 1:
@@ -269,20 +274,13 @@ def _to_rows(load: Operation) -> list[Any] | None:
             layout.reg != tuple(1 << i for i in range(columns.bit_length() - 1)):
         return None
     chain: list[Any] = []
-    v = load.results[0]
-    while v.has_one_use():
-        use = v.first_use
-        assert use is not None
-        op: Any = use.operation
-        if op.parent is not load.parent:
-            return None
+    for op in _only_users(load):
         if op.name == STORE:
             return [*chain, op] if chain and "first" not in op.properties else None
         if not isinstance(op, arith.Elementwise) or len(op.results) != 1 or layout_of(op.results[0]) != layout or \
                 any(isinstance(operand.type, TensorType) and layout_of(operand) != layout for operand in op.operands):
             return None
         chain.append(op)
-        v = op.results[0]
     return None
 
 
