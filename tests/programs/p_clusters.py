@@ -272,3 +272,59 @@ def cluster_persistent_batch(ctas, dtype, tm, tn, tk, turn):
     given = np.ascontiguousarray(b.transpose([(0, 1, 2), (0, 2, 1), (2, 0, 1)][turn]))
     return Launch(BATCHES[ctas], (2,), (a, given, np.zeros((2, m, n), dtype), 2, tm, tn, tk, turn),
                   {2: wide(a) @ wide(b)}, 3e-2 if dtype is bf16 else 5e-3)
+
+
+def product_in_place(a, w, t: Const, n: Const, way: Const):
+    """The product goes where its second operand was, which all CTAs read: as tiles, gathered, by the copy engine or not."""
+    b = ct.bid(0)
+    x, rows = ct.load(a, (b, 0), (t, t)), b * t + ct.arange(t, dtype=ct.int32)
+    if way == 0:
+        y = ct.load(w, (b, 0), (t, n), allow_tma=False)
+    elif way == 1:
+        y = ct.gather(w, (rows[:, None], ct.arange(n, dtype=ct.int32)[None, :]))
+    else:
+        y = ct.load(w, (b, 0), (t, n))
+    ct.store(w, (b, 0), ct.mma(x, y, ct.zeros((t, n), ct.float32)).astype(w.dtype))
+
+
+IN_PLACE = {n: ct.kernel(product_in_place, num_ctas=n) for n in (2, 4)}
+
+
+@program((2, np.float16, 128, 64, 0), (2, bf16, 128, 64, 1), (4, np.float16, 128, 64, 1), (4, np.float16, 64, 32, 2),
+         (2, np.float16, 128, 128, 2), quick=True)
+def cluster_product_in_place(ctas, dtype, t, n, way):
+    a, w = (whole(2 * t, m, dtype=dtype, low=-1, high=1) for m in (t, n))
+    want = np.concatenate([wide(a[i:i + t]) @ wide(w[i:i + t]) for i in (0, t)])
+    return Launch(IN_PLACE[ctas], (2,), (a, w, t, n, way), {1: want})
+
+
+def states_both_ways(q, k, states, out, t: Const, d: Const, p: Const):
+    """One loop stores the states that another one loads and multiplies."""
+    h, n = ct.bid(0), ct.cdiv(q.shape[1], t)
+    s = ct.zeros((d, p), ct.float32)
+    for c in range(n):
+        ct.store(states, (h, c, 0, 0), s.astype(q.dtype).reshape((1, 1, d, p)))
+        y = ct.load(k, (h, c, 0), (1, t, d), padding_mode=ZERO).reshape((t, d))
+        s = ct.mma(y.transpose(), ct.load(q, (h, c, 0), (1, t, p), padding_mode=ZERO).reshape((t, p)), s)
+    for c in range(n):
+        s16 = ct.load(states, (h, c, 0, 0), (1, 1, d, p)).reshape((d, p))
+        x = ct.load(k, (h, c, 0), (1, t, d), padding_mode=ZERO).reshape((t, d))
+        ct.store(out, (h, c, 0), ct.mma(x, s16, ct.zeros((t, p), ct.float32)).reshape((1, t, p)))
+
+
+BOTH_WAYS = {n: ct.kernel(states_both_ways, num_ctas=n) for n in (2, 4)}
+
+
+@program((4, np.float16, 128, 64, 64, 2), (4, bf16, 64, 64, 64, 3), (2, np.float16, 128, 64, 128, 2), quick=True)
+def cluster_states_both_ways(ctas, dtype, t, d, p, chunks):
+    n = chunks * t - 3
+    q, k = (whole(2, n, m, dtype=dtype, low=-1, high=1) * (draw(2, n, m, dtype=np.float32) > 1) for m in (p, d))
+    q, k = q.astype(dtype), k.astype(dtype)
+    parts = [[(wide(x[h, c * t:(c + 1) * t])) for c in range(chunks)] for x in (k, q) for h in range(2)]
+    states, out = np.zeros((2, chunks, d, p)), np.zeros((2, n, p))
+    for h in range(2):
+        for c, (y, z) in enumerate(zip(parts[h], parts[2 + h])):
+            states[h, c + 1:] += y.T @ z
+            out[h, c * t:(c + 1) * t] = y @ states[h, c]
+    return Launch(BOTH_WAYS[ctas], (2,), (q, k, np.zeros(states.shape, dtype), np.zeros((2, n, p), np.float32), t, d, p),
+                  {2: states, 3: out}, 1e-3)

@@ -719,3 +719,22 @@ def twice_with_one(a, b, out, tm: Const, tn: Const, tk: Const):
 def products_with_one_operand_doubled(dtype, tm, tn, tk, k):
     a, b = whole(tm, k, dtype=dtype, low=-2, high=2), whole(k, tn, dtype=dtype, low=-2, high=2)
     return Launch(twice_with_one, (1,), (a, b, np.zeros((tm, tn), np.float32), tm, tn, tk), {2: 3 * wide(a) @ wide(b)})
+
+
+@ct.kernel
+def products_in_turn(a, out, t: Const, count: Const):
+    """Many products, each of what the one before gives, the second one in the first one's sums."""
+    x, zeros = ct.load(a, (0, 0), (t, t)), ct.zeros((t, t), ct.float32)
+    p = ct.mma(x, x, ct.mma(x, x, zeros))
+    for _ in ct.static_iter(range(count)):
+        p = ct.mma(ct.minimum(p, 1.0).astype(a.dtype), x, zeros)
+    ct.store(out, (0, 0), p)
+
+
+@program((np.float16, 64, 8), (bf16, 128, 6), quick=True)
+def many_products_in_turn(dtype, t, count):
+    a = whole(t, t, dtype=dtype, low=-1, high=0)
+    want = 2 * wide(a) @ wide(a)
+    for _ in range(count):
+        want = np.minimum(want, 1) @ wide(a)
+    return Launch(products_in_turn, (1,), (a, np.zeros((t, t), np.float32), t, count), {1: want})

@@ -116,14 +116,14 @@ class Written:
                 continue
             self._tokens.add(v)
             for use in v.uses:
-                work += _tokens_behind(use.operation, use.index)
+                work += tokens_behind(use.operation, use.index)
 
     def waits_for_one(self, op: Operation) -> bool:
         """Whether an op comes behind a write, by its token."""
         return any(v in self._tokens for v in op.operands)
 
 
-def _tokens_behind(op: Any, index: int) -> list[SSAValue]:
+def tokens_behind(op: Any, index: int) -> list[SSAValue]:
     """The tokens that come behind operand `index` of an op."""
     if op.name in CONTROL:
         if op.name == "scf.if":

@@ -61,7 +61,8 @@ class ColumnsByLoop:
     def add(self, op: Operation, columns: int) -> None:
         loop = loop_around(op)
         self._inside[loop] = self._inside.get(loop, 0) + columns
-        self._taken.append((op, columns))
+        if columns:
+            self._taken.append((op, columns))
 
     def fits_in_turn(self, op: Operation, columns: int) -> bool:
         """Whether one more product finds columns if those have theirs in turn of which one needs what the other computes (a

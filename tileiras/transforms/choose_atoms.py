@@ -185,7 +185,7 @@ def _into_tensor_memory(dots: list[Operation], func: Operation, context: Any, fr
         atom = _umma_of(op, func, context.target)
         if isinstance(atom, str):
             whys[op] = atom
-        elif (columns := _new_columns(op, atom)) > (room := free - taken.beside(op)) and not (
+        elif (columns := _new_columns(op, atom)) and columns > (room := free - taken.beside(op)) and not (
                 free == umma.COLUMNS and taken.fits_in_turn(op, columns)):
             whys[op] = f"it takes {columns} columns of tensor memory, and other products leave {max(room, 0)}"
         else:

@@ -54,7 +54,7 @@ from tileiras.analysis.agent_parts import (
 )
 from tileiras.analysis.agents import SWITCH, WARP_THREADS, WARPGROUP, agent_of, agents_of
 from tileiras.analysis.chains import CHAIN, chains_of
-from tileiras.analysis.effects import BY_TOKENS
+from tileiras.analysis.effects import effects_of
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.few_loaders import narrowed
 from tileiras.analysis.layout_rules import DOTS
@@ -402,7 +402,7 @@ def _ordered(func: Operation) -> Operation | None:
     """An access to global memory that another one comes before, by its token; of the two one writes."""
     written, touched = Written(func), Written(func, reads=True)
     meeting = next((op for op in func.walk() if op.name == "nv_tileas.cluster_barrier"), None)
-    return meeting or next((op for op in func.walk() if (effects := BY_TOKENS.get(op.name)) is not None and (
+    return meeting or next((op for op in func.walk() if ((effects := effects_of(op)).token_read or effects.token_write) and (
         written.waits_for_one(op) or (effects.token_write and touched.waits_for_one(op)))), None)
 
 

@@ -1,0 +1,65 @@
+"""`meet-in-clusters`: CTAs meet before one of them stores what another one may still read.
+
+    %x, %t = tiled_load %v[%i, %j]                     %x, %t = tiled_load %v[%i, %j]
+    ...                                      ->        ...
+    tiled_store %y, %w[%i, %j], %t                     cluster_barrier
+                                                       tiled_store %y, %w[%i, %j], %t
+
+A token says that the store comes behind the load. Where the copy engine makes one of the two, or threads copy to a ring, a CTA's
+own accesses are in order because it waits for its data; the others' aren't. Where load and store go by the same parts of an array
+no CTA reads what another one stores, and none meet. Behind what is written `order-memory` lets them meet.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.agent_parts import Written, tokens_behind
+from tileiras.analysis.effects import BY_TOKENS
+from tileiras.dialects import nv_tileas
+from tileiras.dialects.nv_tileaa import MemTokenType
+
+LOAD, STORE = "nv_tileas.tiled_load", "nv_tileas.tiled_store"
+
+
+def run(module: Operation, context: Any = None) -> None:
+    """Put the barriers in, in place."""
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileas.func" and "cluster" in func.properties:
+            _function(func)
+
+
+def _function(func: Operation) -> None:
+    accesses = [op for op in func.walk() if op.name in BY_TOKENS]
+    stores = [op for op in accesses if BY_TOKENS[op.name].token_write]
+    written = Written(func)
+    for load in accesses:
+        if BY_TOKENS[load.name].token_write:
+            continue
+        behind = _behind(load)
+        for store in [op for op in stores if not behind.isdisjoint(op.operands)]:
+            if written.waits_for_one(store) or _by_same_parts(load, store):
+                continue
+            stores.remove(store)
+            assert store.parent is not None
+            store.parent.insert_op_before(nv_tileas.ClusterBarrier.create(location=store.location), store)
+
+
+def _behind(load: Operation) -> set[SSAValue]:
+    """The tokens that come behind a load."""
+    found: set[SSAValue] = set()
+    work = [r for r in load.results if isinstance(r.type, MemTokenType)]
+    while work:
+        v = work.pop()
+        if v not in found:
+            found.add(v)
+            for use in v.uses:
+                work += tokens_behind(use.operation, use.index)
+    return found
+
+
+def _by_same_parts(load: Any, store: Any) -> bool:
+    """Whether each CTA reads and stores a part of its own of the same tile: parts of a partition's tiles are apart."""
+    return load.name == LOAD and store.name == STORE and load.view is store.view and tuple(load.coords) == tuple(store.coords) and \
+        load.view.type.kind.data == "partition" and not {"cta_copies"} & (load.properties.keys() | store.properties.keys())
