@@ -340,3 +340,47 @@ def product_of_crossed_accumulators(dtype, t, tk, steps):
         z = wide(a)[:, k:k + tk] @ wide(b)[k:k + tk]
         p, q, r = z + q, z.T + p, r * .5 + q
     return Launch(crossed_accumulators, (1,), (a, b, np.zeros((3 * t, t), np.float32), t, tk), {2: np.concatenate([p, q, r])}, 5e-3)
+
+
+@ct.kernel
+def gated_delta_rule(q, k, w, u, gates, out, last, t: Const, d: Const, e: Const):
+    """Chunks of the gated delta rule behind what is known within them: five products a step around one state."""
+    b, j = ct.bid(0), ct.bid(1)
+    s, i = ct.zeros((d, e), ct.float32), ct.arange(t, dtype=ct.int32)
+    for c in range(ct.cdiv(q.shape[1], t)):
+        x = ct.load(q, (b, c, 0), (1, t, d), padding_mode=ZERO).reshape((t, d))
+        y = ct.load(k, (b, c, 0), (1, t, d), padding_mode=ZERO).reshape((t, d))
+        z = ct.load(w, (b, c, 0), (1, t, d), padding_mode=ZERO).reshape((t, d))
+        v = ct.load(u, (b, c, j), (1, t, e), padding_mode=ZERO).reshape((t, e))
+        g = ct.load(gates, (b, c), (1, t), padding_mode=ZERO).reshape((t,))
+        state = s.astype(q.dtype)
+        new = (v.astype(ct.float32) - ct.mma(z, state, ct.zeros((t, e), ct.float32))).astype(q.dtype)
+        a = ct.mma(x, y.transpose(), ct.zeros((t, t), ct.float32)) * ct.exp(g[:, None] - g[None, :])
+        a = ct.where(i[:, None] >= i[None, :], a, 0.0)
+        o = ct.mma(x, state, ct.zeros((t, e), ct.float32)) * ct.exp(g)[:, None]
+        ct.store(out, (b, c, j), ct.mma(a.astype(q.dtype), new, o).reshape((1, t, e)))
+        end = ct.min(g)
+        y = (y.astype(ct.float32) * ct.exp(end - g)[:, None]).astype(q.dtype)
+        s = ct.mma(y.transpose(), new, s * ct.exp(end))
+    ct.store(last, (b, 0, j), s.reshape((1, d, e)))
+
+
+@program((bf16, 64, 128, 64, 5), (np.float16, 64, 64, 64, 4), (np.float16, 128, 64, 32, 3), (bf16, 64, 64, 128, 1),
+         (np.float16, 32, 32, 32, 4), quick=True)
+def recurrence_by_the_gated_delta_rule(dtype, t, d, e, chunks):
+    n = t * chunks
+    q, k, w = (draw(2, n, d, dtype=dtype, scale=.8 / d ** .5, seed=seed) for seed in range(3))
+    u = draw(2, n, 2 * e, dtype=dtype, seed=3)
+    gates = -np.cumsum(np.abs(draw(2, chunks, t, dtype=np.float32, scale=.02, seed=4)), -1)
+    out, last = np.zeros((2, n, 2 * e)), np.zeros((2, d, 2 * e))
+    for b in range(2):
+        for c in range(chunks):
+            x, y, z, v = (wide(m[b, c * t:(c + 1) * t]) for m in (q, k, w, u))
+            g = gates[b, c].astype(np.float64)
+            new = v - z @ last[b]
+            a = np.tril(x @ y.T * np.exp(np.minimum(g[:, None] - g, 0)))
+            out[b, c * t:(c + 1) * t] = np.exp(g)[:, None] * (x @ last[b]) + a @ new
+            last[b] = np.exp(g[-1]) * last[b] + (np.exp(g[-1] - g)[:, None] * y).T @ new
+    made = np.zeros(out.shape, np.float32), np.zeros(last.shape, np.float32)
+    return Launch(gated_delta_rule, (2, 2), (q, k, w, u, gates.reshape(2, n), *made, t, d, e), {5: out, 6: last},
+                  .15 if dtype is bf16 else 3e-2)

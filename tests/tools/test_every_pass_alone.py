@@ -40,7 +40,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("fence-atomics", "sm_90"): "fence-atomics", ("early-loads", "sm_90"): "early-loads",
     ("unroll-streams", "sm_80"): "unroll-streams", ("early-copies", "sm_120"): "early-copies",
     ("overlap-epilogues", "sm_100"): "overlap-epilogues", ("advance-dots", "sm_100"): "advance-dots commit-dots",
-    ("early-dots", "sm_100"): "early-dots", 
+    ("early-dots", "sm_100"): "early-dots", ("list-schedule", "sm_100"): "list-schedule",
     ("meet-in-clusters", "sm_90"): "meet-in-clusters", ("read-operands", "sm_100"): "read-operands",
     ("untie-stores", "sm_80"): "untie-stores", ("fragments-ahead", "sm_120"): "fragments-ahead",
 }

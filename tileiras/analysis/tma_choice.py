@@ -94,9 +94,13 @@ def movable_in(func: Operation) -> dict[Operation, MapFacts]:
 def _may_move(op: Operation, tile: SSAValue) -> bool:
     if op.name in STORES:
         return (not any(r.uses for r in op.results) and is_unwritten(op)) or orders_itself(op)
-    if tile.first_use is None or _feeds_product(tile) or not is_unwritten(op) or _places_operands(tile):
-        return False
-    return tile_bytes(tile.type) >= LEAST_BESIDE or not _beside_product(op)
+    return may_come(op) and (tile_bytes(tile.type) >= LEAST_BESIDE or not _beside_product(op))
+
+
+def may_come(load: Operation) -> bool:
+    """Whether a loaded tile may be brought for threads alone, as far as its uses and the memory's writers go."""
+    tile = load.results[0]
+    return tile.first_use is not None and not _feeds_product(tile) and is_unwritten(load) and not _places_operands(tile)
 
 
 def is_for_both(load: Operation) -> bool:

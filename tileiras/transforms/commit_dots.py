@@ -9,12 +9,13 @@
                                                    producer_commit %done ; consumer_wait %done, %ring, %d
                                                    %sum = load_tmem %d
 
-A product is waited for in front of the first op that uses its accumulator or writes what it reads, by all threads at once. Where a
-loop's products meet no such op in its body, and none when it begins again, they go on over the iterations and are waited for
-behind it. Where a product runs ahead (`advance-dots`), which has a pipe of its own, or where threads load what they then write for
-the product, a loop's last products are waited for in the next iteration. A ring's stage that only products read is given back by
-the tensor core itself, and only the thread that begins the products waits for it to be full: no other thread has any part in the
-loop.
+A product is waited for in front of the first op that uses its accumulator or writes what it reads, by all threads at once, and with
+it those begun before it; what was begun behind it goes on. Where a loop's products meet no such op in its body, and none when it
+begins again, they go on over the iterations and are waited for behind it. Where a product runs ahead (`advance-dots`), which has a
+pipe of its own, or where threads load what they then write for the product, a loop's last products are waited for in the next
+iteration. A ring's stage that only products read is given back by the tensor core itself, and only the thread that begins the
+products waits for it to be full: no other thread has any part in the loop. One that threads read, too, is given back behind the
+wait for the products, or in front of a wait for another stage.
 """
 from __future__ import annotations
 
@@ -74,6 +75,7 @@ class _Commits:
                       if isinstance(v.type, TmemType)}
         self.first = first_pipe(body, lambda op: op.name == TENSOR_DOT)
         self.pipe = self.told()
+        self.partly: dict[SSAValue, Operation] = {}     # pipe -> in front of which op it was waited for last
 
     def told(self) -> SSAValue:
         """A pipe that says when products are done."""
@@ -93,10 +95,19 @@ class _Commits:
     def block(self, block: Block, carries: bool = False) -> list[Operation]:
         """Waits where a block's ops need them; what is on its way at the end, if that may be (`carries`), else there is a wait."""
         flying: list[Operation] = []
+        held: list[Operation] = []      # releases of stages that products on their way read
         for op in list(block.ops):
             last = op is block.last_op
-            if flying and (self.one_by_one or (last and not carries) or self.needs(op, flying)):
+            if flying and self.overlap and not last and self.may_be_held(op) and self.needs(op, flying):
+                held.append(op)
+                continue
+            if held and (last or (op.name == WAIT and _kind(op.operands[0]) in COUNTED)):
+                flying = self.wait(flying, op)      # no stage is held while another one is waited for
+            elif flying and (self.one_by_one or (last and not carries)):
                 flying = self.wait(flying, op)
+            elif flying and self.needs(op, flying):
+                flying = self.wait_for_first(flying, op)
+            held = self.given_back(held, flying, op)
             if self.counts(op):
                 flying.append(op)
             elif op.name == SWITCH:
@@ -108,8 +119,25 @@ class _Commits:
             elif op.regions and any(map(self.counts, op.walk())):
                 if flying:
                     flying = self.wait(flying, op)
+                    held = self.given_back(held, flying, op)
                 flying = self.inside(op)
         return flying
+
+    def may_be_held(self, op: Operation) -> bool:
+        """Whether giving a stage back may wait until products are waited for anyway."""
+        return op.name == RELEASE and "by_dots" not in op.properties and _kind(op.operands[0]) in COUNTED
+
+    def given_back(self, held: list[Operation], flying: list[Operation], before: Operation) -> list[Operation]:
+        """Give back, in front of an op, the stages that no product on its way reads any more; the other releases."""
+        left = []
+        for op in held:
+            if self.needs(op, flying):
+                left.append(op)
+                continue
+            op.detach()
+            assert before.parent is not None
+            before.parent.insert_op_before(op, before)
+        return left
 
     def inside(self, op: Operation) -> list[Operation]:
         """The products of an op's regions; those that are on their way behind it."""
@@ -188,7 +216,7 @@ class _Commits:
         return op.name == COMMIT and op.operands[0] is self.pipe
 
     def is_wait(self, op: Operation) -> bool:
-        return op.name == WAIT and op.operands[0] is self.pipe
+        return op.name == WAIT and (op.operands[0] is self.pipe or op.operands[0] in self.partly)
 
     def needs(self, op: Operation, flying: list[Operation]) -> bool:
         """Whether products must be done before an op, or before what is inside of it."""
@@ -217,6 +245,28 @@ class _Commits:
         self.insert(nv_tileas.ProducerCommit.make([self.pipe]), before)
         self.insert(nv_tileas.ConsumerWait.make([self.pipe, storage], [i32]), before)
         return []
+
+    def wait_for_first(self, flying: list[Operation], before: Operation) -> list[Operation]:
+        """Wait for those products that an op needs, which a commit of their own tells of where others were begun behind them in the
+        same block; those others."""
+        count = next((n for n in range(1, len(flying)) if not self.needs(before, flying[n:])), len(flying))
+        last = flying[count - 1]
+        if count == len(flying) or self.paired or any(dot.parent is not before.parent for dot in flying):
+            return self.wait(flying, before)
+        following = last.next_op
+        assert following is not None
+        pipe = self.idle(following)
+        self.partly[pipe] = before
+        self.insert(nv_tileas.ProducerCommit.make([pipe]), following)
+        self.insert(nv_tileas.ConsumerWait.make([pipe, self.storage(flying[:count], before)], [i32]), before)
+        return flying[count:]
+
+    def idle(self, before: Operation) -> SSAValue:
+        """A pipe that tells of some products, and of which nobody waits for anything at this place."""
+        for pipe, waiter in self.partly.items():
+            if waiter.parent is before.parent and (waiter is before or waiter.is_before_in_block(before)):
+                return pipe
+        return self.told()
 
     def storage(self, flying: list[Operation], before: Operation) -> list[SSAValue]:
         """What products read and write, as far as it is there in front of an op."""

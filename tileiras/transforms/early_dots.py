@@ -25,6 +25,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import warps_of, words_of
 from tileiras.analysis.entry_hints import hint
+from tileiras.analysis.layout_rules import MOVES
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tensor_dots import described_of, umma_of
 from tileiras.analysis.tensor_memory import rows_columns
@@ -32,6 +33,7 @@ from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileas import LOADS
 from tileiras.layout.atoms.umma import COLUMNS
+from tileiras.schedule.names import LEAST_STAGES
 from tileiras.transforms.structure import holder_in, is_movable, move_up, needed_of
 
 DOT = "nv_tileas.dot"
@@ -56,17 +58,17 @@ def run(module: Operation, context: Any = None) -> None:
                 ops = list(block.ops)
                 room = MOST_BYTES if context.target.has_tma and loop_around(ops[0]) is None else 0
                 for wait in range(MOST_WAITS):
-                    ops = _begin(block, ops, 0 if wait else room, asked)
+                    ops = _begin(block, ops, 0 if wait else room, asked, context.target)
 
 
-def _begin(block: Block, ops: list[Operation], room: int, asked: bool) -> list[Operation]:
+def _begin(block: Block, ops: list[Operation], room: int, asked: bool, target: Any) -> list[Operation]:
     """Of a block's ops from some place on, move products in front of the first that waits for one, and loads, of as many bytes as
     there is room for, in front of all. What stands behind the next product that waits. `asked`: for two blocks an SM."""
     place = {op: i for i, op in enumerate(ops)}
     dots = {op for op in ops if op.name == DOT}
     if len(dots) < 2:
         return []
-    begin = _may_be_early(dots, asked)
+    begin = _may_be_early(dots, asked, target)
     first: Operation | None = None      # product
     results: set[SSAValue] = set()      # of products on their way, and what follows from those
     waiter: Operation | None = None     # the first op that waits
@@ -122,18 +124,23 @@ def _waits(op: Operation, results: set[SSAValue], dots: set[Operation]) -> bool:
     return any(v in results for inner in op.walk() for v in inner.operands)
 
 
-def _may_be_early(dots: set[Operation], asked: bool) -> set[Operation]:
+def _may_be_early(dots: set[Operation], asked: bool, target: Any) -> set[Operation]:
     """The products for whose accumulators there is room if they begin before others are waited for."""
     if any(described_of(op) is None for op in dots):
         return set()        # products by warps take the registers
     into_tensor_memory = {op for op in dots if umma_of(op) is not None}
     early = into_tensor_memory
-    if early and _keeps_another_block_out(dots, asked):
+    if early and (_keeps_another_block_out(dots, asked) if asked else takes_columns_from_blocks(early, target)):
         early = _beside_another_block(dots) if asked else set()
     by_groups = dots - into_tensor_memory
     if by_groups and sum(map(_registers, dots)) <= MOST_ACCUMULATORS:
         early |= by_groups - _read_in_two_forms(by_groups)
     return early
+
+
+def takes_columns_from_blocks(dots: set[Operation], target: Any) -> bool:
+    """Whether products that all run at the same time leave another block on the SM no tensor memory, which had some otherwise."""
+    return _keeps_another_block_out(dots, False) and _shares_an_sm(dots, target)
 
 
 def _was_read(dot: Operation, needed: set[Operation], behind: dict[Operation, int]) -> bool:
@@ -152,6 +159,27 @@ def _keeps_another_block_out(dots: set[Operation], asked: bool) -> bool:
     anew = [columns[dot] for dot in dots if is_zero(dot.operands[2])]
     kept = sum(columns.values()) - sum(anew)
     return kept + sum(anew) > COLUMNS // BLOCKS >= kept + max(anew, default=0)
+
+
+def _shares_an_sm(dots: set[Operation], target: Any) -> bool:
+    """Whether shared memory surely has room for what two blocks' products read there: tiles that a loop loads for them, in rings,
+    and others."""
+    from tileiras.schedule.depth import shared_budget
+    tiles: set[SSAValue] = set()
+    for dot in dots:
+        umma = umma_of(dot)
+        assert umma is not None
+        tiles.update(map(_tile_of, dot.operands[0 if umma.a_in_shared else 1:2]))
+    loaded = [v for v in tiles if isinstance(v.owner, Operation) and v.owner.name in LOADS and loop_around(v.owner) is not None]
+    nbytes = sum(tile_bytes(v.type) for v in tiles) + (LEAST_STAGES - 1) * sum(tile_bytes(v.type) for v in loaded)
+    return nbytes <= shared_budget(target, BLOCKS)
+
+
+def _tile_of(v: SSAValue) -> SSAValue:
+    """The tile that an operand is a view of."""
+    while isinstance(v.owner, Operation) and v.owner.name in MOVES:
+        v = v.owner.operands[0]
+    return v
 
 
 def _beside_another_block(dots: set[Operation]) -> set[Operation]:

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ArrayAttr, Float32Type, IntAttr, IntegerAttr, 
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.analysis.layout_rules import dot_shape
-from tileiras.analysis.tensor_dots import DOTS, goes_on_from, umma_of
+from tileiras.analysis.tensor_dots import goes_on_from, umma_of
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileaa import int_array, int_values
@@ -209,18 +209,13 @@ def _alone(op: Operation) -> None:
 
 
 def _load_place(product: Operation, end: Operation) -> Operation:
-    """Where a product's result is loaded, which waits for all products begun until then: behind it, but of small products that
-    stand together behind the last."""
+    """Where a product's result is loaded, which waits for it: behind it, but a small one's in front of its first user."""
     users = {use.operation for use in product.results[0].uses}
     batch, m, n, k = dot_shape(product)
     at: Any = end.next_op
-    place = at
-    if max(batch, 1) * m * n * k < LARGE:
-        while not any(inner in users for inner in at.walk()):
-            if at.name in DOTS:
-                place = at.next_op
-            at = at.next_op
-    return place
+    while max(batch, 1) * m * n * k < LARGE and not any(inner in users for inner in at.walk()):
+        at = at.next_op
+    return at   # type: ignore[no-any-return]
 
 
 def _follower(op: Operation) -> Operation | None:

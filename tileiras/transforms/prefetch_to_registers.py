@@ -93,16 +93,15 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     asked = context.schedule.stages if context.schedule is not None else 0
     if not loads or asked == 1 or not is_short_of_overflow(loop) or any(FORCE_SERIAL in op.attributes for op in ops):
         return
-    from tileiras.schedule.depth import latency_hint, registers_of, shared_budget
+    from tileiras.schedule.depth import latency_hint, shared_budget
     from tileiras.schedule.prefetch import STAGES, Room, why_not_ahead
-    in_flight = any(op.name in DOTS and not is_of_threads(op) for op in ops)
-    ahead = [op for op in loads if may_run_ahead(loop, op)]
+    in_flight = any(map(runs_by_itself, ops))
     first_uses: set[Operation] | None = None
-    if in_flight:       # all or none: what an iteration loads for itself would wait for the next one's
-        few = all(registers_of(op.results[0]) <= FEW for op in ahead)
-        first_uses = _first_uses(loop, [op.results[0] for op in ahead]) if few and len(ahead) == len(loads) else None
-        ahead = ahead if first_uses is not None else []
-    loads = ahead
+    if in_flight:
+        first_uses = uses_at_once(loop, loads)
+        loads = loads if first_uses is not None else []
+    else:
+        loads = [op for op in loads if may_run_ahead(loop, op)]
     stores = [] if in_flight else [op for op in ops if is_streamed(loop, op)]
     plan = Plan(loads=loads, first_uses=first_uses)
     for store in stores:
@@ -147,6 +146,21 @@ def _report(func: Operation, loop: Operation, plan: Plan, why: str, remarks: lis
     if not why:
         notes: dict[str, str | int] = {"Loads": len(plan.loads), "Buffers": len(plan.stored), "Instruction": INSTRUCTION}
         remarks.append(remark(func, loop, PASSED, MEMORY, "LoopLoadsAhead", "Loads run 1 iteration ahead", notes))
+
+
+def uses_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | None:
+    """What an iteration does with tiles that were loaded for it in the one before, beside products that run by themselves, where
+    that may stand at its begin; None where they can't all be loaded so: what an iteration loads for itself would wait for the next
+    one's."""
+    from tileiras.schedule.depth import registers_of
+    if not all(may_run_ahead(loop, op) and registers_of(op.results[0]) <= FEW for op in loads):
+        return None
+    return _first_uses(loop, [op.results[0] for op in loads])
+
+
+def runs_by_itself(op: Operation) -> bool:
+    """Whether an op is a product of a warpgroup, or into tensor memory."""
+    return op.name in DOTS and not is_of_threads(op)
 
 
 def _first_uses(loop: Operation, tiles: list[SSAValue]) -> set[Operation] | None:

@@ -18,13 +18,15 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType, UnitAttr
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
+from tileiras.analysis.ahead import runs_ahead
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import DOTS, MOVES
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects import nv_tileas
+from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, SharedLayoutAttr, layout_of
 from tileiras.schedule.names import LEAST_STAGES
 from tileiras.transforms.structure import holder_in, is_movable, needed_of, only_store
@@ -40,9 +42,39 @@ def run(module: Operation, context: Any) -> None:
     for func in module.regions[0].block.ops:
         if func.name != "nv_tileas.func":
             continue
+        if context.target.has_tma and context.uses("tma") and context.uses("pipelines"):
+            _choose_small(func)
         chosen = [op for op in func.walk() if ENGINE in op.properties]
         if chosen:
             _function(func, chosen, context.target)
+
+
+def _choose_small(func: Operation) -> None:
+    """Beside products that run by themselves, let the engine bring the small tiles that can't be loaded an iteration ahead to
+    registers (`prefetch-to-registers`): each iteration would wait as long as memory takes."""
+    from tileiras.analysis.tma_choice import LEAST_BESIDE, may_come
+    from tileiras.transforms.prefetch_to_registers import runs_by_itself, tiles_loaded, uses_at_once
+    for loop in func.walk():
+        if not runs_ahead(loop):
+            continue
+        ops = list(loop.regions[0].block.ops)
+        loads = [op for op in tiles_loaded(ops) if ENGINE not in op.properties and not _goes_to_a_product(op.results[0])]
+        if loads and any(map(runs_by_itself, ops)) and uses_at_once(loop, loads) is None:
+            for op in loads:
+                if op.name == LOAD and tile_bytes(op.results[0].type) < LEAST_BESIDE and may_come(op):
+                    op.properties[ENGINE] = UnitAttr()
+
+
+def _goes_to_a_product(tile: SSAValue) -> bool:
+    """Whether a tile is stored, as the engine can bring it, to a buffer that a product reads."""
+    from tileiras.analysis.tma import is_brought
+    for use in tile.uses:
+        op = use.operation
+        if op.name == "nv_tileas.store_shared" and any(reader.operation.name in DOTS for reader in op.operands[1].uses):
+            return True
+        if is_brought(op) and _goes_to_a_product(op.results[0]):
+            return True
+    return False
 
 
 def _function(func: Operation, chosen: list[Operation], target: Any) -> None:

@@ -7,10 +7,10 @@
 // CHECK: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<
 // CHECK: "scf.for"(
 // CHECK: "nv_tileas.tensor_dot"({{.*}}) <{atom = "sm100.mma.tf32.m64n128k8.f32.tf32.tf32.cg1.ss"
-// CHECK: "nv_tileas.tensor_dot"({{.*}}) <{atom = "sm100.mma.tf32.m64n128k8.f32.tf32.tf32.cg1.ss"
 // CHECK: "nv_tileas.tensor_dot"({{.*}}) <{atom = "sm100.mma.tf32.m64n64k8.f32.tf32.tf32.cg1.ss"
 // CHECK: "nv_tileas.tensor_dot"({{.*}}) <{atom = "sm100.mma.tf32.m64n128k8.f32.tf32.tf32.cg1.ss"
 // CHECK: "nv_tileas.tensor_dot"({{.*}}) <{atom = "sm100.mma.tf32.m128n128k8.f32.tf32.tf32.cg1.ss"
+// CHECK: "nv_tileas.tensor_dot"({{.*}}) <{atom = "sm100.mma.tf32.m64n128k8.f32.tf32.tf32.cg1.ss"
 // NONE-NOT: "mma.m16n8k8
 cuda_tile.module @m {
   entry @recurrence(%pw: tile<ptr<f32>>, %px: tile<ptr<f32>>, %po: tile<ptr<f32>>, %n: tile<i32>) {
