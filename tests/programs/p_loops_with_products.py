@@ -738,3 +738,27 @@ def many_products_in_turn(dtype, t, count):
     for _ in range(count):
         want = np.minimum(want, 1) @ wide(a)
     return Launch(products_in_turn, (1,), (a, np.zeros((t, t), np.float32), t, count), {1: want})
+
+
+@ct.kernel
+def product_behind_a_choice(a, b, out, other, t: Const, n: Const, count: Const):
+    """A product whose rows are what it gave before, behind another one that only some iterations have."""
+    x, p, q = ct.load(a, (0, 0), (t, t)), ct.full((2 * t, t), 1, ct.float32), ct.zeros((t, n), ct.float32)
+    for k in range(count):
+        if k % 2 == 0:
+            q = ct.mma(x.transpose(), ct.load(b, (k, 0), (t, n)), ct.floor(q * 0.5))
+        rows = ct.minimum(ct.maximum(p, -2.0), 2.0).astype(a.dtype)
+        p = ct.mma(rows, x, ct.minimum(ct.maximum(p, -64.0), 64.0))
+    ct.store(out, (0, 0), p)
+    ct.store(other, (0, 0), q)
+
+
+@program((bf16, 64, 128, 5), (np.float16, 64, 256, 4), (np.float16, 128, 64, 3), quick=True)
+def product_behind_another_one_at_times(dtype, t, n, count):
+    a, b = whole(t, t, dtype=dtype, low=-1, high=1), whole(count * t, n, dtype=dtype, low=-1, high=1)
+    p, q = np.ones((2 * t, t)), np.zeros((t, n))
+    for k in range(count):
+        q = wide(a).T @ wide(b[k * t:(k + 1) * t]) + np.floor(q * .5) if k % 2 == 0 else q
+        p = np.clip(p, -2, 2) @ wide(a) + np.clip(p, -64, 64)
+    return Launch(product_behind_a_choice, (1,), (a, b, np.zeros((2 * t, t), np.float32), np.zeros((t, n), np.float32), t, n, count),
+                  {2: p, 3: q}, 1e-3)
