@@ -762,3 +762,25 @@ def product_behind_another_one_at_times(dtype, t, n, count):
         p = np.clip(p, -2, 2) @ wide(a) + np.clip(p, -64, 64)
     return Launch(product_behind_a_choice, (1,), (a, b, np.zeros((2 * t, t), np.float32), np.zeros((t, n), np.float32), t, n, count),
                   {2: p, 3: q}, 1e-3)
+
+
+@ct.kernel(num_worker_warps=8)
+def sums_in_columns_of_others(a, b, out, t: Const, n: Const):
+    """A product of fewer rows, whose sums threads have read, makes room for those of more rows, which threads store to add to."""
+    x, y = ct.load(a, (0, 0), (t, 64)), ct.load(b, (0, 0), (64, n))
+    p = -ct.mma(x, y, ct.zeros((t, n), ct.float32))
+    for k in range(3):
+        q = ct.mma(ct.load(a, (k, 0), (64, 64)), y, ct.zeros((64, n), ct.float32))
+        p = ct.mma(x, ct.minimum(ct.maximum(q, -2.0), 2.0).astype(b.dtype), ct.floor(p * 0.5))
+        p = p if k == 1 else -p
+    ct.store(out, (0, 0), p)
+
+
+@program((np.float16, 128, 128), (bf16, 128, 64), (np.float16, 128, 256), quick=True)
+def sums_of_more_rows_behind_those_of_fewer(dtype, t, n):
+    a, b = whole(192, 64, dtype=dtype, low=-1, high=1), whole(64, n, dtype=dtype, low=-1, high=1)
+    x, p = wide(a)[:t], -(wide(a)[:t] @ wide(b))
+    for k in range(3):
+        q = np.clip(wide(a)[64 * k:64 * k + 64] @ wide(b), -2, 2)
+        p = (1 if k == 1 else -1) * (x @ q + np.floor(p * .5))
+    return Launch(sums_in_columns_of_others, (1,), (a, b, np.zeros((t, n), np.float32), t, n), {2: p}, 1e-3)

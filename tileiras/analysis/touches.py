@@ -36,8 +36,9 @@ class Meeting(IntEnum):
 @dataclass(frozen=True)
 class Touch:
     """An access to bytes [start, end) of shared memory by `op` since the last barrier, of `ring` if they are a ring's; `engine`:
-    not by the threads themselves; `own`: of tensor memory, each warp in lanes that no other one reaches; `warps`: which of the
-    bytes each warp touches, where that is known; `met`: the threads of each warp have met since."""
+    not by the threads themselves; `own`: of tensor memory, each warp in lanes that no other one reaches; `form`: of tensor memory,
+    how elements lie there and which thread has which, so that each touches the same places in two accesses of a form; `warps`:
+    which of the bytes each warp touches, where that is known; `met`: the threads of each warp have met since."""
 
     start: int
     end: int
@@ -46,6 +47,7 @@ class Touch:
     ring: SSAValue | None = None
     engine: bool = False
     own: bool = False
+    form: tuple[Any, ...] = ()
     warps: WarpBytes | None = None
     met: bool = False
 
@@ -67,7 +69,7 @@ class Touch:
         if other.op.name == COMMIT:
             return Meeting.NOBODY       # of products: who waits for it waits
         if self.start >= TENSOR_MEMORY and DOT not in (self.op.name, other.op.name) and (
-                self.places == other.places or (self.own and other.own)):
+                (self.places == other.places and self.form == other.form) or (self.own and other.own)):
             return Meeting.NOBODY       # a thread loads what it has stored
         if self.op is other.op and self.writes and other.writes:
             return Meeting.NOBODY
@@ -105,5 +107,7 @@ def _columns(v: SSAValue, writes: bool, op: Operation, engine: bool) -> Touch:
     if offset is None:
         raise CompileError("an accumulator has no place yet: order-memory runs behind allocate-buffers")
     start = TENSOR_MEMORY + offset.data
-    own = op.name in MOVES and layout_of((*op.results, *op.operands)[0]).num_warps == GROUP_WARPS
-    return Touch(start, start + t.columns, writes, op, None, engine, own)
+    if op.name not in MOVES:
+        return Touch(start, start + t.columns, writes, op, None, engine)
+    warps = layout_of((*op.results, *op.operands)[0]).num_warps
+    return Touch(start, start + t.columns, writes, op, None, engine, warps == GROUP_WARPS, (t.rows, t.shape, t.packed, warps))

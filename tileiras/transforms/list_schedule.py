@@ -36,7 +36,7 @@ FEWEST = 3
 """Products in a step: of two, one behind the other, other passes have the order."""
 MOST = 400
 """Ops in a block that is looked at."""
-SHORTER = 0.98
+SHORTER = 0.95
 """Of the interval in the program's order."""
 HANDED = 80
 """Cycles for a fence and a barrier in front of a product that reads what threads have made."""
