@@ -3,7 +3,7 @@ scattered, where the copy engine must not run ahead of stores; in views of other
 import cuda.tile as ct
 import numpy as np
 
-from tests.programs.programs import Launch, bf16, program, whole, wide
+from tests.programs.programs import Launch, bf16, e4m3, program, whole, wide
 
 Const = ct.Constant[int]
 ZERO = ct.PaddingMode.ZERO
@@ -191,3 +191,24 @@ def rows_gathered_and_scattered(dtype, t, n, steps):
         y, mask = want[index[s]] @ wide(w), index[s + 1] % 3 != 0
         want[index[s + 1][mask]] = y[mask]
     return Launch(gathered_and_stored, (1,), (x, index, w, t, n, steps), {0: want})
+
+
+@ct.kernel
+def factors_of_rows(x, factor, tr: Const, tc: Const):
+    """Rows are changed where they lie, by numbers a row that come an iteration ahead: as the words of their loads."""
+    for i in range(ct.cdiv(x.shape[0], tr)):
+        f = ct.load(factor, (i,), (tr,), padding_mode=ZERO).astype(ct.float32)
+        x_ = ct.load(x, (i, ct.bid(0)), (tr, tc), padding_mode=ZERO)
+        ct.store(x, (i, ct.bid(0)), x_ * f[:, None])
+
+
+@program(*((dtype, *sizes) for dtype in (np.float16, bf16, np.float32, np.uint8, np.float64)
+           for sizes in ((1, 1024, 5), (4, 256, 18), (8, 128, 48))), (np.int32, 4, 256, 3), quick=True)
+def rows_by_factors(dtype, tr, tc, rows):
+    x, factor = whole(rows, 2 * tc - 8, dtype=np.float32), whole(rows, dtype=dtype, low=0, high=7)
+    return Launch(factors_of_rows, (2,), (x, factor, tr, tc), {0: wide(x) * wide(factor)[:, None]})
+
+
+@program((e4m3, 4, 256, 16), (e4m3, 1, 512, 5), since=90)
+def rows_by_factors_of_8_bits(dtype, tr, tc, rows):
+    return rows_by_factors(dtype, tr, tc, rows)

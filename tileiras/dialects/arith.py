@@ -148,12 +148,13 @@ class For(TileOp):
     """Counts from lower to below upper by step (> 0), scalars of one integer type; carries `inits`.
 
     The body's block has (induction variable, carried...) as arguments and ends in `scf.yield` (or in
-    `nv_tileaa.break` / `nv_tileaa.return`; nested ifs may end in `nv_tileaa.continue`, `break`, `return`)."""
+    `nv_tileaa.break` / `nv_tileaa.return`; nested ifs may end in `nv_tileaa.continue`, `break`, `return`).
+    `as_loaded`: for each result the bytes of the accesses that load it, as whose words it is carried; 0: as a vector."""
 
     name = "scf.for"
     OPERANDS = "lower:int upper:int step:int inits:carried*"
     RESULTS = "outs:carried*"
-    ATTRS = "unsigned_cmp:unit?"
+    ATTRS = "unsigned_cmp:unit? as_loaded:numbers?"
     REGIONS = "body:block"
     SAME = "lower upper step"
 
@@ -167,11 +168,13 @@ class For(TileOp):
 
 
 class If(TileOp):
-    """The else region may be empty. Regions end in `scf.yield`, or in `nv_tileaa.{break,continue,return}`."""
+    """The else region may be empty. Regions end in `scf.yield`, or in `nv_tileaa.{break,continue,return}`.
+    `as_loaded`: as in `scf.for`."""
 
     name = "scf.if"
     OPERANDS = "condition:bool"
     RESULTS = "outs:carried*"
+    ATTRS = "as_loaded:numbers?"
     REGIONS = "then_region:block else_region:block?"
 
 

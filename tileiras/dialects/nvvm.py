@@ -276,6 +276,9 @@ def _table() -> None:
     _assembly("wgmma.fence", "wgmma.fence.sync.aligned;", features="has_wgmma", convergent=True, tied=-1)
     # no instruction: what it gives back is nothing that LLVM knows to be equal to something else
     _assembly("own.registers", "// registers of their own", tied=-1, effects=NONE, volatile=True)
+    # a zero that LLVM doesn't know to be one
+    _assembly("zero.b16", "mov.b16 $0, 0;", results="i16", effects=NONE)
+    _assembly("zero.b32", "mov.b32 $0, 0;", results="i32", effects=NONE)
     for count in range(8):
         _assembly(f"wgmma.wait_group.{count}", f"wgmma.wait_group.sync.aligned {count};", features="has_wgmma", convergent=True,
                   tied=-1, flight="wait:wgmma")

@@ -82,6 +82,7 @@ class Builder:
         self.block = entry
         self.location: Attribute | None = None
         self.target: Any = None
+        self._zeros: dict[int, SSAValue] = {}
         self._constants: dict[tuple[Attribute, int], SSAValue] = {}
         self._known: dict[SSAValue, int] = {}
         self._poison: dict[Attribute, SSAValue] = {}
@@ -131,6 +132,18 @@ class Builder:
             found = self._constants[t, value] = op.results[0]
             self._known[found] = value
         return found
+
+    def hidden_zero(self, width: int) -> SSAValue:
+        """A zero of 16 or 32 bits that LLVM doesn't know to be one."""
+        if width not in self._zeros:
+            here, self.block = self.block, Block()
+            self._zeros[width] = self.nvvm(f"zero.b{width}")[0]
+            made, self.block = self.block, here
+            first: Any = self.entry.first_op
+            for op in list(made.ops):
+                op.detach()
+                self.entry.insert_op_before(op, first)
+        return self._zeros[width]
 
     def const(self, value: int | float, t: Attribute) -> SSAValue:
         """A constant of an integer or float type (or vector: splat) from its value."""
@@ -289,7 +302,7 @@ class Builder:
         if x.type == t:
             return x
         known = self._known.get(x)
-        if known is not None and mnemonic in ("zext", "trunc"):
+        if known is not None and (mnemonic in ("zext", "trunc") or (mnemonic == "bitcast" and known == 0)):
             return self.bits(known, t)
         if known is not None and mnemonic == "sext":
             w = width_of(x.type)

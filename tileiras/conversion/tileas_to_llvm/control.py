@@ -5,6 +5,8 @@
     body(%i, %x): ... cond_br %hi - %i >u %s, body(%i + %s, %y), exit(%y)
     exit: (results are its arguments)
 
+A tile that is `as_loaded` goes over branches as the words of the accesses that load it (memory/words.py).
+
 A `continue` behind which no iteration changes anything (`analysis/idle_iterations.py`) leaves the loop.
 
 Conditions are uniform over the block, so every block of the graph is entered by all threads or none, and barriers may
@@ -14,26 +16,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.effects import effects_of
 from tileiras.analysis.idle_iterations import ends_the_loop
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, piece_type
+from tileiras.conversion.tileas_to_llvm.memory.words import set_tile, word_types, words_of_tile
 from tileiras.dialects import nv_tileaa
+from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import FlightType
 
 
 @dataclass
 class LoopTargets:
     """Where `continue` and `break` of an enclosing loop go: `head`, with the carried values, and `exit`. `only_stores`:
-    LLVM shouldn't unroll it. For a `for`, `induction` is (index, upper, step, unsigned), from which continue makes the next index
-    and decides between the two."""
+    LLVM shouldn't unroll it; `as_loaded`: how it carries its values. For a `for`, `induction` is (index, upper, step, unsigned),
+    from which continue makes the next index and decides between the two."""
 
     head: Block
     exit: Block
     only_stores: bool
     induction: tuple[SSAValue, SSAValue, SSAValue, bool] | None
+    as_loaded: Sequence[int] = ()
 
 
 def carried(values: Sequence[SSAValue]) -> list[SSAValue]:
@@ -41,28 +47,42 @@ def carried(values: Sequence[SSAValue]) -> list[SSAValue]:
     return [v for v in values if not isinstance(v.type, nv_tileaa.MemTokenType)]
 
 
-def _types(low: Lowering, values: Sequence[SSAValue]) -> list:
+def _as_loaded(op: Operation) -> list[int]:
+    """For each result that exists at run time the bytes of the accesses that load it, 0: a vector carries it. Empty: of all."""
+    found: Any = op.properties.get("as_loaded")
+    return [n for n, v in zip(int_values(found), op.results) if carried([v])] if found is not None else []
+
+
+def _types(low: Lowering, values: Sequence[SSAValue], as_loaded: Sequence[int]) -> list:
     out = []
-    for v in values:
+    for v, nbytes in zip(values, as_loaded or [0] * len(values)):
         if isinstance(v.type, FlightType):
             out += [piece_type(v.type.tensor, v.type.parts.data)] * v.type.parts.data
+        elif nbytes:
+            out += word_types(low, v, nbytes)
         else:
             out.append(low.lowered_type(v.type))
     return out
 
 
-def _given(low: Lowering, values: Sequence[SSAValue]) -> list[SSAValue]:
+def _given(low: Lowering, values: Sequence[SSAValue], as_loaded: Sequence[int]) -> list[SSAValue]:
     """What a branch hands over for these."""
-    return [piece for v in carried(values) for piece in low.pieces(v)]
+    values = carried(values)
+    return [piece for v, nbytes in zip(values, as_loaded or [0] * len(values))
+            for piece in (words_of_tile(low, v, nbytes) if nbytes else low.pieces(v))]
 
 
-def _bind(low: Lowering, values: Sequence[SSAValue], given: Sequence[SSAValue]) -> None:
+def _bind(low: Lowering, values: Sequence[SSAValue], given: Sequence[SSAValue], as_loaded: Sequence[int]) -> None:
     """What these are where a branch has led."""
     at = 0
-    for v in values:
+    for v, nbytes in zip(values, as_loaded or [0] * len(values)):
         if isinstance(v.type, FlightType):
             low.set_pieces(v, given[at:at + v.type.parts.data])
             at += v.type.parts.data
+        elif nbytes:
+            count = len(word_types(low, v, nbytes))
+            set_tile(low, v, given[at:at + count], nbytes)
+            at += count
         else:
             low.set(v, given[at])
             at += 1
@@ -73,22 +93,23 @@ def lower_for(low: Lowering, op: Operation) -> None:
     b = low.b
     lower, upper, step = (low.scalar(v) for v in op.operands[:3])
     unsigned = "unsigned_cmp" in op.properties
-    inits = _given(low, op.operands[3:])
+    as_loaded = _as_loaded(op)
+    inits = _given(low, op.operands[3:], as_loaded)
     body = op.regions[0].block
     args = carried(body.args[1:])
-    types = _types(low, args)
+    types = _types(low, args, as_loaded)
     head, leave = b.new_block([lower.type, *types]), b.new_block(types)
     b.cond_br(b.icmp("ult" if unsigned else "slt", lower, upper), head, leave, [lower, *inits], inits)
     b.at(head)
     low.enter()
     low.set(body.args[0], head.args[0])
-    _bind(low, args, head.args[1:])
-    low.loops.append(LoopTargets(head, leave, _only_stores(op), (head.args[0], upper, step, unsigned)))
+    _bind(low, args, head.args[1:], as_loaded)
+    low.loops.append(LoopTargets(head, leave, _only_stores(op), (head.args[0], upper, step, unsigned), as_loaded))
     low.lower_block(body)
     low.loops.pop()
     low.leave()
     b.at(leave)
-    _bind(low, carried(op.results), leave.args)
+    _bind(low, carried(op.results), leave.args, as_loaded)
 
 
 def _only_stores(loop: Operation) -> bool:
@@ -105,30 +126,30 @@ def _only_stores(loop: Operation) -> bool:
 @lowers("nv_tileas.loop")
 def lower_loop(low: Lowering, op: Operation) -> None:
     b = low.b
-    inits = _given(low, op.operands)
+    inits = _given(low, op.operands, ())
     body = op.regions[0].block
     args = carried(body.args)
-    head = b.new_block(_types(low, args))
+    head = b.new_block(_types(low, args, ()))
     results = carried(op.results)
-    leave = b.new_block(_types(low, results))
+    leave = b.new_block(_types(low, results, ()))
     b.br(head, inits)
     b.at(head)
     low.enter()
-    _bind(low, args, head.args)
+    _bind(low, args, head.args, ())
     low.loops.append(LoopTargets(head, leave, False, None))
     low.lower_block(body)
     low.loops.pop()
     low.leave()
     b.at(leave)
-    _bind(low, results, leave.args)
+    _bind(low, results, leave.args, ())
 
 
 @lowers("scf.if")
 def lower_if(low: Lowering, op: Operation) -> None:
     b = low.b
-    results = carried(op.results)
+    results, as_loaded = carried(op.results), _as_loaded(op)
     then, other = b.new_block(), b.new_block()
-    join = b.new_block(_types(low, results))
+    join = b.new_block(_types(low, results, as_loaded))
     b.cond_br(low.scalar(op.operands[0]), then, other)
     low.joins.append(join)
     for target, region in zip((then, other), op.regions):
@@ -141,7 +162,7 @@ def lower_if(low: Lowering, op: Operation) -> None:
         low.leave()
     low.joins.pop()
     b.at(join)
-    _bind(low, results, join.args)
+    _bind(low, results, join.args, as_loaded)
 
 
 @lowers("scf.yield")
@@ -149,13 +170,14 @@ def lower_yield(low: Lowering, op: Operation) -> None:
     parent = op.parent_op()
     assert parent is not None
     if parent.name == "scf.if":
-        low.b.br(low.joins[-1], _given(low, op.operands))
+        low.b.br(low.joins[-1], _given(low, op.operands, _as_loaded(parent)))
     else:
         _end_iteration(low, op)
 
 
 def _end_iteration(low: Lowering, op: Operation) -> None:
-    values, target = _given(low, op.operands), low.loops[-1]
+    target = low.loops[-1]
+    values = _given(low, op.operands, target.as_loaded)
     if ends_the_loop(op):
         low.b.br(target.exit, values)
     else:
@@ -184,8 +206,8 @@ def lower_continue(low: Lowering, op: Operation) -> None:
 
 @lowers("nv_tileas.break")
 def lower_break(low: Lowering, op: Operation) -> None:
-    values = _given(low, op.operands)
-    low.b.br(low.loops[-1].exit, values)
+    target = low.loops[-1]
+    low.b.br(target.exit, _given(low, op.operands, target.as_loaded))
 
 
 @lowers("nv_tileas.return")

@@ -118,6 +118,7 @@ class Lowering:
         self._value: dict[SSAValue, SSAValue] = {}
         self._pieces: dict[SSAValue, list[SSAValue]] = {}
         self._list: dict[SSAValue, list[SSAValue]] = {}
+        self._words: dict[SSAValue, tuple[list[SSAValue], Callable[[], list[SSAValue]]]] = {}
         self._scopes: list[list[tuple[dict[Any, Any], Any]]] = [[]]
         self._places: dict[tuple[tuple[int, ...], tuple[int, ...]], SSAValue] = {}
         b = builder
@@ -175,7 +176,7 @@ class Lowering:
         """A tensor's registers as one vector; a scalar's value as it is."""
         found = self._value.get(v)
         if found is None:
-            found = self.b.pack(self._list[v])
+            found = self.b.pack(self.regs(v))
             self._remember(self._value, v, found)
         return found
 
@@ -183,10 +184,21 @@ class Lowering:
         """A tensor's registers as scalars; for a scalar, a list of one."""
         found = self._list.get(v)
         if found is None:
-            value = self._value[v]
-            found = self.b.unpack(value) if isinstance(value.type, VectorType) else [value]
+            value = self._value.get(v)
+            if value is None:
+                found = self._words[v][1]()
+            else:
+                found = self.b.unpack(value) if isinstance(value.type, VectorType) else [value]
             self._remember(self._list, v, found)
         return found
+
+    def set_words(self, v: SSAValue, words: Sequence[SSAValue], registers: Callable[[], list[SSAValue]]) -> None:
+        """Record the words that a tensor is carried as. Where it is used `registers` makes its registers of them."""
+        self._remember(self._words, v, (list(words), registers))
+
+    def words(self, v: SSAValue) -> list[SSAValue] | None:
+        """The words that a tensor came as; None where it didn't."""
+        return self._words[v][0] if v in self._words else None
 
     def set_pieces(self, v: SSAValue, pieces: Sequence[SSAValue]) -> None:
         """Record the instructions' accumulators that a product in flight is."""
@@ -213,7 +225,7 @@ class Lowering:
 
     def has_list(self, v: SSAValue) -> bool:
         """Whether a tensor's registers are at hand as scalars, so that taking them costs nothing."""
-        return v in self._list
+        return v in self._list or v in self._words
 
     def _remember(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         table[key] = value

@@ -19,6 +19,7 @@ from tileiras.conversion.tileas_to_llvm.memory import access
 from tileiras.conversion.tileas_to_llvm.memory.heap import allocate
 from tileiras.conversion.tileas_to_llvm.memory.offsets import LEAST_PACKED, registers_of
 from tileiras.conversion.tileas_to_llvm.memory.views import TiledView, as_type, index_type
+from tileiras.conversion.tileas_to_llvm.memory.words import groups, spread
 from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import integer, ptr
@@ -168,18 +169,6 @@ def _both(low: Lowering, *predicates: SSAValue | None) -> SSAValue | None:
     return reduce(low.b.and_, given) if given else None
 
 
-def groups(low: Lowering, layout: LinearLayout, width: int) -> list[list[int]]:
-    """Registers in runs of `width`, without those that copy a lower register."""
-    owned = set(low.owned_regs(layout))
-    return [list(range(r, r + width)) for r in range(0, layout.num_regs, width) if r in owned]
-
-
-def _spread(layout: LinearLayout, values: dict[int, SSAValue]) -> list[SSAValue]:
-    """All registers from the owned ones (copies repeat them)."""
-    by_index = {layout.reg_indices[r]: v for r, v in values.items()}
-    return [by_index[i] for i in layout.reg_indices]
-
-
 def view_address(low: Lowering, op: Operation, layout: LinearLayout) -> ViewAddress:
     view: TiledView = low.views[op.view]  # type: ignore[attr-defined]
     coords = list(op.coords)  # type: ignore[attr-defined]
@@ -221,7 +210,7 @@ def tiled_load(low: Lowering, op: Operation) -> None:
         loaded = access.load(low, address.pointer(group[0]), width, t, predicate, other, order,
                              "early" in op.properties)
         values.update(zip(group, loaded))
-    low.set(result, _spread(layout, values))
+    low.set(result, spread(layout, values))
 
 
 @lowers("nv_tileas.fill_outside")
@@ -286,7 +275,7 @@ def load(low: Lowering, op: Operation) -> None:
         loaded = access.load(low, pointers[first], width, t, _both(low, owner, masks[first] if masks else None),
                              [others[r] for r in group] if others else None, order, "early" in op.properties)
         values.update(zip(group, loaded))
-    low.set(result, _spread(layout, values))
+    low.set(result, spread(layout, values))
 
 
 def _regs_or_repeat(low: Lowering, v: SSAValue | None, n: int) -> list[SSAValue] | None:
