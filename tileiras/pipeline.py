@@ -50,6 +50,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("unroll-loops", "nv_tileaa", 3, of="scf.for"),
     _transform("cse", "nv_tileaa", 1),
     _transform("refine-integers", "nv_tileaa", 1),
+    _transform("shift-offsets", "nv_tileaa", 1, of="addptr"),
     _transform("hoist-invariants", "nv_tileaa", 1),
     _transform("retype-accesses", "nv_tileaa", 1, of="arith.bitcast"),
     _transform("load-where-used", "nv_tileaa", 1, of="dot dot_scaled"),

@@ -166,3 +166,68 @@ def attention_of_gathered_tokens(dtype, tm, tn, d, longest):
     out = np.zeros(q.shape, np.float32)
     return Launch(of_pages, (sequences, heads), (q, keys, values, place, lengths, out, tm, tn, d, d ** -.5), {5: want},
                   3e-2 if dtype is bf16 else 5e-3)
+
+
+@ct.kernel
+def of_shifts(x, at, out, back, t: Const):
+    """Elements at an index and shifts of it, and sums there: indices that wrap around, from either end, are outside, or inside."""
+    places = ct.load(at, (ct.bid(0),), (t,))
+    for d in ct.static_iter(range(7)):
+        ct.store(out, (d, ct.bid(0)), ct.gather(x, places + (d - 3), padding_value=-1).reshape((1, t)))
+    for d in ct.static_iter(range(3)):
+        ct.atomic_add(back, places + (d * 5 - 7), d + 1)
+
+
+@ct.kernel
+def of_shifted_rows(x, at, out, t: Const, n: Const):
+    """The same of rows and columns, in a loop: columns begin where a number says, too."""
+    rows = ct.load(at, (ct.bid(0),), (t,))[:, None]
+    acc = ct.zeros((t, n), x.dtype)
+    for dy in range(-1, 2):
+        for dx in ct.static_iter(range(-2, 3)):
+            acc = acc + ct.gather(x, (rows + dy, ct.arange(n, dtype=ct.int32)[None, :] + dx)) * (dx + 4)
+    ct.store(out, (ct.bid(0), 0), acc)
+
+
+def places_at_both_ends(count, n):
+    """Indices of 32 bits: about zero, about the array's end, about the least and the greatest, and anywhere."""
+    rng = np.random.default_rng(count + n)
+    ends = np.concatenate([np.arange(-9, 10) + middle for middle in (0, n, -2**31, 2**31 - 1, 2**31 - n, -2**31 + n)])
+    some = np.concatenate([ends, rng.integers(-2**31, 2**31, count // 4), rng.permutation(n)[:count]])
+    return rng.permutation(np.resize(some, count)).astype(np.int64).astype(np.uint32).view(np.int32)
+
+
+def picked(x, at):
+    """Elements at indices of 32 bits, zero where there is none."""
+    at = wrapped(at)
+    inside = (at >= 0) & (at < len(x))
+    return np.where(inside.reshape(-1, *[1] * (x.ndim - 1)), x[np.where(inside, at, 0)], 0), inside
+
+
+def wrapped(at):
+    return at.astype(np.int64).astype(np.uint32).view(np.int32)
+
+
+@program((128, 512, 100), (256, 1024, 1000), (32, 96, 17), quick=True)
+def shifts_gathered(t, count, n):
+    x, at = whole(n, low=1, high=100), places_at_both_ends(count, n)
+    out, back, wide_at = np.zeros((7, count), np.int32), np.full(n, -5, np.int32), at.astype(np.int64)
+    want = np.stack([np.where((found := picked(x, wide_at + d - 3))[1], found[0], -1) for d in range(7)])
+    after = back.copy()
+    for d in range(3):
+        to = wrapped(wide_at + d * 5 - 7)
+        inside = (to >= 0) & (to < n)
+        np.add.at(after, to[inside], d + 1)
+    return Launch(of_shifts, (count // t,), (x, at, out, back, t), {2: want, 3: after})
+
+
+@program((8, 64, 48, 40, np.float32), (16, 32, 64, 33, np.int32), (1, 128, 6, 128, np.int32), quick=True)
+def shifted_rows_gathered(t, n, count, width, dtype):
+    x, at = whole(50, width, dtype=dtype), places_at_both_ends(count, 50)
+    padded = np.zeros((50, n + 4), dtype)
+    padded[:, 2:2 + width] = x[:, :n + 2]
+    want = np.zeros((count, n), dtype)
+    for dy in range(-1, 2):
+        for dx in range(-2, 3):
+            want += picked(padded[:, 2 + dx:2 + dx + n], at.astype(np.int64) + dy)[0].astype(dtype) * dtype(dx + 4)
+    return Launch(of_shifted_rows, (count // t,), (x, at, np.zeros((count, n), dtype), t, n), {2: want})
