@@ -448,3 +448,21 @@ def ranks_with_nan_last(dtype, t):
     x = whole(3, t, dtype=dtype, low=-20, high=20)
     x[:, ::9], x[:, 4] = np.nan, np.inf
     return Launch(ranked, (3,), (x, np.zeros_like(x), t), {1: np.sort(x, 1)})
+
+
+@ct.kernel
+def of_small(x, out, more, t: Const, low: Const, bits: Const):
+    """Integers of 32 bits that are known to be small become f16 without a conversion, those of a wider range by one."""
+    a = ct.load(x, (ct.bid(0),), (t,))
+    ct.store(out, (ct.bid(0),), ((a & ((1 << bits) - 1)) + low).astype(ct.float16))
+    ct.store(more, (ct.bid(0),), (((a >> 3) & ((1 << bits) - 1)).astype(ct.uint32)).astype(ct.float16))
+
+
+@program(*((t, low, bits) for t in (64, 1024) for low, bits in ((-8, 4), (0, 4), (-1024, 10), (1024, 10), (-512, 10), (1025, 10),
+                                                                (-1025, 10), (-1024, 11), (0, 1), (-3, 3))), quick=True)
+def small_integers_as_halves(t, low, bits):
+    x = np.random.default_rng(t + bits).integers(-2**31, 2**31, 4 * t).astype(np.int32)
+    x[:2048] = np.resize(np.arange(2048), len(x[:2048]))
+    mask = (1 << bits) - 1
+    return Launch(of_small, (4,), (x, np.zeros(4 * t, np.float16), np.zeros(4 * t, np.float16), t, low, bits),
+                  {1: ((x & mask) + low).astype(np.float16), 2: ((x >> 3) & mask).astype(np.float16)})

@@ -10,6 +10,7 @@ Attributes:
   ftz        UnitAttr: subnormal f32 inputs and results are flushed to zero
   predicate  StringAttr: cmpi: eq ne slt sle sgt sge ult ule ugt uge; cmpf: oeq one olt ole ogt oge, ueq une ...
   overflow   StringAttr: none, nsw, nuw, nsw_nuw
+  bounds     two IntAttr (sitofp, uitofp): the least and the greatest that an integer may be, where f16 has all of these
   nan        UnitAttr (maxf, minf): a NaN operand gives NaN; without it the other operand is returned
 """
 from __future__ import annotations
@@ -127,8 +128,8 @@ Fma = _declare("math.fma", "lhs:floats rhs:floats acc:floats", "floats", "lhs rh
 Extsi = _cast("arith.extsi", "ints", "ints")
 Extui = _cast("arith.extui", "ints", "ints")
 Trunci = _cast("arith.trunci", "ints", "ints", "overflow:overflow?")
-Sitofp = _cast("arith.sitofp", "ints", "floats", "rounding:rounding?")
-Uitofp = _cast("arith.uitofp", "ints", "floats", "rounding:rounding?")
+Sitofp = _cast("arith.sitofp", "ints", "floats", "rounding:rounding? bounds:numbers?")
+Uitofp = _cast("arith.uitofp", "ints", "floats", "rounding:rounding? bounds:numbers?")
 Fptosi = _cast("arith.fptosi", "floats", "ints", "rounding:rounding? saturating:unit?")
 Fptoui = _cast("arith.fptoui", "floats", "ints", "rounding:rounding? saturating:unit?")
 Convertf = _cast("arith.convertf", "floats", "floats", "rounding:rounding?")   # saturates where the target has no infinity

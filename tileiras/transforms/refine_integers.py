@@ -6,6 +6,8 @@
     arith.cmpi slt %i, %n       (%i <= 99, 100 <= %n)   ->   true
     an op whose every element is known to be 5          ->   arith.constant 5
 
+    arith.sitofp %x to f16 (-8 <= %x <= 7)              ->   the same with `bounds`: no conversion is needed
+
 The facts are those of the axis analysis: what LLVM isn't told, that block ids and extents aren't negative and what the
 program assumes.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xdsl.dialects.builtin import Float16Type, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
@@ -22,6 +25,10 @@ from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.base import TileOp
 from tileiras.transforms.rules import build, int_splat, int_width
+
+EXACT = 1024
+"""So many whole numbers behind one another f16 has between 2^10 and 2^11."""
+WORD = 32
 
 
 def run(top: Operation, context: Any = None) -> None:
@@ -37,6 +44,8 @@ def _refine_function(func: Operation) -> None:
     stands_for: dict[SSAValue, SSAValue] = {}
     for op in list(func.walk()):
         if isinstance(op, TileOp) and op.PURE and len(op.results) == 1 and not isinstance(op, arith.Constant):
+            if isinstance(op, (arith.Sitofp, arith.Uitofp)):
+                _note_bounds(op, axis)
             value = refine(op, axis)
             if value is not None:
                 stands_for[op.results[0]] = stands_for.get(value, value)
@@ -46,6 +55,17 @@ def _refine_function(func: Operation) -> None:
         assert isinstance(op, Operation)
         op.detach()
         op.erase()
+
+
+def _note_bounds(op: TileOp, axis: AxisAnalysis) -> None:
+    """Say of a tile of integers of 32 bits that becomes f16 where all of them lie, if that is close enough together and to zero."""
+    x, t = op.operands[0], op.results[0].type
+    if not isinstance(t, TensorType) or not isinstance(t.element_type, Float16Type) or int_width(x.type) != WORD:
+        return
+    lo, hi = axis.bounds(x)
+    if lo is not None and hi is not None and -EXACT <= lo and hi < min(lo, EXACT) + EXACT and \
+            (lo >= 0 or isinstance(op, arith.Sitofp)):
+        op.properties["bounds"] = aa.int_array((lo, hi))
 
 
 def refine(op: TileOp, axis: AxisAnalysis) -> SSAValue | None:

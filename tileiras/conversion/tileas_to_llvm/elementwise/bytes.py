@@ -1,4 +1,5 @@
-"""Bytes four at a time: integers of 8 bits to f16, bf16 and f32 without the unit for conversions, and shifts of words.
+"""Bytes four at a time: integers of 8 bits to f16, bf16 and f32 without the unit for conversions, and shifts of words; words that
+are known to hold small numbers to f16.
 
 A byte below the exponent of a power of two is that power plus the byte. `prmt` puts it there, a subtraction takes the power away;
 both are exact, and of f16 go in pairs:
@@ -27,7 +28,7 @@ HALF_PAIRS = (0x4140, 0x4342)
 SINGLE_EXPONENT, SINGLE_POWER = 0x4B000000, 1 << 23
 SINGLE_FIRST = 0x7440
 """prmt's selector for byte 0 as the lowest of the second operand's."""
-UPPER_HALVES = 0x7632
+UPPER_HALVES, LOWER_HALVES = 0x7632, 0x5410
 
 
 def in_words(t: Attribute) -> bool:
@@ -53,6 +54,15 @@ def bytes_to_floats(b: Builder, x: SSAValue, signed: bool, to: Attribute) -> SSA
     exact = [b.cast("bitcast", x, I32) for x in floats]
     pairs = [b.nvvm("prmt", [low, high, b.i32(UPPER_HALVES)])[0] for low, high in zip(exact[::2], exact[1::2])]
     return b.cast("bitcast", b.pack(pairs), like(x, BF16))
+
+
+def words_to_halves(b: Builder, x: SSAValue, least: int) -> SSAValue:
+    """A vector of an even number of words as f16, of which none is below `least`, nor 1024 or more above it: in pairs, too. What is
+    added to them an AND in front often takes along."""
+    words = b.unpack(b.add(x, b.bits((HALF_EXPONENT & 0xFF00) - least, x.type)))
+    pairs = [b.nvvm("prmt", [first, second, b.i32(LOWER_HALVES)])[0] for first, second in zip(words[::2], words[1::2])]
+    halves = b.cast("bitcast", b.pack(pairs), like(x, F16))
+    return b.binary("fsub", halves, b.const(float(HALF_POWER - least), halves.type))
 
 
 def shifted(b: Builder, mnemonic: str, x: SSAValue, count: int) -> SSAValue:

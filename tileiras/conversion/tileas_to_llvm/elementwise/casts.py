@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import Float8E8M0FNUType, FloatTF32Type
+from xdsl.dialects.builtin import Float8E8M0FNUType, FloatTF32Type, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I32, I64, Builder, width_of
@@ -26,6 +26,7 @@ from tileiras.conversion.tileas_to_llvm.elementwise.floats import (
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.dialects import llvm
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
+from tileiras.dialects.nv_tileaa import int_values
 
 MODES = {"zero": "rz", "negative_inf": "rm", "positive_inf": "rp", "nearest_away": "rna"}
 TF32_CUT = 13
@@ -167,6 +168,9 @@ def int_to_float(low: Lowering, op: Any, x: SSAValue) -> SSAValue:
         from tileiras.conversion.tileas_to_llvm.elementwise.bytes import bytes_to_floats, in_words
         if in_words(x.type):
             return bytes_to_floats(b, x, signed, to)
+    if "bounds" in op.properties and isinstance(x.type, VectorType) and x.type.get_shape()[0] % 2 == 0:
+        from tileiras.conversion.tileas_to_llvm.elementwise.bytes import words_to_halves
+        return words_to_halves(b, x, int_values(op.bounds)[0])
     if mode == "rn" and (to in (F32, F16) or (to == BF16 and low.target.has_cvt_int_bf16)):
         return b.cast(cast, x, like(x, to))
     if w < 32:
