@@ -760,8 +760,8 @@ def product_behind_another_one_at_times(dtype, t, n, count):
     for k in range(count):
         q = wide(a).T @ wide(b[k * t:(k + 1) * t]) + np.floor(q * .5) if k % 2 == 0 else q
         p = np.clip(p, -2, 2) @ wide(a) + np.clip(p, -64, 64)
-    return Launch(product_behind_a_choice, (1,), (a, b, np.zeros((2 * t, t), np.float32), np.zeros((t, n), np.float32), t, n, count),
-                  {2: p, 3: q}, 1e-3)
+    made = np.zeros((2 * t, t), np.float32), np.zeros((t, n), np.float32)
+    return Launch(product_behind_a_choice, (1,), (a, b, *made, t, n, count), {2: p, 3: q}, 1e-3)
 
 
 @ct.kernel(num_worker_warps=8)

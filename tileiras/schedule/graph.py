@@ -218,7 +218,7 @@ def load_behind(store: Operation, several: bool = False) -> Operation | None:
     if store.name != "nv_tileas.store_shared":
         return None
     v = store.operands[0]
-    while isinstance(v.owner, Operation) and (v.has_one_use() or (several and _goes_to_buffers(v))):
+    while isinstance(v.owner, Operation) and (v.has_one_use() or (several and goes_to_buffers(v))):
         if v.owner.name in ASYNC_LOADS:
             return v.owner
         if v.owner.name not in RENAMES:
@@ -227,10 +227,10 @@ def load_behind(store: Operation, several: bool = False) -> Operation | None:
     return None
 
 
-def _goes_to_buffers(v: SSAValue) -> bool:
+def goes_to_buffers(v: SSAValue) -> bool:
     """Whether a tile is only stored to shared memory, as it is or seen in another shape."""
     return all(use.index == 0 if use.operation.name == "nv_tileas.store_shared" else
-               use.operation.name in RENAMES and _goes_to_buffers(use.operation.results[0]) for use in v.uses)
+               use.operation.name in RENAMES and goes_to_buffers(use.operation.results[0]) for use in v.uses)
 
 
 def node_of(index: int, op: Operation, model: Model) -> Node:

@@ -58,23 +58,26 @@ def _choose_small(func: Operation) -> None:
         if not runs_ahead(loop):
             continue
         ops = list(loop.regions[0].block.ops)
-        loads = [op for op in tiles_loaded(ops) if ENGINE not in op.properties and not _goes_to_a_product(op.results[0])]
+        loads = [op for op in tiles_loaded(ops) if ENGINE not in op.properties and not _has_a_buffer(op.results[0])]
         if loads and any(map(runs_by_itself, ops)) and uses_at_once(loop, loads) is None:
             for op in loads:
                 if op.name == LOAD and tile_bytes(op.results[0].type) < LEAST_BESIDE and may_come(op):
                     op.properties[ENGINE] = UnitAttr()
 
 
-def _goes_to_a_product(tile: SSAValue) -> bool:
-    """Whether a tile is stored, as the engine can bring it, to a buffer that a product reads."""
+def _has_a_buffer(tile: SSAValue) -> bool:
+    """Whether a tile is only stored to buffers, or to one that a product reads, as the engine can bring it."""
     from tileiras.analysis.tma import is_brought
-    for use in tile.uses:
-        op = use.operation
-        if op.name == "nv_tileas.store_shared" and any(reader.operation.name in DOTS for reader in op.operands[1].uses):
-            return True
-        if is_brought(op) and _goes_to_a_product(op.results[0]):
-            return True
-    return False
+    from tileiras.schedule.graph import goes_to_buffers
+    pending = [tile]
+    while pending:
+        for use in pending.pop().uses:
+            op = use.operation
+            if op.name == "nv_tileas.store_shared" and any(reader.operation.name in DOTS for reader in op.operands[1].uses):
+                return True
+            if is_brought(op):
+                pending.append(op.results[0])
+    return goes_to_buffers(tile)
 
 
 def _function(func: Operation, chosen: list[Operation], target: Any) -> None:
