@@ -51,6 +51,38 @@ def product(hint: str = "") -> str:
 """
 
 
+def gathered(of: str) -> str:
+    """A product of 64 x 64 whose left operand, of 64 x 128, is what is "loaded" at offsets of 64 bits, or these "offsets"."""
+    a, b, o, i, p, m = (f"tile<{shape}x{t}>" for shape, t in (
+        ("64x128", "f16"), ("128x64", "f16"), ("64x64", "f32"), ("64x128", "i64"), ("64x128", "ptr<f16>"), ("64x128", "i1")))
+    return f"""cuda_tile.module @m {{
+  entry @gathered(%p: tile<ptr<f16>>, %pitch: tile<i64>, %end: tile<i64>) {{
+    %t = make_token : token
+    %n = iota : tile<128xi64>
+    %row = reshape %n : tile<128xi64> -> tile<1x128xi64>
+    %columns = broadcast %row : tile<1x128xi64> -> {i}
+    %p1 = reshape %pitch : tile<i64> -> tile<1x1xi64>
+    %pitches = broadcast %p1 : tile<1x1xi64> -> {i}
+    %e1 = reshape %end : tile<i64> -> tile<1x1xi64>
+    %ends = broadcast %e1 : tile<1x1xi64> -> {i}
+    %offsets = muli %columns, %pitches : {i}
+    %mask = cmpi less_than %offsets, %ends, signed : {i} -> {m}
+    %b1 = reshape %p : tile<ptr<f16>> -> tile<1x1xptr<f16>>
+    %base = broadcast %b1 : tile<1x1xptr<f16>> -> {p}
+    %at = offset %base, %offsets : {p}, {i} -> {p}
+    %outside = constant <f16: 0.0> : {a}
+    %loaded, %u = load_ptr_tko weak %at, %mask, %outside token=%t : {p}, {m}, {a} -> {a}, token
+    %converted = itof %offsets signed : {i} -> {a}
+    %b = constant <f16: 2.0> : {b}
+    %zero = constant <f32: 0.0> : {o}
+    %o = mmaf {"%loaded" if of == "loaded" else "%converted"}, %b, %zero : {a}, {b}, {o}
+    print_tko "%f", %o : {o} -> token
+    return
+  }}
+}}
+"""
+
+
 def warps(program: str | Any, gpu: str, **wishes: Any) -> int:
     options = CompileOptions(find_target(gpu), **wishes)
     source = parse_module(program) if isinstance(program, str) else program
@@ -81,6 +113,11 @@ def test_small_parts_where_no_ring_brings_the_operands() -> None:
 @pytest.mark.parametrize(("gpu", "expected"), [("sm_80", 4), ("sm_120", 8), ("sm_90", 8)])
 def test_two_warps_a_scheduler_where_tensor_cores_are_slow(gpu: str, expected: int) -> None:
     assert warps(product(), gpu) == expected
+
+
+@pytest.mark.parametrize(("of", "expected"), [("loaded", 4), ("offsets", 8)])
+def test_offsets_that_only_say_where_to_load_take_no_registers(of: str, expected: int) -> None:
+    assert warps(gathered(of), "sm_120") == expected
 
 
 def test_a_hint_decides() -> None:

@@ -6,6 +6,7 @@ what is known of each memory access as attributes.
 """
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from xdsl.dialects.builtin import IntAttr, TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.access_facts import access_facts
+from tileiras.analysis.address_tiles import address_tiles
 from tileiras.analysis.agents import words_of
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import hint, worker_warps
@@ -54,9 +56,10 @@ MEETING_SLOTS = 16
 def choose_num_warps(func: Operation, context: Any) -> int:
     """Warps of a block: the entry's hint, else enough that a thread holds a few elements of the largest tile and has no long
     work to do for its part of the tiles, 4 at most, and 8 and 16 when a thread would otherwise hold 64 registers (an
-    accumulator: more than 128; 128 where a warpgroup multiplies) or more of one tile. Few warps with large parts of an
-    accumulator read less of the operands from shared memory: where its port is what products wait for (not memory: rings bring
-    operands), each warp of an attention kernel has 32 rows of the scores, not 16."""
+    accumulator: more than 128; 128 where a warpgroup multiplies) or more of one tile. Beside products, tiles that only say where
+    memory is accessed don't count. Few warps with large parts of an accumulator read less of the operands from shared memory:
+    where its port is what products wait for (not memory: rings bring operands), each warp of an attention kernel has 32 rows of
+    the scores, not 16."""
     target: Target = context.target
     wanted = worker_warps(func)
     if wanted is not None:
@@ -65,21 +68,21 @@ def choose_num_warps(func: Operation, context: Any) -> int:
             _has_short_chain(func):
         context.has_large_parts = True
         return 2
-    largest, cross = 1, False
+    largest, cross = 1, any(op.name in DOTS for op in func.walk())
+    addresses = address_tiles(func) if cross else set()
     for op in func.walk():
         for r in op.results:
-            if isinstance(r.type, TensorType):
+            if isinstance(r.type, TensorType) and r not in addresses:
                 is_single = op.name == SCAN or (op.name in LOADS and r.type.element_type == i1)
                 taken = prod(r.type.get_shape()) if is_single else tile_bytes(r.type) // REGISTER_BYTES
                 largest = max(largest, taken)
-        cross |= op.name in DOTS
     if largest >= 32 * 8 * 128:
         return 8 if largest == 32 * 8 * 128 and _has_scaled_products(func, context) else 16
     small = target.has_wgmma or _has_patient_port(target)
     if largest >= 32 * 4 * (64 if not cross or not context.large_parts else 128 if small else 129):
         return 8
     if largest >= 32 * 4 * 64:
-        if cross and _is_crowded(func, 4, target):
+        if cross and _is_crowded(func, 4, target, addresses):
             return 8
         context.has_large_parts = True
     warps = 1
@@ -88,10 +91,10 @@ def choose_num_warps(func: Operation, context: Any) -> int:
     return 4 if cross else _for_long_work(func, warps, target) if context.opt_level else warps
 
 
-def _is_crowded(func: Operation, warps: int, target: Target) -> bool:
-    """Whether the tiles that are alive at once in a loop with products leave a thread of so many warps too few registers for what
-    it needs besides. Tensor memory takes the sums where there is some; warpgroups read what they multiply from shared memory, and
-    one computes its instruction's rows, however full it is, where a program asks for several blocks."""
+def _is_crowded(func: Operation, warps: int, target: Target, addresses: Collection[SSAValue]) -> bool:
+    """Whether the tiles that are alive at once in a loop with products, but for `addresses`, leave a thread of so many warps too
+    few registers for what it needs besides. Tensor memory takes the sums where there is some; warpgroups read what they multiply
+    from shared memory, and one computes its instruction's rows, however full it is, where a program asks for several blocks."""
     if target.has_tcgen05:
         return False
     from tileiras.analysis.live_registers import most_alive
@@ -103,7 +106,8 @@ def _is_crowded(func: Operation, warps: int, target: Target) -> bool:
             return False
 
     def held(value: SSAValue) -> int:
-        return 0 if by_memory and _is_only_multiplied(value) else words_of(value.type, warps)      # type: ignore[arg-type]
+        return 0 if value in addresses or (by_memory and _is_only_multiplied(value)) else words_of(
+            value.type, warps)      # type: ignore[arg-type]
     loops = {op for op in func.walk() if op.regions and op is not func and any(inner.name in DOTS for inner in op.walk())}
     return most_alive(func.regions[0], held, loops) + BESIDE_TILES > target.max_registers_per_thread
 
