@@ -11,12 +11,15 @@ from collections.abc import Iterator
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, OpResult, SSAValue
 
+from tileiras.analysis.program_slice import loop_around
 from tileiras.dialects import arith
 from tileiras.dialects.element import elements_in
 
 MOST_LOOKED_AT = 256
 """Values between one product and the next."""
 DOT, VIEW = "dot", "view"
+SUMS = 2
+"""The operand of a product that it adds to."""
 SPREAD = frozenset({VIEW, "permute", "broadcast", "splat", "make_range", "constant"})
 LESS = 8
 """How many times fewer elements a tile has of which one is computed, at least: each thread then has those that it needs, wherever
@@ -30,15 +33,21 @@ def is_chained(dot: Operation) -> bool:
 
 
 def feeds_rows(dot: Operation) -> bool:
-    """Whether a product's result leads to another one's first operand."""
+    """Whether a product's result leads to another one's first operand, or in a loop to the sums of one that feeds or takes rows
+    (scores of two products: of heads and of positions). Sums that change their layout once cost less than operands that every
+    warp reads (a scan's chunks of 64, A100: 200.6 us, 236.9 as a chain)."""
+    repeated = loop_around(dot) is not None
     pending: list[SSAValue] = [dot.results[0]]
     seen: set[SSAValue] = set(pending)
     while pending and len(seen) < MOST_LOOKED_AT:
         for use in pending.pop().uses:
             user, found = use.operation, None
-            if _mnemonic(user) == DOT and use.index == 0:
+            is_sum = repeated and _mnemonic(user) == DOT and use.index == SUMS
+            if (_mnemonic(user) == DOT and use.index == 0) or (is_sum and takes_rows(user)):
                 return True
-            if isinstance(user, arith.Elementwise):
+            if is_sum:
+                found = user.results[0]
+            elif isinstance(user, arith.Elementwise):
                 found = user.results[0]
             elif isinstance(user, arith.Yield) and isinstance(branch := user.parent_op(), arith.If):
                 found = branch.results[use.index]
