@@ -1,4 +1,5 @@
-"""`hold-fragments`: what a loop's products read anew in each iteration, though it doesn't change, waits in registers, if few do.
+"""`hold-fragments`: what a loop's products read anew in each iteration, though it doesn't change, waits in registers, if few do
+or the block has an SM to itself.
 
     store_shared %q, %b                            store_shared %q, %b
     scf.for ... {                                  %f = load_shared %b : tensor<64x64xf16, #fragment>
@@ -10,34 +11,65 @@ warps take their operands from registers for anyway.
 """
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import operand_fragments
+from tileiras.analysis.live_registers import most_alive
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import BufferType, layout_of, with_layout
+from tileiras.schedule.depth import registers_of, shared_budget
 from tileiras.transforms.hoist_conversions import loops_of
 from tileiras.transforms.structure import only_store
 from tileiras.transforms.unspecialized_pipeline import is_of_warps
 
 MOST_REGISTERS = 16
-"""A thread, for all such operands of a loop: a sixteenth of what it may have."""
+"""A thread, for all such operands of a loop: a sixteenth of what it may have. A block that has an SM to itself has more: what its
+tiles leave of a thread's."""
+BESIDE_TILES = 48
+"""Registers of a thread for addresses and fragments on their way (MLA's prefill, 64 x 64, A100: 150 for tiles, 48 for queries, no
+spills)."""
+STAGES = 2
+"""Of what a loop loads, that shared memory is to hold at least."""
 
 
-def run(module: Operation, context: Any = None) -> None:
+def run(module: Operation, context: Any) -> None:
     """Load the fragments before their loops, in place."""
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
             for loop in loops_of(func):
-                _loop(loop)
+                _loop(loop, _registers_to_hold(func, loop, context.target))
 
 
-def _loop(loop: Operation) -> None:
+def _registers_to_hold(func: Operation, loop: Operation, target: Any) -> int:
+    """Registers a thread for what stays in them throughout a loop. Two blocks on an SM fill each other's waits for shared memory
+    (linear biases, 64 x 64 of 128, A100: 283.6 us, 287.8 with the queries in registers); one alone has nothing else to do."""
+    if (hint(func, "occupancy") or 1) > 1:
+        return MOST_REGISTERS
     inside = set(loop.walk())
-    left = MOST_REGISTERS
+    buffers = {v for op in loop.regions[0].block.ops if op.name == "nv_tileas.dot" and is_of_warps(op)
+               for v in op.operands if isinstance(v.type, BufferType)}
+    taken = sum(_buffer_bytes(v) * (1 if _is_unchanged(v, inside) else STAGES) for v in buffers)
+    if taken <= shared_budget(target, 2):
+        return MOST_REGISTERS
+    alive = most_alive(func.regions[0], registers_of, {loop})
+    return max(MOST_REGISTERS, target.max_registers_per_thread - alive - BESIDE_TILES)
+
+
+def _buffer_bytes(buffer: SSAValue) -> int:
+    t = buffer.type
+    assert isinstance(t, BufferType)
+    return prod(t.layout.data.shape) * element_bytes(t.element_type)
+
+
+def _loop(loop: Operation, left: int) -> None:
+    """`left`: registers a thread for what is held."""
+    inside = set(loop.walk())
     held: dict[tuple[SSAValue, Any], SSAValue] = {}
     for dot in [op for op in loop.regions[0].block.ops if op.name == "nv_tileas.dot" and is_of_warps(op)]:
         fragments = operand_fragments(dot, layout_of(dot.results[0]).num_warps)

@@ -1,7 +1,13 @@
 // What a loop's product reads unchanged in each iteration is loaded from its buffer once, before the loop, where its fragments
-// take few registers; what takes many is read from the buffer again and again.
+// take few registers; what takes many is read from the buffer again and again, unless its block has an SM to itself.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_80 -O3 | filecheck %s
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_80 -O0 | filecheck %s --check-prefix=PLAIN
+// RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_120 -O3 --print-ir-after=hold-fragments -o %t.as 2> %t.ir
+// RUN: filecheck %s --input-file=%t.ir --check-prefix=ALONE
+// ALONE: sym_name = "many"
+// ALONE: [[F:%[0-9]+]] = "nv_tileas.load_shared"{{.*}} -> tensor<128x128xf16
+// ALONE: "scf.for"
+// ALONE: "nv_tileas.dot"([[F]],
 
 cuda_tile.module @m {
   // CHECK: sym_name = "few"
