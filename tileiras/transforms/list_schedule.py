@@ -28,7 +28,6 @@ from tileiras.analysis.layout_rules import MOVES
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileas import LOADS
-from tileiras.schedule.in_order import Need, Step, best_order, simulated
 from tileiras.transforms.early_dots import DOT, takes_columns_from_blocks
 from tileiras.transforms.structure import is_movable
 
@@ -53,7 +52,7 @@ REGISTERS = 128
 
 def run(module: Operation, context: Any) -> None:
     """Put ops in order, in place."""
-    if not (context.uses("tcgen05") and context.uses("pipelines")):
+    if not (context.target.has_tcgen05 and context.uses("tcgen05") and context.uses("pipelines")):
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
@@ -62,13 +61,14 @@ def run(module: Operation, context: Any) -> None:
 
 
 def _body(block: Block, target: Any) -> None:
-    from tileiras.schedule.resources import model_of
     ops = [op for op in block.ops if op is not block.last_op]
     dots = {op for op in ops if op.name == DOT}
     if not FEWEST <= len(dots) or len(ops) > MOST or any(umma_of(op) is None for op in dots) or \
             any(op.name == DOT for outer in ops if outer not in dots for op in outer.walk()) or \
             takes_columns_from_blocks(dots, target):
         return
+    from tileiras.schedule.in_order import best_order, simulated
+    from tileiras.schedule.resources import model_of
     warps = warps_of(ops[0])
     made = _Steps(block, ops, model_of(target, warps))
     found = best_order(made.steps)
@@ -103,6 +103,7 @@ class _Steps:
             pinned = pinned if _moves(op) else op
         times = [self.times(op) for op in ops]
         self.costly = [i for i, found in enumerate(times) if any(found)]
+        from tileiras.schedule.in_order import Need, Step
         step_of = {i: n for n, i in enumerate(self.costly)}
         self.steps = [Step(times[i][0], tuple(Need(step_of[j], distance, waits) for (j, distance), waits in
                                               self.through(i, step_of).items()), *times[i][1:]) for i in self.costly]

@@ -15,7 +15,6 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.agent_parts import Written, tokens_behind
 from tileiras.analysis.effects import BY_TOKENS
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
@@ -31,6 +30,7 @@ def run(module: Operation, context: Any = None) -> None:
 
 
 def _function(func: Operation) -> None:
+    from tileiras.analysis.agent_parts import Written
     accesses = [op for op in func.walk() if op.name in BY_TOKENS]
     stores = [op for op in accesses if BY_TOKENS[op.name].token_write]
     written = Written(func)
@@ -48,6 +48,7 @@ def _function(func: Operation) -> None:
 
 def _behind(load: Operation) -> set[SSAValue]:
     """The tokens that come behind a load."""
+    from tileiras.analysis.agent_parts import tokens_behind
     found: set[SSAValue] = set()
     work = [r for r in load.results if isinstance(r.type, MemTokenType)]
     while work:

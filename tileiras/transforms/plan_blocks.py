@@ -16,7 +16,6 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.agents import WARPGROUP, words_of
 from tileiras.analysis.dot_chains import SUMS, takes_rows
 from tileiras.analysis.entry_hints import hint
-from tileiras.analysis.live_registers import most_alive
 from tileiras.analysis.program_slice import loop_around, strides_by_blocks
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileas import LOADS
@@ -62,6 +61,7 @@ def _has_room_for_two(func: Operation, target: Any) -> bool:
 
     def held(value: SSAValue) -> int:
         return 0 if _loaded(value) is not None else words_of(value.type, WARPGROUP)     # type: ignore[arg-type]
+    from tileiras.analysis.live_registers import most_alive
     alive = most_alive(func.regions[0], held, set(loops))
     return alive + BESIDE_TILES <= target.registers_for(BLOCKS * (WARPGROUP + 1))
 

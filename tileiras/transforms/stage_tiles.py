@@ -20,7 +20,6 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.analysis.ahead import runs_ahead
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import DOTS, MOVES
 from tileiras.analysis.shared_lives import SharedLives
@@ -52,6 +51,9 @@ def run(module: Operation, context: Any) -> None:
 def _choose_small(func: Operation) -> None:
     """Beside products that run by themselves, let the engine bring the small tiles that can't be loaded an iteration ahead to
     registers (`prefetch-to-registers`): each iteration would wait as long as memory takes."""
+    if not any(op.name in DOTS for op in func.walk()):
+        return
+    from tileiras.analysis.ahead import runs_ahead
     from tileiras.analysis.tma_choice import LEAST_BESIDE, may_come
     from tileiras.transforms.prefetch_to_registers import runs_by_itself, tiles_loaded, uses_at_once
     for loop in func.walk():

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import IntAttr, TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.analysis.access_facts import access_facts
-from tileiras.analysis.address_tiles import address_tiles
 from tileiras.analysis.agents import words_of
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.entry_hints import hint, worker_warps
@@ -69,7 +68,10 @@ def choose_num_warps(func: Operation, context: Any) -> int:
         context.has_large_parts = True
         return 2
     largest, cross = 1, any(op.name in DOTS for op in func.walk())
-    addresses = address_tiles(func) if cross else set()
+    addresses: set[SSAValue] = set()
+    if cross:
+        from tileiras.analysis.address_tiles import address_tiles
+        addresses = address_tiles(func)
     for op in func.walk():
         for r in op.results:
             if isinstance(r.type, TensorType) and r not in addresses:
