@@ -76,7 +76,7 @@ def _replace(op: Operation, base: SSAValue, shift: int) -> None:
 
 
 def _base(v: SSAValue, axis: AxisAnalysis) -> tuple[SSAValue, int]:
-    """What a sum adds constants to, and these together."""
+    """What a sum adds constants to, and these together, as a number of so many bits."""
     shift = 0
     while isinstance(v.owner, (arith.Addi, arith.Subi)):
         lhs, rhs = v.owner.operands
@@ -87,7 +87,8 @@ def _base(v: SSAValue, axis: AxisAnalysis) -> tuple[SSAValue, int]:
             v, shift = rhs, shift + left
         else:
             break
-    return v, shift
+    least, _ = limits(WIDTH)
+    return v, (shift - least) % (1 << WIDTH) + least
 
 
 def _is_added(v: SSAValue, axis: AxisAnalysis) -> bool:
