@@ -20,6 +20,7 @@ from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
 
 LOAD, STORE = "nv_tileas.tiled_load", "nv_tileas.tiled_store"
+GATHER, MEETING = "nv_tileas.load", "nv_tileas.cluster_barrier"
 
 
 def run(module: Operation, context: Any = None) -> None:
@@ -39,7 +40,7 @@ def _function(func: Operation) -> None:
             continue
         behind = _behind(load)
         for store in [op for op in stores if not behind.isdisjoint(op.operands)]:
-            if written.waits_for_one(store) or _by_same_parts(load, store):
+            if written.waits_for_one(store) or _by_same_parts(load, store) or _have_met(load, store):
                 continue
             stores.remove(store)
             assert store.parent is not None
@@ -64,3 +65,11 @@ def _by_same_parts(load: Any, store: Any) -> bool:
     """Whether each CTA reads and stores a part of its own of the same tile: parts of a partition's tiles are apart."""
     return load.name == LOAD and store.name == STORE and load.view is store.view and tuple(load.coords) == tuple(store.coords) and \
         load.view.type.kind.data == "partition" and not {"cta_copies"} & (load.properties.keys() | store.properties.keys())
+
+
+def _have_met(load: Operation, store: Operation) -> bool:
+    """Whether CTAs meet between what threads load and the store, to exchange something."""
+    block = store.parent
+    if load.name != GATHER or block is None or load.parent is not block:
+        return False
+    return any(op.name == MEETING and load.is_before_in_block(op) and op.is_before_in_block(store) for op in block.ops)
