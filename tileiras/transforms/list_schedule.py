@@ -43,7 +43,12 @@ FETCHED = 50
 """Until threads have a product's result from tensor memory, behind the wait for it."""
 REDUCED = 100
 """More than the instructions of a reduction over warps: they meet twice."""
+ACCUMULATOR = 2
+"""Which operand of a product is added to."""
 PURE_REGIONS = frozenset({"nv_tileas.reduce", "nv_tileas.scan"})
+"""Ops with regions that compute values."""
+FREE = frozenset({*MOVES, "nv_tileas.broadcast"})
+"""Ops that only rename what others have computed."""
 MOST_DISTANCE = 2
 """Iterations back that needs are followed."""
 REGISTERS = 128
@@ -154,7 +159,7 @@ class _Steps:
         footprint = self.model.footprint(op)
         fetched = FETCHED * any(isinstance(v.owner, Operation) and v.owner.name == DOT for v in op.operands)
         if op.name != DOT:
-            cost = 0 if op.name in LOADS else ceil(footprint.of("stream")) + fetched * (not is_free(op))
+            cost = 0 if op.name in LOADS else ceil(footprint.of("stream")) + fetched * (op.name not in FREE)
             return cost + REDUCED * (op.name in PURE_REGIONS), 0, 0
         made = [v for v in _made_for(op) if self.readers[v][0] is op]
         cost = ceil(footprint.of("issue"))
@@ -187,15 +192,6 @@ class _Steps:
         return out
 
 
-def is_free(op: Operation) -> bool:
-    """Whether an op only renames what others have computed."""
-    return op.name in FREE
-
-
-ACCUMULATOR = 2
-"""Which operand of a product is added to."""
-
-
 def _goes_on(v: SSAValue) -> bool:
     """Whether a product's accumulator is another's result as it is: products are done in order."""
     return isinstance(v, BlockArgument) or (isinstance(v.owner, Operation) and v.owner.name == DOT)
@@ -207,7 +203,7 @@ def _made_for(op: Operation) -> list[SSAValue]:
         return []
     found = []
     for v in op.operands[:ACCUMULATOR]:
-        while isinstance(v.owner, Operation) and (v.owner.name in MOVES or v.owner.name == "nv_tileas.permute"):
+        while isinstance(v.owner, Operation) and v.owner.name in MOVES:
             v = v.owner.operands[0]
         if not (isinstance(v.owner, Operation) and v.owner.name in LOADS) and v not in found:
             found.append(v)
@@ -215,6 +211,7 @@ def _made_for(op: Operation) -> list[SSAValue]:
 
 
 def _moves(op: Operation) -> bool:
+    """Whether an op computes values: memory's accesses, and what others may see, keep their order."""
     return is_movable(op) or op.name in PURE_REGIONS or op.name == DOT
 
 
@@ -250,6 +247,3 @@ def _root(v: SSAValue) -> SSAValue:
     while isinstance(v.owner, Operation) and len(v.owner.operands) == 1 and v.owner.name in FREE:
         v = v.owner.operands[0]
     return v
-
-
-FREE = frozenset({*MOVES, "nv_tileas.permute", "nv_tileas.broadcast"})
