@@ -3,6 +3,7 @@ may not, because it would come before something that it has to wait for.
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -102,7 +103,6 @@ class Written:
     access."""
 
     def __init__(self, func: Operation, reads: bool = False) -> None:
-        self._tokens: set[SSAValue] = set()
         work: list[SSAValue] = []
         self.sources: dict[SSAValue, bool] = {}
         for op in func.walk():
@@ -110,20 +110,27 @@ class Written:
             writes = effects is None or effects.token_write or reads or (op.name in LOADS and not is_weak(op))
             if writes and op.name not in CONTROL and not produces(op) and not getattr(op, "PURE", False):
                 work += [r for r in op.results if isinstance(r.type, MemTokenType)]
-        while work:
-            v = work.pop()
-            if v in self._tokens:
-                continue
-            self._tokens.add(v)
-            for use in v.uses:
-                work += tokens_behind(use.operation, use.index)
+        self._tokens = with_following(work)
 
     def waits_for_one(self, op: Operation) -> bool:
         """Whether an op comes behind a write, by its token."""
         return any(v in self._tokens for v in op.operands)
 
 
-def tokens_behind(op: Any, index: int) -> list[SSAValue]:
+def with_following(tokens: Iterable[SSAValue]) -> set[SSAValue]:
+    """Tokens and all that come behind them."""
+    found: set[SSAValue] = set()
+    work = list(tokens)
+    while work:
+        v = work.pop()
+        if v not in found:
+            found.add(v)
+            for use in v.uses:
+                work += _tokens_behind(use.operation, use.index)
+    return found
+
+
+def _tokens_behind(op: Any, index: int) -> list[SSAValue]:
     """The tokens that come behind operand `index` of an op."""
     if op.name in CONTROL:
         if op.name == "scf.if":

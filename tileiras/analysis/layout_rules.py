@@ -39,6 +39,14 @@ RENAMES = ("nv_tileas.view", "nv_tileas.permute")
 MOVES = (*RENAMES, "nv_tileas.convert_layout")
 """The same elements under another shape or in other threads."""
 
+
+def unmoved(v: SSAValue, moves: tuple[str, ...] = MOVES) -> SSAValue:
+    """The tile whose elements a value has, behind `moves`."""
+    while isinstance(v.owner, Operation) and v.owner.name in moves:
+        v = v.owner.operands[0]
+    return v
+
+
 Map = Callable[[LinearLayout], "LinearLayout | None"]
 
 

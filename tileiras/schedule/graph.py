@@ -20,14 +20,13 @@ from math import ceil
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from tileiras.analysis.dot_chains import SUMS
 from tileiras.analysis.effects import effects_of
 from tileiras.analysis.layout_rules import DOTS, RENAMES
 from tileiras.schedule.constraints import constraints_of
 from tileiras.schedule.names import ASYNC_LOADS
 from tileiras.schedule.resources import Model
 
-ACCUMULATOR = 2
-"""Which operand of a dot is added to."""
 PIPE_OPS = ("nv_tileas.producer_acquire", "nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_tileas.consumer_release")
 IN_ORDER = ("nv_tileas.print", "nv_tileas.assert", "nv_tileas.barrier", "nv_tileas.cluster_barrier",
             "nv_tileas.dealloc", "nv_tileas.alloca")
@@ -128,7 +127,7 @@ class _Builder:
         for op, i in self.number.items():
             for inner in op.walk():
                 for operand, v in enumerate(inner.operands):
-                    self._value(v, i, inner is op and operand == ACCUMULATOR and op.name in DOTS)
+                    self._value(v, i, inner is op and operand == SUMS and op.name in DOTS)
         self._in_order()
 
     def _add(self, source: int, target: int, latency: int, distance: int, kind: str) -> None:

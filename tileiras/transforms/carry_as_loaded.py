@@ -22,12 +22,9 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import access_width
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileaa import PtrType, int_array, int_values
 from tileiras.dialects.nv_tileas import LOADS, layout_of
-
-WORD = 4
-"""Bytes of a register."""
 
 
 def run(module: Operation, context: Any = None) -> None:
@@ -59,6 +56,6 @@ def _loaded_by(v: SSAValue) -> int:
         found: Any = op.properties.get("as_loaded")
         return int_values(found)[v.index] if found is not None else 0      # type: ignore[attr-defined]
     size = element_bytes(t.element_type)
-    if op.name not in LOADS or size > WORD or t.element_type == IntegerType(1):
+    if op.name not in LOADS or size > REGISTER_BYTES or t.element_type == IntegerType(1):
         return 0
     return size * access_width(op, layout_of(v))

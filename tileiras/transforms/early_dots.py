@@ -25,7 +25,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import warps_of, words_of
 from tileiras.analysis.entry_hints import hint
-from tileiras.analysis.layout_rules import MOVES
+from tileiras.analysis.layout_rules import unmoved
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tensor_dots import described_of, umma_of
 from tileiras.analysis.tensor_memory import rows_columns
@@ -169,17 +169,10 @@ def _shares_an_sm(dots: set[Operation], target: Any) -> bool:
     for dot in dots:
         umma = umma_of(dot)
         assert umma is not None
-        tiles.update(map(_tile_of, dot.operands[0 if umma.a_in_shared else 1:2]))
+        tiles.update(map(unmoved, dot.operands[0 if umma.a_in_shared else 1:2]))
     loaded = [v for v in tiles if isinstance(v.owner, Operation) and v.owner.name in LOADS and loop_around(v.owner) is not None]
     nbytes = sum(tile_bytes(v.type) for v in tiles) + (LEAST_STAGES - 1) * sum(tile_bytes(v.type) for v in loaded)
     return nbytes <= shared_budget(target, BLOCKS)
-
-
-def _tile_of(v: SSAValue) -> SSAValue:
-    """The tile that an operand is a view of."""
-    while isinstance(v.owner, Operation) and v.owner.name in MOVES:
-        v = v.owner.operands[0]
-    return v
 
 
 def _beside_another_block(dots: set[Operation]) -> set[Operation]:

@@ -24,6 +24,7 @@ from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import BufferType, layout_of, with_layout
 from tileiras.schedule.depth import registers_of, shared_budget
+from tileiras.schedule.names import LEAST_STAGES
 from tileiras.transforms.hoist_conversions import loops_of
 from tileiras.transforms.structure import only_store
 from tileiras.transforms.unspecialized_pipeline import is_of_warps
@@ -34,8 +35,6 @@ tiles leave of a thread's."""
 BESIDE_TILES = 48
 """Registers of a thread for addresses and fragments on their way (MLA's prefill, 64 x 64, A100: 150 for tiles, 48 for queries, no
 spills)."""
-STAGES = 2
-"""Of what a loop loads, that shared memory is to hold at least."""
 
 
 def run(module: Operation, context: Any) -> None:
@@ -54,7 +53,7 @@ def _registers_to_hold(func: Operation, loop: Operation, target: Any) -> int:
     inside = set(loop.walk())
     buffers = {v for op in loop.regions[0].block.ops if op.name == "nv_tileas.dot" and is_of_warps(op)
                for v in op.operands if isinstance(v.type, BufferType)}
-    taken = sum(_buffer_bytes(v) * (1 if _is_unchanged(v, inside) else STAGES) for v in buffers)
+    taken = sum(_buffer_bytes(v) * (1 if _is_unchanged(v, inside) else LEAST_STAGES) for v in buffers)
     if taken <= shared_budget(target, 2):
         return MOST_REGISTERS
     alive = most_alive(func.regions[0], registers_of, {loop})

@@ -24,7 +24,8 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.agents import warps_of, words_of
 from tileiras.analysis.ahead import runs_ahead
-from tileiras.analysis.layout_rules import MOVES
+from tileiras.analysis.dot_chains import SUMS
+from tileiras.analysis.layout_rules import MOVES, unmoved
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileas import LOADS
@@ -43,8 +44,6 @@ FETCHED = 50
 """Until threads have a product's result from tensor memory, behind the wait for it."""
 REDUCED = 100
 """More than the instructions of a reduction over warps: they meet twice."""
-ACCUMULATOR = 2
-"""Which operand of a product is added to."""
 PURE_REGIONS = frozenset({"nv_tileas.reduce", "nv_tileas.scan"})
 """Ops with regions that compute values."""
 FREE = frozenset({*MOVES, "nv_tileas.broadcast"})
@@ -125,9 +124,9 @@ class _Steps:
                 found[maker, distance] = found.get((maker, distance), False) or waits
         for inner in op.walk():
             for operand, v in enumerate(inner.operands):
-                need(v, not (op.name == DOT and operand == ACCUMULATOR and _goes_on(v)))
+                need(v, not (op.name == DOT and operand == SUMS and _goes_on(v)))
         if op.name == DOT:
-            for use in op.operands[ACCUMULATOR].uses:       # who else reads what it changes
+            for use in op.operands[SUMS].uses:       # who else reads what it changes
                 reader = self.number.get(use.operation)
                 if reader is not None and reader < self.number[op]:
                     found.setdefault((reader, 0), False)
@@ -202,9 +201,7 @@ def _made_for(op: Operation) -> list[SSAValue]:
     if op.name != DOT:
         return []
     found = []
-    for v in op.operands[:ACCUMULATOR]:
-        while isinstance(v.owner, Operation) and v.owner.name in MOVES:
-            v = v.owner.operands[0]
+    for v in map(unmoved, op.operands[:SUMS]):
         if not (isinstance(v.owner, Operation) and v.owner.name in LOADS) and v not in found:
             found.append(v)
     return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tileiras.analysis.effects import BY_TOKENS
 from tileiras.dialects import nv_tileas
@@ -31,34 +31,20 @@ def run(module: Operation, context: Any = None) -> None:
 
 
 def _function(func: Operation) -> None:
-    from tileiras.analysis.agent_parts import Written
+    from tileiras.analysis.agent_parts import Written, with_following
     accesses = [op for op in func.walk() if op.name in BY_TOKENS]
     stores = [op for op in accesses if BY_TOKENS[op.name].token_write]
     written = Written(func)
     for load in accesses:
         if BY_TOKENS[load.name].token_write:
             continue
-        behind = _behind(load)
+        behind = with_following(r for r in load.results if isinstance(r.type, MemTokenType))
         for store in [op for op in stores if not behind.isdisjoint(op.operands)]:
             if written.waits_for_one(store) or _by_same_parts(load, store) or _have_met(load, store):
                 continue
             stores.remove(store)
             assert store.parent is not None
             store.parent.insert_op_before(nv_tileas.ClusterBarrier.create(location=store.location), store)
-
-
-def _behind(load: Operation) -> set[SSAValue]:
-    """The tokens that come behind a load."""
-    from tileiras.analysis.agent_parts import tokens_behind
-    found: set[SSAValue] = set()
-    work = [r for r in load.results if isinstance(r.type, MemTokenType)]
-    while work:
-        v = work.pop()
-        if v not in found:
-            found.add(v)
-            for use in v.uses:
-                work += tokens_behind(use.operation, use.index)
-    return found
 
 
 def _by_same_parts(load: Any, store: Any) -> bool:

@@ -213,8 +213,9 @@ def _load_place(product: Operation, end: Operation) -> Operation:
     users = {use.operation for use in product.results[0].uses}
     batch, m, n, k = dot_shape(product)
     at: Any = end.next_op
-    while max(batch, 1) * m * n * k < LARGE and not any(inner in users for inner in at.walk()):
-        at = at.next_op
+    if max(batch, 1) * m * n * k < LARGE:
+        while not any(inner in users for inner in at.walk()):
+            at = at.next_op
     return at   # type: ignore[no-any-return]
 
 

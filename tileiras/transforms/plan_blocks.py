@@ -16,14 +16,13 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.agents import WARPGROUP, words_of
 from tileiras.analysis.dot_chains import SUMS, takes_rows
 from tileiras.analysis.entry_hints import hint
+from tileiras.analysis.layout_rules import RENAMES, unmoved
 from tileiras.analysis.program_slice import loop_around, strides_by_blocks
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileas import LOADS
 from tileiras.schedule.depth import shared_budget
 
 DOT, FOR = "nv_tileas.dot", "scf.for"
-MOVES = frozenset({"nv_tileas.permute", "nv_tileas.view"})
-"""Ops that only say where elements are."""
 BLOCKS = 2
 """On an SM."""
 BESIDE_TILES = 36
@@ -74,12 +73,11 @@ def _shared_bytes(loop: Operation, dots: list[Operation]) -> int:
 
 def _loaded(value: SSAValue) -> SSAValue | None:
     """The tile that a load gives, where it is only multiplied, as it is or in another shape; None else."""
-    while isinstance(value.owner, Operation) and value.owner.name in MOVES:
-        value = value.owner.operands[0]
+    value = unmoved(value, RENAMES)
     is_tile = isinstance(value.owner, Operation) and value.owner.name in LOADS and isinstance(value.type, TensorType)
     return value if is_tile and _is_only_multiplied(value) else None
 
 
 def _is_only_multiplied(value: SSAValue) -> bool:
     return all((use.operation.name == DOT and use.index < SUMS) or
-               (use.operation.name in MOVES and _is_only_multiplied(use.operation.results[0])) for use in value.uses)
+               (use.operation.name in RENAMES and _is_only_multiplied(use.operation.results[0])) for use in value.uses)

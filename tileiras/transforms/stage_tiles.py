@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.entry_hints import hint
-from tileiras.analysis.layout_rules import DOTS, MOVES
+from tileiras.analysis.layout_rules import DOTS, unmoved
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.dialects import nv_tileas
@@ -136,9 +136,8 @@ def _is_loaded(alloc: Operation) -> bool:
     """Whether a buffer is to hold a tile as memory has it, so that a ring may be made of it."""
     store = only_store(alloc)
     v = store.operands[0] if store is not None else None
-    while v is not None and isinstance(v.owner, Operation) and v.owner.name in MOVES:
-        v = v.owner.operands[0]
-    return v is not None and isinstance(v.owner, Operation) and v.owner.name == LOAD
+    maker = unmoved(v).owner if v is not None else None
+    return isinstance(maker, Operation) and maker.name == LOAD
 
 
 def _stage_load(load: Operation, buffer: BufferType) -> list[Operation]:
