@@ -257,6 +257,50 @@ def states_from_corrected_chunks(dtype, t, d, p, heads, chunks):
 
 
 @ct.kernel
+def gated_states(q, k, w, u, sums, out, t: Const, d: Const, p: Const):
+    """The gated delta rule's way from chunk to chunk, the state multiplied as the operands' type: five products, the keys' tile
+    read by one product and, much later, by threads."""
+    h = ct.bid(0)
+    s = ct.zeros((d, p), ct.float32)
+    at = ct.arange(t, dtype=ct.int32)
+    for i in range(q.shape[1] // t):
+        x, y = ct.load(q, (h, i, 0), (1, t, d)).reshape((t, d)), ct.load(k, (h, i, 0), (1, t, d)).reshape((t, d))
+        erase, z = ct.load(w, (h, i, 0), (1, t, d)).reshape((t, d)), ct.load(u, (h, i, 0), (1, t, p)).reshape((t, p))
+        g = ct.load(sums, (h, i), (1, t)).reshape((t,))
+        half = s.astype(q.dtype)
+        new = z.astype(ct.float32) - ct.mma(erase, half, ct.zeros((t, p), ct.float32))
+        mine = ct.mma(x, y.transpose(), ct.zeros((t, t), ct.float32)) * ct.exp(g[:, None] - g[None, :])
+        mine = ct.where(at[:, None] >= at[None, :], mine, 0.0)
+        result = ct.mma(x, half, ct.zeros((t, p), ct.float32)) * ct.exp(g)[:, None]
+        result = ct.mma(mine.astype(q.dtype), new.astype(q.dtype), result)
+        ct.store(out, (h, i, 0), result.astype(out.dtype).reshape((1, t, p)))
+        last = ct.min(g)
+        kept = (y.astype(ct.float32) * ct.exp(last - g)[:, None]).astype(q.dtype)
+        s = ct.mma(kept.transpose(), new.astype(q.dtype), s * ct.exp(last))
+
+
+@program((bf16, 64, 128, 64), (np.float16, 64, 128, 32), (np.float16, 32, 64, 64))
+def chunks_of_gated_states(dtype, t, d, p):
+    heads, chunks = 2, 4
+    shape = heads, chunks * t
+    q, k, w = (draw(*shape, d, dtype=dtype, scale=.1, seed=s) for s in range(3))
+    u = draw(*shape, p, dtype=dtype, seed=3)
+    g = -np.random.default_rng(4).uniform(0, .02, (heads, chunks, t)).astype(np.float32)
+    g = np.cumsum(g, axis=2, dtype=np.float32).reshape(shape)
+    s, want = np.zeros((heads, d, p)), np.zeros((*shape, p))
+    for i in range(chunks):
+        mine = slice(i * t, (i + 1) * t)
+        x, y, sums = wide(q[:, mine]), wide(k[:, mine]), wide(g[:, mine])[:, :, None]
+        new = wide(u[:, mine]) - wide(w[:, mine]) @ s
+        scores = np.tril(x @ y.transpose(0, 2, 1) * np.exp(np.minimum(sums - sums.transpose(0, 2, 1), 0)))
+        want[:, mine] = (x * np.exp(sums)) @ s + scores @ new
+        last = sums[:, -1:]
+        s = s * np.exp(last) + (y * np.exp(last - sums)).transpose(0, 2, 1) @ new
+    return Launch(gated_states, (heads,), (q, k, w, u, g, np.zeros(want.shape, np.float32), t, d, p), {5: want},
+                  5e-2 if dtype is bf16 else 1e-2)
+
+
+@ct.kernel
 def gated_by_channel(q, k, v, g, out, t: Const, d: Const, p: Const):
     """Linear attention with a gate of each channel: queries and keys are scaled by sums of the gates from the chunk's start on."""
     h = ct.bid(0)

@@ -1,4 +1,5 @@
-"""Orders of steps beside a tensor core: an example by hand, all orders of small random bodies, and that needs are kept."""
+"""Orders of steps beside a tensor core, and beside copies to one place each: examples by hand, all orders of small random bodies,
+and that needs are kept."""
 from __future__ import annotations
 
 import random
@@ -6,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from tileiras.schedule.in_order import Need, Step, best_order, simulated
+from tileiras.schedule.in_order import Copy, Need, Step, best_order, simulated
 
 SEEDS = range(40)
 MEAN_EXCESS = 0.01
@@ -21,6 +22,28 @@ def takes(steps: list[Step], order: list[int] | tuple[int, ...], iterations: int
             time = max([time, *ready]) + steps[i].cost
             core = max(core, time) + steps[i].tensor if steps[i].tensor else core
             done[n, i] = core + steps[i].latency if steps[i].tensor else time
+        ends.append(time)
+    return ends[-1] - ends[-2]
+
+
+def takes_with_copies(steps: list[Step], copies: list[Copy], order: tuple[int, ...], iterations: int) -> int:
+    """The same where threads do all, told by times of the copies: each begins when the one before it in their order is made and
+    all have read its tile of the iteration before."""
+    turns: list[list[int]] = []     # copies that begin together, in the order in which they are read
+    for i in order:
+        fresh = [c for c in steps[i].reads if not any(c in turn for turn in turns)]
+        turns += [fresh] if fresh else []
+    ends, made = [0], dict[tuple[int, int], int]()
+    left, engine, time = dict[int, int](), 0, 0
+    for n in range(iterations):
+        for turn in turns:
+            engine = max([engine, *(left.get(c, 0) for c in turn)])
+            for c in turn:
+                engine += copies[c].cycles
+                made[n, c] = engine + copies[c].latency
+        for i in order:
+            time = max([time, *(made[n, c] for c in steps[i].reads)]) + steps[i].cost
+            left |= dict.fromkeys(steps[i].reads, time)
         ends.append(time)
     return ends[-1] - ends[-2]
 
@@ -57,6 +80,23 @@ def test_a_carried_result_is_waited_for_as_late_as_may_be() -> None:
     found = best_order(steps)
     chain = 40 + 10 + 300 + 10 + 300
     assert found.interval == takes(steps, found.order) == chain < takes(steps, (0, 1, 2, 3, 4))
+
+
+def test_who_reads_a_tile_last_goes_in_front_of_what_reads_none() -> None:
+    """The next iteration's tile is there 400 cycles after the second reader: those are waited for, or filled by the other 500."""
+    steps, copies = [Step(100, reads=(0,)), Step(500), Step(50, (Need(0),), reads=(0,))], [Copy(300, 100)]
+    assert simulated(steps, (0, 1, 2), copies).interval == 650 + 400
+    assert best_order(steps, copies).interval == simulated(steps, (0, 2, 1), copies).interval == 650
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_simulations_count_copies(seed: int) -> None:
+    dice = random.Random(seed)
+    copies = [Copy(dice.randint(50, 400), dice.randint(0, 200)) for _ in range(3)]
+    steps = [Step(dice.randint(10, 300), reads=tuple(c for c in range(3) if dice.random() < .4)) for _ in range(7)]
+    order = tuple(dice.sample(range(7), 7))
+    assert simulated(steps, order, copies).interval == takes_with_copies(steps, copies, order, 4)
+    assert best_order(steps, copies).interval <= simulated(steps, range(7), copies).interval
 
 
 def test_orders_are_legal_and_near_the_best() -> None:

@@ -1,7 +1,7 @@
 """What a dot into tensor memory is made of, and what it shares with those of warpgroups: operands that matrix descriptors name."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
@@ -27,6 +27,12 @@ def umma_of(op: Operation) -> UmmaAtom | TensorScaledAtom | None:
         return umma.named(name.data)
     from tileiras.layout.atoms import tensor_scaled  # few kernels have such products
     return tensor_scaled.named(name.data)
+
+
+def is_of_warps(op: Operation) -> bool:
+    """Whether warps multiply by instructions of their own, step by step."""
+    atom: Any = op.properties.get("atom")
+    return atom is not None and atom.data.startswith("mma.")
 
 
 def is_paired(op: Operation) -> bool:

@@ -23,11 +23,11 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_rules import operand_fragments
 from tileiras.analysis.program_slice import loop_around, strides_by_blocks
+from tileiras.analysis.tensor_dots import is_of_warps
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import BufferType, layout_of, with_layout
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
 from tileiras.transforms.overlap_iterations import KEPT_BACK, RELEASE, SLICE, WAIT, Expansion, threads_of
-from tileiras.transforms.unspecialized_pipeline import is_of_warps
 
 DOT = "nv_tileas.dot"
 GRANULE = 8

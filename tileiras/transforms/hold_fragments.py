@@ -20,6 +20,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import operand_fragments
 from tileiras.analysis.live_registers import most_alive
+from tileiras.analysis.tensor_dots import is_of_warps
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import BufferType, layout_of, with_layout
@@ -27,7 +28,6 @@ from tileiras.schedule.depth import registers_of, shared_budget
 from tileiras.schedule.names import LEAST_STAGES
 from tileiras.transforms.hoist_conversions import loops_of
 from tileiras.transforms.structure import only_store
-from tileiras.transforms.unspecialized_pipeline import is_of_warps
 
 MOST_REGISTERS = 16
 """A thread, for all such operands of a loop: a sixteenth of what it may have. A block that has an SM to itself has more: what its

@@ -36,6 +36,7 @@ from tileiras.analysis.ahead import Slice, carries_tensors, is_cheap_and_pure, r
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import stage_bytes
+from tileiras.analysis.tensor_dots import is_of_warps
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, PtrType
@@ -47,7 +48,6 @@ from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.materialize_async import is_short_of_overflow
 from tileiras.transforms.register_streams import is_streamed
 from tileiras.transforms.structure import TOKENS
-from tileiras.transforms.unspecialized_pipeline import is_of_warps
 
 INSTRUCTION = "registers"
 """What remarks call the way."""

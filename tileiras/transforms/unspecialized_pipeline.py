@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import IntAttr, IntegerType, UnitAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.ahead import Slice, address_of, is_cheap_and_pure, slice_of
+from tileiras.analysis.tensor_dots import is_of_warps
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.base import OPERAND_SEGMENTS
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, PipeType
@@ -129,12 +130,6 @@ class _Expansion(Iterations):
                 self.insert(copy)
         last: Any = self.body.last_op
         return {n: values.get(last.operands[n]) or last.operands[n] for n in carried}
-
-
-def is_of_warps(dot: Operation) -> bool:
-    """Whether warps multiply by instructions of their own, step by step."""
-    atom: Any = dot.properties.get("atom")
-    return atom is not None and atom.data.startswith("mma.")
 
 
 def set_guard(copy: Any, guard: SSAValue) -> None:

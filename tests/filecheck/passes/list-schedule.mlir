@@ -4,6 +4,7 @@
 // wait for the first product alone, and give back a stage that products read when they have waited for these.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 --verify-each --print-ir-after=early-dots,list-schedule,stage-tiles,commit-dots -o %t.as 2> %t.ir
 // RUN: filecheck %s --input-file=%t.ir
+// RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_120 --verify-each --print-ir-after=list-schedule -o %t.as 2>&1 | filecheck %s --check-prefix=ALONE
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 --print-ir-after=stage-tiles -o %t.as 2>&1 | filecheck %s --check-prefix=GROUPS
 
 // CHECK: IR dump after early-dots
@@ -41,6 +42,20 @@
 // CHECK: "math.exp"
 // CHECK: "nv_tileas.consumer_wait"([[FIRST]], {{.*}}[[SUMS]])
 // CHECK: "nv_tileas.load_tmem"([[SUMS]])
+
+// Shared memory of sm_120 holds one iteration's tiles: who reads a tile last does so in front of what reads none, and its load stands
+// in front of who reads it first.
+// ALONE: IR dump after list-schedule
+// ALONE: "scf.for"
+// ALONE: [[W:%[0-9]+]], {{%[0-9]+}} = "nv_tileas.tiled_load"
+// ALONE: "nv_tileas.dot"([[W]],
+// ALONE: [[K:%[0-9]+]], {{%[0-9]+}} = "nv_tileas.tiled_load"({{.*}}tile = [64, 128]
+// ALONE: "arith.convertf"([[K]])
+// ALONE: [[Q:%[0-9]+]], {{%[0-9]+}} = "nv_tileas.tiled_load"
+// ALONE: "nv_tileas.dot"([[Q]],
+// ALONE: "nv_tileas.dot"([[Q]],
+// ALONE: "nv_tileas.dot"
+// ALONE: "nv_tileas.tiled_store"
 
 // GROUPS: IR dump after stage-tiles
 // GROUPS: "nv_tileas.tiled_load"{{.*}}engine}>{{.*}}tile = [64], !nv_tileaa.memref<8192xf32
