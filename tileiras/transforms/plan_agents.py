@@ -65,10 +65,11 @@ def run(module: Operation, context: Any) -> None:
             continue
         words = max((_carried_words(op) for op in func.walk() if op.name == "scf.for"), default=0)
         shared = "two warpgroups share the products' rows"
-        if context.uses("tcgen05") and (between := _words_between(func)):
-            words = between
-        elif context.uses("tcgen05") and target.has_tcgen05 and any(map(_has_widened_operand, func.walk())):
+        between = _words_between(func) if context.uses("tcgen05") else 0
+        if context.uses("tcgen05") and target.has_tcgen05 and any(_widened_elements(op) > between for op in func.walk()):
             words, shared = MORE_THAN_FIT, "two warpgroups widen an operand of the products"
+        elif between:
+            words = between
         elif context.uses("tcgen05") and target.has_tcgen05 and _are_stored_in_pieces(func, context):
             func.properties["num_warps"] = IntAttr(WARPGROUP)
             if planned.data > WARPGROUP and context.remarks is not None:
@@ -95,14 +96,19 @@ def _report(func: Operation, remarks: list[Any], warps: int, reason: str) -> Non
     remarks[:] = [new if (old.name, old.function) == (new.name, new.function) else old for old in remarks]
 
 
-def _has_widened_operand(dot: Any) -> bool:
-    """Whether threads compute a large operand of a loop's product from a narrower tile that the loop loads, and turn it; gathering
-    nothing. What they needn't turn the copy engine brings where two warpgroups compute, and that is slower (82.2 us for 62.6)."""
-    return dot.name == "nv_tileas.dot" and dot.parent_op().name == "scf.for" and any(map(_is_turned_and_wider, (dot.lhs, dot.rhs)))
+def _widened_elements(dot: Any) -> int:
+    """Of a large operand of a loop's product that threads compute from a narrower tile which the loop loads, and turn, gathering
+    nothing; 0 where there is none. What they needn't turn the copy engine brings where two warpgroups compute, and that is slower
+    (82.2 us for 62.6)."""
+    if dot.name != "nv_tileas.dot" or dot.parent_op().name != "scf.for":
+        return 0
+    return max((prod(v.type.get_shape()) for v in (dot.lhs, dot.rhs) if _is_turned_and_wider(v)), default=0)
 
 
 def _is_turned_and_wider(operand: Any) -> bool:
     turn = operand.owner
+    if isinstance(turn, arith.Convertf):
+        turn = turn.operands[0].owner
     return isinstance(turn, Operation) and turn.name == "nv_tileas.permute" and \
         prod(operand.type.get_shape()) >= MUCH_TO_WIDEN and _is_widened(operand)
 
@@ -115,6 +121,8 @@ def _is_widened(operand: Any) -> bool:
             continue
         if op.name == "nv_tileas.tiled_load":
             is_widened |= _is_narrower(op.results[0].type, operand.type)
+            continue
+        if op.name == "nv_tileas.splat":
             continue
         if not isinstance(op, (arith.Elementwise, arith.Constant)) and op.name not in MOVES:
             return False

@@ -3,7 +3,7 @@
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s
 
 // CHECK: "nv_tileas.store_shared"(
-// CHECK-SAME: (tensor<64x128xtf32, #nv_tileas.layout<shape = [64x128], reg = {{\[\[}}0, 1], [0, 2], [4, 0], [8, 0], [16, 0], [32, 0]], lane = {{\[\[}}0, 4], [0, 8], [0, 16], [0, 32], [0, 64]]
+// CHECK-SAME: (tensor<64x128xtf32, #nv_tileas.layout<shape = [64x128], reg = {{\[\[}}0, 1], [0, 2], [8, 0], [16, 0], [32, 0]], lane = {{\[\[}}0, 4], [0, 8], [0, 16], [0, 32], [0, 64]]
 // CHECK: "nv_tileas.tensor_dot"
 cuda_tile.module @m {
   entry @widened(%pa: tile<ptr<bf16>>, %pb: tile<ptr<bf16>>, %po: tile<ptr<f32>>, %n: tile<i32>) {
@@ -11,6 +11,7 @@ cuda_tile.module @m {
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>
     %none = constant <f32: 0.0> : tile<64x64xf32>
+    %part = constant <f32: 0.7> : tile<64x128xf32>
     %aa = assume div_by<16>, %pa : tile<ptr<bf16>>
     %ab = assume div_by<16>, %pb : tile<ptr<bf16>>
     %ao = assume div_by<16>, %po : tile<ptr<f32>>
@@ -25,7 +26,8 @@ cuda_tile.module @m {
       %b, %u1 = load_view_tko weak %vb[%i, %zero] token = %t : partition_view<tile=(64x128), tensor_view<8192x128xbf16, strides=[128,1]>>, tile<i32> -> tile<64x128xbf16>, token
       %wa = ftof %a : tile<64x128xbf16> -> tile<64x128xf32>
       %wb = ftof %b : tile<64x128xbf16> -> tile<64x128xf32>
-      %x = ftof %wa : tile<64x128xf32> -> tile<64x128xtf32>
+      %ws = mulf %wa, %part rounding<nearest_even> : tile<64x128xf32>
+      %x = ftof %ws : tile<64x128xf32> -> tile<64x128xtf32>
       %wt = permute %wb [1, 0] : tile<64x128xf32> -> tile<128x64xf32>
       %y = ftof %wt : tile<128x64xf32> -> tile<128x64xtf32>
       %p = mmaf %x, %y, %none : tile<64x128xtf32>, tile<128x64xtf32>, tile<64x64xf32>

@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.base import OPERAND_SEGMENTS
-from tileiras.transforms.rules import build, constant_attr, int_constant, int_splat, int_width, rule
+from tileiras.transforms.rules import build, constant_attr, element_type, int_constant, int_splat, int_width, rule
 
 UNORDERED = ("weak", "relaxed")
 """Accesses that order nothing but themselves."""
@@ -85,8 +85,12 @@ def _drop_full_mask(op: Operation) -> None:
 
 @rule("nv_tileaa.dot")
 def fold_dot(op: Operation) -> SSAValue | None:
-    """Integers times zeros add nothing; equal ones times equal ones the same everywhere. (Floats may: infinities and NaN.)"""
+    """Integers times zeros add nothing; equal ones times equal ones the same everywhere. (Floats may: infinities and NaN.) Numbers
+    of 16 bits that were widened to tf32 are multiplied as they were."""
     lhs, rhs, acc = op.operands
+    if getattr(element_type(lhs.type), "name", "") == "tf32":
+        from tileiras.transforms.rules.products import multiply_as_loaded  # few kernels have such products
+        return multiply_as_loaded(op)
     factors = int_constant(lhs), int_constant(rhs)
     if 0 in factors:
         return acc

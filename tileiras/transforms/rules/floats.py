@@ -4,6 +4,7 @@
     x + +0.0                              stays      -0.0 + +0.0 is +0.0
     x * 0.0, 0.0 / x, x - x               stay       NaN and infinity
     f32 -> f64 -> f32                     ->  x      the wider type holds every value of the narrower
+    f16 -> f32 -> tf32              ->  f16 -> tf32  both wider types do
 """
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def fold_absolute(op: Operation) -> SSAValue | None:
 
 @rule("arith.convertf")
 def fold_convert(op: Operation) -> SSAValue | None:
-    """There and back through a wider type; two steps that both widen; constants that fit exactly."""
+    """There and back through a wider type; two steps to a type that holds all; constants that fit exactly."""
     source = op.operands[0]
     t = op.results[0].type
     to, middle = element_type(t), element_type(source.type)
@@ -102,7 +103,7 @@ def fold_convert(op: Operation) -> SSAValue | None:
     if exact(first, middle):
         if first == to and first.name not in LOSES_INFINITY:
             return origin
-        if exact(middle, to):
+        if exact(first, to):
             return build(op, arith.Convertf, (origin,), t, op.properties)
     return None
 
