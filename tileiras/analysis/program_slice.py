@@ -30,7 +30,7 @@ CONTROL = (FOR, IF, LOOP)
 YIELD, BREAK, CONTINUE, RETURN = "scf.yield", "nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"
 _BOUNDS = 3
 """Operands of a counted loop before what it carries: lower, upper, step."""
-PROGRAMS = "nv_tileas.get_num_programs"
+PROGRAMS = ("nv_tileaa.get_num_programs", "nv_tileas.get_num_programs")
 
 
 def loop_around(op: Operation) -> Operation | None:
@@ -46,7 +46,7 @@ def strides_by_blocks(loop: Operation | None) -> bool:
     if loop is None or loop.name != FOR:
         return False
     step = loop.operands[2].owner
-    return isinstance(step, Operation) and step.name == PROGRAMS
+    return isinstance(step, Operation) and step.name in PROGRAMS
 
 
 def is_made_in(v: SSAValue, loop: Operation) -> bool:

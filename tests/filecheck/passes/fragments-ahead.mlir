@@ -1,13 +1,17 @@
 // Where blocks share out the tiles of a loop, what a product by warps multiplies is read from shared memory an iteration ahead: the
 // first stage before the loop, the last product behind it. Not where the loop over tiles strides by another number, where there is
-// no ring of the copy engine's, nor where two stages' fragments have no room.
+// no ring of the copy engine's, nor where two stages' fragments have no room. Such a block, alone on its SM, has eight warps, two for
+// each scheduler.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_120 --print-ir-after=fragments-ahead -o %t.as 2>&1 | filecheck %s
 // RUN: sed 's/step %%blocks/step %%one/' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_120 | filecheck %s --check-prefix=APART
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_80 | filecheck %s --check-prefix=APART
 // RUN: env TILEIRAS_WITHOUT=agents tileiras-opt %s --to=nv_tileas --gpu-name=sm_120 --verify-each -o %t.alone
 // RUN: sed 's/64x64xf32/128x256xf32/g; s/64x32x/128x32x/g; s/32x64x/32x256x/g; s/(64x64)/(128x256)/g; s/(64x32)/(128x32)/g; s/(32x64)/(32x256)/g' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_120 | filecheck %s --check-prefix=APART
+// RUN: sed 's/step %%blocks/step %%one/' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_120 | filecheck %s --check-prefix=FOUR
 
+// FOUR: num_warps = #builtin.int<4>
 // CHECK: IR dump after fragments-ahead
+// CHECK: num_warps = #builtin.int<8>
 // CHECK: "nv_tileas.agent_switch"
 // CHECK: "scf.for"
 // CHECK: "scf.if"

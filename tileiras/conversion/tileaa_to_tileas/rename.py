@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 FETCHED_BYTES, FETCHED_PRODUCTS = (64 + 32) * 2 * 8, 8 * 64 * 32
 """What 8 warps read of shared memory for a step along k, and the products that they make of it: parts of 64 x 32, of 16 bits."""
 
+PART = 16 * 32
+"""Elements of a product that a warp has in its registers at least, of eight: two instructions' left operand, four's right one."""
+
 LOADS = ("nv_tileaa.tiled_load", "nv_tileaa.load")
 """Of what they load, each truth value takes a register; those that are computed stay predicates, or are computed again."""
 
@@ -83,6 +86,9 @@ def choose_num_warps(func: Operation, context: Any) -> int:
     small = target.has_wgmma or _has_patient_port(target)
     if largest >= 32 * 4 * (64 if not cross or not context.large_parts else 128 if small else 129):
         return 8
+    if cross and _is_alone(func) and _has_patient_port(target) and not (target.has_wgmma or target.has_tcgen05) and \
+            _has_parts_for(func, 8):
+        return 8
     if largest >= 32 * 4 * 64:
         if cross and _is_crowded(func, 4, target, addresses):
             return 8
@@ -119,6 +125,20 @@ def _is_only_multiplied(value: SSAValue) -> bool:
     return isinstance(value.owner, Operation) and value.owner.name in (*LOADS, *TURNED) and all(
         use.operation.name in DOTS or (use.operation.name in TURNED and _is_only_multiplied(use.operation.results[0]))
         for use in value.uses)
+
+
+def _is_alone(func: Operation) -> bool:
+    """Whether a kernel is launched with a block an SM, which shares out its tiles over these: each of the SM's four schedulers has
+    one of four warps then, and whatever that does between two products its tensor core waits for (persistent product of 64 x 64 x 32,
+    RTX 5090: 1035 us by four warps, 917 by eight)."""
+    from tileiras.analysis.program_slice import strides_by_blocks
+    return (hint(func, "occupancy") or 1) == 1 and any(op.name == "scf.for" and strides_by_blocks(op) for op in func.walk())
+
+
+def _has_parts_for(func: Operation, warps: int) -> bool:
+    """Whether each of so many warps has a part of every product as large as it multiplies between two fetches."""
+    return all(prod(op.results[0].type.get_shape()) >= warps * PART     # type: ignore[attr-defined]
+               for op in func.walk() if op.name in DOTS)
 
 
 def _has_scaled_products(func: Operation, context: Any) -> bool:
