@@ -784,3 +784,28 @@ def sums_of_more_rows_behind_those_of_fewer(dtype, t, n):
         q = np.clip(wide(a)[64 * k:64 * k + 64] @ wide(b), -2, 2)
         p = (1 if k == 1 else -1) * (x @ q + np.floor(p * .5))
     return Launch(sums_in_columns_of_others, (1,), (a, b, np.zeros((t, n), np.float32), t, n), {2: p}, 1e-3)
+
+
+@ct.kernel
+def carried_twice(a, b, out, other, t: Const, n: Const, count: int):
+    """What one product gives is the next iteration's under two names, which begin with different tiles."""
+    p, q = ct.ones((t, n), ct.float32), ct.zeros((t, n), ct.float32)
+    for k in range(count):
+        x = ct.load(a, (0, k), (t, t))
+        ct.store(other, (k, 0), q)
+        new = ct.mma(x, ct.load(b, (k, 0), (t, n)), ct.minimum(p, 8.0))
+        p = new
+        q = new
+    ct.store(out, (0, 0), p - ct.minimum(q, 4.0))
+
+
+@program((np.float16, 64, 64, 3), (bf16, 128, 64, 2), (np.float16, 128, 128, 0), quick=True)
+def product_carried_under_two_names(dtype, t, n, count):
+    a, b = whole(t, 4 * t, dtype=dtype, low=-1, high=1), whole(4 * t, n, dtype=dtype, low=-1, high=1)
+    p, q, other = np.ones((t, n)), np.zeros((t, n)), np.zeros((4 * t, n))
+    for k in range(count):
+        s = slice(k * t, k * t + t)
+        other[s] = q
+        p = q = wide(a)[:, s] @ wide(b)[s] + np.minimum(p, 8)
+    made = np.zeros((t, n), np.float32), np.zeros((4 * t, n), np.float32)
+    return Launch(carried_twice, (1,), (a, b, *made, t, n, count), {2: p - np.minimum(q, 4), 3: other})

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, Float32Type, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType
-from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue, Use
 
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.tensor_dots import goes_on_from, umma_of
@@ -70,13 +70,23 @@ def _loop(loop: Any) -> bool:
     ones carry of it."""
     if any(op.name in EXITS for op in loop.walk()):
         return False
-    numbers = [n for n in range(len(loop.results)) if _maker(loop, n) is not None]
+    numbers = _numbers(loop)
     if not numbers:
         return False
     for number in numbers:
         _move(loop, number)
     carry_no_longer(loop, numbers)
     return True
+
+
+def _numbers(loop: Any) -> list[int]:
+    """What a loop carries that its products give, each product's once: by the number that it adds to, if it is one of several."""
+    found: dict[Operation, int] = {}
+    for number in range(len(loop.results)):
+        maker = _maker(loop, number)
+        if maker is not None and (maker not in found or _chain(maker)[0].operands[2] is loop.regions[0].block.args[1 + number]):
+            found[maker] = number
+    return sorted(found.values())
 
 
 def _maker(loop: Any, number: int) -> Operation | None:
@@ -142,10 +152,12 @@ def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skip
     else:
         add = _begin(first, home)
     end = _products(chain, home, add)
-    others = [use for use in yielded.uses if use.operation is not last]
-    if others:
+
+    def is_other(use: Use) -> bool:
+        return use.operation is not last or use.index != number
+    if any(map(is_other, yielded.uses)):
         loaded = _loaded(home, yielded.type, end.next_op, end)      # type: ignore[arg-type]
-        yielded.replace_uses_with_if(loaded, lambda use: use.operation is not last)
+        yielded.replace_uses_with_if(loaded, is_other)
     last.operands[number] = arg
     _erase(chain)
 
