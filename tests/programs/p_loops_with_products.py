@@ -809,3 +809,30 @@ def product_carried_under_two_names(dtype, t, n, count):
         p = q = wide(a)[:, s] @ wide(b)[s] + np.minimum(p, 8)
     made = np.zeros((t, n), np.float32), np.zeros((4 * t, n), np.float32)
     return Launch(carried_twice, (1,), (a, b, *made, t, n, count), {2: p - np.minimum(q, 4), 3: other})
+
+
+@ct.kernel
+def begun_with_one(a, flags, out, t: Const, count: int):
+    """One tile is where two carried ones begin, whose layouts differ: one is turned, the other one is made of sums."""
+    x = ct.load(a, (0, 0), (t, t))
+    turned, kept = x, x.astype(ct.float32)
+    p = ct.zeros((t, t), ct.float32)
+    for k in range(count):
+        p = ct.mma(turned, x, p)
+        if ct.load(flags, (k,), ()) < 2:
+            turned = x.transpose()
+            kept = ct.minimum(ct.maximum(p, -2.0), 2.0)
+    ct.store(out, (0, 0), kept)
+
+
+@program((np.float32, 32, (3, 0, 2)), (np.float32, 32, (2, 2, 3)), (np.float16, 64, (0, 0, 0)), (np.float32, 64, ()), quick=True)
+def carried_tiles_that_begin_alike(dtype, t, flags):
+    a = whole(t, t, dtype=dtype, low=-1, high=1)
+    x = turned = kept = wide(a)
+    p = np.zeros((t, t))
+    for flag in flags:
+        p = p + turned @ x
+        if flag < 2:
+            turned, kept = x.T, np.clip(p, -2, 2)
+    given = np.array([*flags, 0], np.int32)
+    return Launch(begun_with_one, (1,), (a, given, np.zeros((t, t), np.float32), t, len(flags)), {2: kept})

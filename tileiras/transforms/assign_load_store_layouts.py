@@ -18,9 +18,12 @@ from tileiras.analysis.layout_choice import LEAVES, Choice, choose
 from tileiras.analysis.layout_classes import Relations
 from tileiras.analysis.layout_rules import Link, Normal, Relation, Same, layout_or_none, relations
 from tileiras.dialects import nv_tileas
-from tileiras.dialects.nv_tileas import with_layout
+from tileiras.dialects.nv_tileas import EXITS, LOOPS, with_layout
 from tileiras.layout.linear import LinearLayout
 from tileiras.transforms.leaves import clone_leaves
+
+HAND_ON = frozenset({*LOOPS, *EXITS, "scf.yield"})
+"""Ops with a relation for each value that they hand on, in the order of their operands."""
 
 
 def run(module: Operation, context: Any) -> None:
@@ -73,6 +76,7 @@ class _Mending:
 
     def _op(self, op: Operation, found: list[Relation]) -> None:
         wanted: dict[SSAValue, LinearLayout] = {}
+        by_number: dict[int, LinearLayout] = {}     # of operands: loops and their ends hand a value on under several numbers
         if op in self.choice.stores:
             wanted[op.operands[0]] = self.choice.stores[op]
         forms = {r.value: r.form for r in found if isinstance(r, Normal)}
@@ -84,6 +88,9 @@ class _Mending:
                     layout = forms[leader](layout) or layout
                 for v in r.values:
                     wanted[v] = layout
+                number = next((i for i, v in enumerate(op.operands) if v in r.values and i not in by_number), None)
+                if number is not None and op.name in HAND_ON:
+                    by_number[number] = layout
         for v, form in forms.items():
             if v not in wanted:
                 layout = _layout(v)
@@ -99,8 +106,9 @@ class _Mending:
                     if layout is not None:
                         wanted[r.source] = layout
         for i, v in enumerate(op.operands):
-            if v in wanted and _layout(v) != wanted[v]:
-                op.operands[i] = self.to_layout(v, wanted[v], op)
+            layout = by_number[i] if i in by_number else wanted.get(v)
+            if layout is not None and _layout(v) != layout:
+                op.operands[i] = self.to_layout(v, layout, op)
         for v in op.results:
             if v in wanted and _layout(v) != wanted[v]:
                 self._result(op, v, wanted[v])
