@@ -160,6 +160,7 @@ class Slice:
         return Region(block)
 
     def _copy_block(self, old: Block, new: Block, mapped: dict[SSAValue, SSAValue]) -> None:
+        fresh: list[SSAValue] = []
         for op in old.ops:
             if op is old.last_op:
                 self._copy_terminator(op, new, mapped)
@@ -168,8 +169,10 @@ class Slice:
             elif op.name in CONTROL:
                 self._copy_control(op, new, mapped)
             else:
-                self._tokens(op, new, mapped)
+                fresh += self._tokens(op, new, mapped)
                 new.add_op(op.clone(mapped))
+        for v in fresh:     # what stands behind this block couldn't use them
+            del mapped[v]
 
     def _kept(self, values: Iterable[SSAValue]) -> list[int]:
         """The positions of those values that are needed."""
@@ -227,13 +230,14 @@ class Slice:
             return fresh.results[0]
         return mapped.get(v, v)
 
-    def _tokens(self, op: Operation, new: Block, mapped: dict[SSAValue, SSAValue]) -> None:
-        """Fresh tokens where the op waits for what isn't in the slice."""
-        for v in op.operands:
-            if isinstance(v.type, MemTokenType) and v not in mapped:
-                fresh = nv_tileas.CreateMemToken.create(result_types=[v.type], location=op.location)  # type: ignore[attr-defined]
-                new.add_op(fresh)
-                mapped[v] = fresh.results[0]
+    def _tokens(self, op: Operation, new: Block, mapped: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+        """Fresh tokens where the op waits for what isn't in the slice; which these are."""
+        waited = [v for v in dict.fromkeys(op.operands) if isinstance(v.type, MemTokenType) and v not in mapped]
+        for v in waited:
+            fresh = nv_tileas.CreateMemToken.create(result_types=[v.type], location=op.location)  # type: ignore[attr-defined]
+            new.add_op(fresh)
+            mapped[v] = fresh.results[0]
+        return waited
 
     def _pass_tokens(self, op: Operation, new: Block, mapped: dict[SSAValue, SSAValue]) -> None:
         """What waited for an op that isn't there waits for what that op waited for."""
