@@ -231,3 +231,21 @@ def shifted_rows_gathered(t, n, count, width, dtype):
         for dx in range(-2, 3):
             want += picked(padded[:, 2 + dx:2 + dx + n], at.astype(np.int64) + dy)[0].astype(dtype) * dtype(dx + 4)
     return Launch(of_shifted_rows, (count // t,), (x, at, np.zeros((count, n), dtype), t, n), {2: want})
+
+
+@ct.kernel
+def by_doubles(index, a, out, t: Const):
+    """Indices of few bits, and twice as much, which wraps into the array: where one isn't in it the other one may be."""
+    at = ct.load(index, (0,), (t,))
+    ct.store(out, (0,), ct.gather(a, at, padding_value=3) + ct.gather(a, at * 2, padding_value=5))
+
+
+@program((np.int8, 64), (np.int16, 256), quick=True)
+def gathers_at_short_indices_that_wrap(dtype, t):
+    least = np.iinfo(dtype).min
+    index = np.concatenate([np.arange(t // 2) + least, np.arange(t // 2) - t // 4]).astype(dtype)
+    a = whole(100, dtype=np.int32)
+
+    def at(places, padding):
+        return np.where((places >= 0) & (places < len(a)), a[np.clip(places, 0, len(a) - 1)], padding)
+    return Launch(by_doubles, (1,), (index, a, np.zeros(t, np.int32), t), {2: at(index, 3) + at(index * dtype(2), 5)})
