@@ -169,6 +169,28 @@ def attention_of_gathered_tokens(dtype, tm, tn, d, longest):
 
 
 @ct.kernel
+def of_taps(x, w, out, tt: Const, tn: Const, tc: Const, taps: Const):
+    """A convolution along one dimension: rows at and beside a place, with nothing behind either end."""
+    i, j = ct.bid(0), ct.bid(1)
+    rows = i * tt + ct.arange(tt, dtype=ct.int32)
+    acc = ct.zeros((tt, tn), ct.float32)
+    for tap in range(taps):
+        for c in range(ct.cdiv(x.shape[1], tc)):
+            a = ct.gather(x, ((rows + tap - taps // 2)[:, None], (c * tc + ct.arange(tc, dtype=ct.int32))[None, :]))
+            acc = ct.mma(a, ct.load(w, (tap, c, j), (1, tc, tn), padding_mode=ct.PaddingMode.ZERO).reshape((tc, tn)), acc)
+    ct.store(out, (i, j), acc)
+
+
+@program((np.float16, 128, 128, 32, 200, 96, 128, 3), (bf16, 128, 128, 64, 256, 128, 256, 5),
+         (np.float16, 64, 128, 64, 130, 72, 136, 3))
+def taps_gathered(dtype, tt, tn, tc, t, c, n, taps):
+    x, w = whole(t, c, dtype=dtype, low=-2, high=2), whole(taps, c, n, dtype=dtype, low=-2, high=2, seed=1)
+    padded = np.pad(wide(x), ((taps // 2, taps // 2), (0, 0)))
+    want = sum(padded[k:k + t] @ wide(w)[k] for k in range(taps))
+    return Launch(of_taps, (blocks(t, tt), blocks(n, tn)), (x, w, np.zeros((t, n), np.float32), tt, tn, tc, taps), {2: want})
+
+
+@ct.kernel
 def of_shifts(x, at, out, back, t: Const):
     """Elements at an index and shifts of it, and sums there: indices that wrap around, from either end, are outside, or inside."""
     places = ct.load(at, (ct.bid(0),), (t,))

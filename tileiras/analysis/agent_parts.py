@@ -85,7 +85,7 @@ def is_weak(op: Operation) -> bool:
 def is_placed(op: Operation, part: Slice) -> bool:
     """Whether an op's values are spread over the warps of the compute agents: who repeats it must be as many. What each warp has
     for itself, lies in shared memory, or is copied there by one thread or by whichever, isn't."""
-    return any(_is_spread(v) for v in (*op.operands, *op.results) if v in part.values) or _stored_by_threads(op)
+    return any(_is_spread(v) for v in (*op.operands, *op.results) if v in part.values) or stores_by_threads(op)
 
 
 def _is_spread(v: SSAValue) -> bool:
@@ -93,7 +93,8 @@ def _is_spread(v: SSAValue) -> bool:
     return isinstance(v.type, TensorType) and any(layout_of(v).warp)
 
 
-def _stored_by_threads(op: Operation) -> bool:
+def stores_by_threads(op: Operation) -> bool:
+    """Whether threads bring what goes to a stage by way of their registers."""
     pipe = pipe_at(op)
     return pipe is not None and op.name not in PLACES and kind_of(pipe) not in ("tma", "cp_async")
 

@@ -49,6 +49,12 @@ def narrowed(loader: Slice, others: Slice) -> dict[SSAValue, LinearLayout] | Non
     return found
 
 
+def of_warps(layout: LinearLayout, warps: int) -> LinearLayout:
+    """A layout of more warps as one of so many: each thread has what those of the others had, in registers behind its own."""
+    keep = warps.bit_length() - 1
+    return LinearLayout(layout.shape, (*layout.reg, *layout.warp[keep:]), layout.lane, layout.warp[:keep]).compact_regs()
+
+
 def _narrow(store: Operation, others: Slice) -> dict[SSAValue, LinearLayout] | None:
     """The layouts of a tile on its way from a view to a buffer."""
     if any(name in store.properties for name in ("slice", "rounds", "owners")):

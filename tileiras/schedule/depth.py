@@ -61,7 +61,8 @@ class RingFacts:
     `has_product`: whether tensor cores work in it. `other_bytes`: of shared memory that is needed while the ring lives.
     `occupancy`: blocks that an SM is to hold, by the hint. `blocks`: that an SM can hold by their registers. `latency`: the
     hint, the largest of the loads'. `warps`: of the block. `asked`: stages that `generate-schedule`, or an option, decided on.
-    `in_tensor_memory`: the products' accumulators are there. `alone`: as many blocks are launched as there are SMs."""
+    `rather_shares`: the tensor core multiplies by itself, into its own memory, or what warps gather that do nothing else.
+    `alone`: as many blocks are launched as there are SMs."""
 
     stage_bytes: int
     work: float
@@ -72,7 +73,7 @@ class RingFacts:
     latency: int | None = None
     warps: int = 4
     asked: int | None = None
-    in_tensor_memory: bool = False
+    rather_shares: bool = False
     alone: bool = False
 
 
@@ -121,7 +122,7 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     if stages < wanted:
         bound = "shared memory"
     beside_others = fit(blocks)
-    if not facts.in_tensor_memory or beside_others < ENOUGH_BESIDE_OTHERS:
+    if not facts.rather_shares or beside_others < ENOUGH_BESIDE_OTHERS:
         beside_others = max(beside_others, min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1))
     if bound not in ("hint", ASKED) and beside_others < stages:
         stages, bound = beside_others, "other blocks on the SM"
@@ -150,27 +151,32 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
         if shares_out:
             blocks = min(blocks, occupancy or 1)
     copied = {r for op in loads for r in op.results}
-    work, has_product, in_tensor_memory = 0.0, False, False
+    work, has_product, rather_shares = 0.0, False, False
     for op in loop.regions[0].block.ops:
         if op in loads or (op.name == "nv_tileas.store_shared" and op.operands[0] in copied):
             continue
         work += model.footprint(op).cycles
         has_product = has_product or any(inner.name in DOTS for inner in op.walk())
-        in_tensor_memory = in_tensor_memory or umma_of(op) is not None
+        rather_shares = rather_shares or umma_of(op) is not None
     return RingFacts(stage_bytes, work, has_product, other_bytes, occupancy or 1,
                      blocks, latency_hint(loads), warps,
-                     max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), in_tensor_memory,
+                     max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), rather_shares,
                      shares_out and occupancy in (None, 1))
 
 
 def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:
     """How many blocks of so many warps an SM can hold, as far as the values that a loop carries say, and the columns of tensor
     memory that its products want."""
-    carried = sum(registers_of(v) for v in loop.results)
-    each = min(target.max_registers_per_thread, BESIDE_CARRIED + carried + carried // 4)
+    each = min(target.max_registers_per_thread, registers_wanted(loop))
     columns = sum(columns_of(*place_of(atom, op.results[0].type.get_shape()))      # type: ignore[attr-defined]
                   for op in loop.walk() if (atom := umma_of(op)) is not None and op.results)
     return max(1, min(MOST_BLOCKS, target.registers_per_sm // (each * warps * LANES), COLUMNS // max(1, columns)))
+
+
+def registers_wanted(loop: Operation) -> int:
+    """Registers of a thread for a loop, as far as the values that it carries say."""
+    carried = sum(registers_of(v) for v in loop.results)
+    return BESIDE_CARRIED + carried + carried // 4
 
 
 def registers_of(value: SSAValue) -> int:

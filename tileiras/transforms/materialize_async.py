@@ -18,8 +18,8 @@ stages as `generate-schedule` says; a loop stays as it was where that is one, an
 
 What only products into tensor memory read is copied by other warps (`materialize-schedule`), so that no barrier of theirs stands
 between the products: the pipe counts the copies' arrivals (`cp_async`), and the ring has one stage until then. So are tiles that
-products by warpgroups read, where pointers or indices gather one of them, and the scales of products by warps whose elements the
-copy engine brings.
+products by warpgroups read, where pointers or indices gather one of them, and what products by warps read beside what the copy
+engine brings: scales, and tiles that pointers or indices gather.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, StringAttr, i32
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.agents import WARP_THREADS
+from tileiras.analysis.agents import WARP_THREADS, WARPGROUP
 from tileiras.analysis.ahead import (
     address_of,
     carries_tensors,
@@ -56,8 +56,9 @@ from tileiras.transforms.structure import holder_in, only_store
 READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
 """What reads a buffer and nothing else."""
 LEAST_CHUNKS = 4
-"""Of a thread, for a stage: each lane's arrival at a barrier takes a pass through shared memory, and a warp's chunk takes four (a
-convolution with two a thread, H100: 95.1 us, by way of registers 90.4)."""
+"""Of a thread of one warpgroup, for a stage: each lane's arrival at a barrier takes a pass through shared memory, and a warp's
+chunk takes four (a convolution with two a thread, H100: 95.1 us, by way of registers 90.4). Where more warps compute, fewer gather
+(`gathering_warps.py`)."""
 LOOKED_UP = "its address depends on what the loop loads or computes"
 BY_OTHERS = "only warps that do nothing else could copy it, and not all products of the loop let them"
 WAYS = frozenset({"nv_tileas.block_tile", "nv_tileas.make_memref", "nv_tileas.assume", "nv_tileas.addptr",
@@ -114,7 +115,7 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, ow
     moves = [move for move in found if isinstance(move, Move)]
     refused = [move for move in found if isinstance(move, Refusal)]
     stages = 0
-    by_agents = bool(moves) and (beside_engine or (context.uses("agents") and _are_for_agents(moves, num_warps.data)))
+    by_agents = bool(moves) and (beside_engine or (context.uses("agents") and _are_for_agents(loop, moves, num_warps.data)))
     if not by_agents:
         refused += [Refusal(move.load, BY_OTHERS) for move in moves if _is_for_others(move)]
         moves = [move for move in moves if not _is_for_others(move)]
@@ -163,15 +164,25 @@ def _is_beside_engine(loop: Operation) -> bool:
         any(op.name == "nv_tileas.tma_load" for op in ops)
 
 
-def _are_for_agents(moves: list[Move], num_warps: int) -> bool:
+def _are_for_agents(loop: Operation, moves: list[Move], num_warps: int) -> bool:
     """Whether other warps are to copy: for products into tensor memory, and what pointers or indices gather for those of
-    warpgroups, if it is looked up or each thread has enough of it."""
+    warpgroups, if it is looked up or each thread of one has enough of it."""
     readers = [op for move in moves for op in _readers(move)]
     if all(umma_of(op) is not None for op in readers):
         return True
+    if _are_gathered_beside_engine(loop, moves, readers):
+        return True
     chunks = [stage_bytes(_ring(move, 1)) // move.copy.chunk for move in moves]
     return any(map(_is_gathered_for_warpgroups, moves)) and all(wgmma_of(op) is not None for op in readers) and (
-        any(move.looked_up for move in moves) or sum(chunks) >= LEAST_CHUNKS * WARP_THREADS * num_warps)
+        any(move.looked_up for move in moves) or sum(chunks) >= LEAST_CHUNKS * WARP_THREADS * min(num_warps, WARPGROUP))
+
+
+def _are_gathered_beside_engine(loop: Operation, moves: list[Move], readers: list[Operation]) -> bool:
+    """Whether pointers or indices say where all tiles lie that products by warps read, but for those that the copy engine brings:
+    the load agent that tells it is there anyway, runs ahead through the loops around, and spares the products a barrier."""
+    return all(places_are_tiles(move.load) and not move.looked_up for move in moves) and \
+        all(op.name == "nv_tileas.dot" and wgmma_of(op) is None and umma_of(op) is None for op in readers) and \
+        any(op.name == "nv_tileas.tma_load" for op in loop.regions[0].block.ops)
 
 
 def _is_for_others(move: Move) -> bool:

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp, TensorType, i32
@@ -56,18 +55,26 @@ from tileiras.analysis.agents import SWITCH, WARP_THREADS, WARPGROUP, agent_of, 
 from tileiras.analysis.chains import CHAIN, chains_of
 from tileiras.analysis.effects import effects_of
 from tileiras.analysis.entry_hints import hint
-from tileiras.analysis.few_loaders import narrowed
+from tileiras.analysis.few_loaders import narrowed, of_warps
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory, stage_bytes
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import int_array
-from tileiras.dialects.nv_tileas import EXITS, LOADS, LOOPS, LayoutAttr, PipeType, RingType, layout_of, with_layout
+from tileiras.dialects.nv_tileas import (
+    COPIES_BY_THREADS,
+    EXITS,
+    LOADS,
+    LOOPS,
+    LayoutAttr,
+    PipeType,
+    RingType,
+    layout_of,
+    with_layout,
+)
 from tileiras.layout.atoms.umma import COLUMNS
-from tileiras.layout.linear import LinearLayout
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
 from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, LEAST_IN_TURN, LEAST_STAGES, told
@@ -241,7 +248,7 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     parts = _divided(func, pipes)
     properties: dict[str, Any] = func.properties
     warps = properties["num_warps"].data
-    load_warps = _load_warps(parts.loader, warps)
+    load_warps = _load_warps(func, parts.loader, warps, context.target)
     layouts = narrowed(parts.loader, parts.compute) if load_warps > 1 and _copy_warps(parts.loader, warps) == 1 else None
     load_warps = 1 if layouts is not None else load_warps
     _check_instructions(func, warps + load_warps, context.target)
@@ -254,6 +261,7 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
         blocks = _blocks_of_chains(func, parts.chains, context.target)
     else:
         blocks = _blocks(func, parts.loader, [warps, load_warps], crowded, layouts is not None, context)
+    held = _blocks_held(func, parts.loader, warps, load_warps, context)
     _hoist(func, parts.shared)
     regions = [*(_chain(parts.compute.copy(), n, parts.own) for n in range(parts.chains)), *(part.copy() for part in loaders)]
     for region in regions[parts.chains:]:
@@ -262,9 +270,7 @@ def _cut(func: Operation, pipes: list[Operation], context: Any) -> None:
     for pipe in _pipes(func):
         readers = len({agent_of(use.operation) for use in pipe.results[0].uses})
         _count(pipe, load_warps, warps if parts.chains == 1 or readers == 1 else parts.chains * warps)
-    asked = context.schedule is not None and context.schedule.stages
-    alone = not asked and warps + load_warps >= WARPS_ALONE and any(kind_of(pipe.results[0]) == "cp_async" for pipe in pipes)
-    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), context.target, alone)
+    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), context.target, held)
 
 
 def _divided(func: Operation, pipes: list[Operation]) -> Division:
@@ -356,43 +362,48 @@ def _by_engine_and_threads(loads: list[Operation]) -> list[list[Operation]]:
     return [parts[by_engine] for by_engine in (True, False) if by_engine in parts]
 
 
-def _load_warps(loader: Slice, warps: int) -> int:
-    """How many warps the load agent has: as many as the compute agents where it repeats what is spread over their threads; else as
-    copies by threads need, or one."""
-    return warps if any(is_placed(op, loader) for op in loader.ops) else _copy_warps(loader, warps)
+def _load_warps(func: Operation, loader: Slice, warps: int, target: Any) -> int:
+    """How many warps the load agent has: where it repeats what is spread over the compute agents' threads, as many as gathering
+    wants, or as those have; else as copies by threads need, or one."""
+    is_spread = any(is_placed(op, loader) for op in loader.ops)
+    if not _copies_by_threads(loader):
+        return warps if is_spread else 1
+    from tileiras.transforms.gathering_warps import gathering_warps  # few kernels do
+
+    return gathering_warps(func, loader, warps, target) if is_spread else _copy_warps(loader, warps)
 
 
 def _copy_warps(loader: Slice, warps: int) -> int:
     """How many warps the load agent's copies by threads need, or one."""
-    chunks: dict[SSAValue, int] = {}
-    for op in loader.ops:
-        if op.name == COPY and (pipe := pipe_at(op)) is not None and kind_of(pipe) != "tma":
-            chunks[pipe] = chunks.get(pipe, 0) + _chunks(op)
-    count = 1
-    while count < warps and max(chunks.values(), default=0) > count * WARP_THREADS * MOST_CHUNKS:
-        count *= 2
-    return count
+    if not _copies_by_threads(loader):
+        return 1
+    from tileiras.transforms.gathering_warps import warps_for_chunks
+
+    return warps_for_chunks(loader, warps, MOST_CHUNKS)
 
 
-def _chunks(copy: Any) -> int:
-    """Instructions of a copy by threads, over all of them."""
-    t, atom = copy.buffer.type, copy.properties["atom"].data
-    return prod(t.layout.data.shape) * element_bytes(t.element_type) // int(atom.rpartition(".")[2])
+def _copies_by_threads(loader: Slice) -> bool:
+    return any(op.name in COPIES_BY_THREADS for op in loader.ops)
+
+
+def _blocks_held(func: Operation, loader: Slice, warps: int, load_warps: int, context: Any) -> int:
+    """How many blocks an SM's registers hold beside warps that copy; 0 where none do, or that isn't known."""
+    if not _copies_by_threads(loader) or (context.schedule is not None and context.schedule.stages):
+        return 0
+    from tileiras.transforms.gathering_warps import blocks_held
+
+    return blocks_held(func, loader, warps, load_warps, context.target) or int(warps + load_warps >= WARPS_ALONE)
 
 
 def _narrow(agent: Region, warps: int) -> None:
-    """Copies by threads are those of so many warps, each thread with what others would have had; tiles that every warp has are
-    those of so many warps."""
-    keep = warps.bit_length() - 1
+    """Copies by threads and tiles, what is gathered and all else that it takes, are those of so many warps."""
     for op in agent.walk():
         for v in (*op.results, *(arg for region in op.regions for block in region.blocks for arg in block.args)):
-            if isinstance(v.type, TensorType) and len((have := layout_of(v)).warp) > keep and not any(have.warp):
-                v._type = with_layout(v.type, LinearLayout(have.shape, have.reg, have.lane, have.warp[:keep]))
-        threads: Any = op.properties.get("threads") if op.name == COPY else None
+            if isinstance(v.type, TensorType) and layout_of(v).num_warps > warps:
+                v._type = with_layout(v.type, of_warps(layout_of(v), warps))
+        threads: Any = op.properties.get("threads") if op.name in COPIES_BY_THREADS else None
         if threads is not None and threads.data.num_warps > warps:
-            have = threads.data
-            layout = LinearLayout(have.shape, (*have.reg, *have.warp[keep:]), have.lane, have.warp[:keep])
-            op.properties["threads"] = LayoutAttr.of(layout.compact_regs())
+            op.properties["threads"] = LayoutAttr.of(of_warps(threads.data, warps))
 
 
 # --- what may stand in two agents ---------------------------------------------------------------------------------------
@@ -522,10 +533,11 @@ def _stages(op: Operation) -> int:
     return t.stages.data
 
 
-def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, alone: bool) -> None:
+def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, held: int) -> None:
     """Give the rings of each loop as many stages as the schedule says, or else as hide the loads, and as shared memory holds: of as
     many blocks as the program asks for, if that leaves a ring (tiles that the copy engine brings once have their buffers beside it
-    now, which the schedule didn't know). `alone`: warps that copy leave no room for another block; nor that."""
+    now, which the schedule didn't know). `held`: the blocks that an SM's registers hold beside warps that copy, 0 where that isn't
+    known; nor that."""
     together: dict[tuple[Operation, int], list[Operation]] = {}
     wanted = hint(func, "occupancy") or blocks
     for pipe in pipes:
@@ -547,8 +559,9 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, a
         copies += [op for at in {op.parent: None for op in copies} if at is not None for op in at.ops if op.name in LOADS]
         other = lives.size - nbytes
         asked = [depth for op in copies if (depth := told(op, DEPTH)) is not None]
-        facts = ring_facts(loop, copies, nbytes, target, max(0, other), 1 if alone else None)
-        stages = max(asked) if asked and not alone else ring_depth(replace(facts, asked=None), target).stages
+        facts = ring_facts(loop, copies, nbytes, target, max(0, other), held or None)
+        facts = replace(facts, rather_shares=facts.rather_shares or held > 1)
+        stages = max(asked) if asked and not held else ring_depth(replace(facts, asked=None), target).stages
         stages = max(stages, fills) if fills > 1 else stages        # products that read them stand close together
         stages = _fitting(lives, found, rings, stages, shared_budget(target, blocks))
         if wanted > blocks and stages > LEAST_STAGES and \
