@@ -174,8 +174,10 @@ def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:
 
 
 def registers_wanted(loop: Operation) -> int:
-    """Registers of a thread for a loop, as far as the values that it carries say."""
-    carried = sum(registers_of(v) for v in loop.results)
+    """Registers of a thread for a loop, as far as the values that it carries say: all of them, or the largest where sums are in
+    tensor memory, of which threads have one after another behind it."""
+    held = [registers_of(v) for v in loop.results]
+    carried = (max if any(umma_of(op) is not None for op in loop.walk()) else sum)([0, *held])
     return BESIDE_CARRIED + carried + carried // 4
 
 
