@@ -35,7 +35,7 @@ from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import MOVES, unmoved
 from tileiras.analysis.tensor_dots import is_of_warps, umma_of
 from tileiras.dialects.element import tile_bytes
-from tileiras.dialects.nv_tileas import LOADS
+from tileiras.dialects.nv_tileas import LOADS, TiledLoad
 from tileiras.schedule.names import LEAST_STAGES
 from tileiras.transforms.early_dots import DOT, takes_columns_from_blocks
 from tileiras.transforms.structure import is_movable
@@ -220,22 +220,20 @@ class _Steps:
 def _copied(ops: Sequence[Operation]) -> list[Operation]:
     """The loads of views whose tiles products multiply."""
     read = {unmoved(v).owner for op in ops if op.name == DOT for v in op.operands[:SUMS]}
-    return [op for op in ops if op.name == "nv_tileas.tiled_load" and op in read]
+    return [op for op in ops if isinstance(op, TiledLoad) and op.mem_semantic.data == "weak" and op in read]
 
 
 def _are_alone(func: Operation, ops: Sequence[Operation], copied: Sequence[Operation], target: Any) -> bool:
     """Whether shared memory holds tiles for one iteration, beside what threads make for products, and not for two."""
     from tileiras.schedule.depth import shared_budget
-    place = {op: i for i, op in enumerate(ops)}
     change = [0] * (len(ops) + 1)
-    lives: dict[SSAValue, int] = {}
+    lives: dict[SSAValue, list[int]] = {}       # from the first product that multiplies a tile to the last one
     for i, op in enumerate(ops):
         for v in _made_for(op):
-            lives[v] = i
-    for v, end in lives.items():
-        start = min((place[op] for op in ops if v in _made_for(op)), default=end)
-        change[start] += tile_bytes(v.type)
-        change[end + 1 if end + 1 < len(change) else end] -= tile_bytes(v.type)
+            lives.setdefault(v, [i, i])[1] = i
+    for v, (first, last) in lives.items():
+        change[first] += tile_bytes(v.type)
+        change[last + 1] -= tile_bytes(v.type)
     made = max(accumulate(change), default=0)
     stage = sum(tile_bytes(load.results[0].type) for load in copied)
     return made + LEAST_STAGES * stage > shared_budget(target, hint(func, "occupancy") or 1)
