@@ -257,13 +257,13 @@ def shifted_rows_gathered(t, n, count, width, dtype):
 
 @ct.kernel
 def by_doubles(index, a, out, t: Const):
-    """Indices of few bits, and twice as much, which wraps into the array: where one isn't in it the other one may be."""
+    """Indices, and twice as much, which wraps into the array: where one isn't in it the other one may be."""
     at = ct.load(index, (0,), (t,))
     ct.store(out, (0,), ct.gather(a, at, padding_value=3) + ct.gather(a, at * 2, padding_value=5))
 
 
-@program((np.int8, 64), (np.int16, 256), quick=True)
-def gathers_at_short_indices_that_wrap(dtype, t):
+@program((np.int8, 64), (np.int16, 256), (np.int32, 256), quick=True)
+def gathers_at_indices_that_wrap(dtype, t):
     least = np.iinfo(dtype).min
     index = np.concatenate([np.arange(t // 2) + least, np.arange(t // 2) - t // 4]).astype(dtype)
     a = whole(100, dtype=np.int32)
@@ -271,3 +271,23 @@ def gathers_at_short_indices_that_wrap(dtype, t):
     def at(places, padding):
         return np.where((places >= 0) & (places < len(a)), a[np.clip(places, 0, len(a) - 1)], padding)
     return Launch(by_doubles, (1,), (index, a, np.zeros(t, np.int32), t), {2: at(index, 3) + at(index * dtype(2), 5)})
+
+
+@ct.kernel
+def by_sums(index, step, a, out):
+    """The same of single indices, and of sums that aren't constants apart."""
+    i, by = ct.load(index, (ct.bid(0),), ()), ct.load(step, (ct.bid(0),), ())
+    for n, at in ct.static_iter([(0, i), (1, i * 2), (2, i + by), (3, i * 4), (4, i + 1)]):
+        ct.store(out, (ct.bid(0), n), ct.gather(a, at, padding_value=n - 9).reshape((1, 1)))
+
+
+@program((np.int8,), (np.int16,), (np.int32,), quick=True)
+def gathers_at_one_index_that_wraps(dtype):
+    bits = np.iinfo(dtype).bits
+    index = np.array([7 - 2**(bits - 1), 2**(bits - 2) + 3, 9 - 2**(bits - 2), 5, -1], dtype)
+    step = np.array([1 - 2**(bits - 1), 2**(bits - 2), 2**(bits - 2) - 3, 9, 1], dtype)
+    a, out = whole(100, dtype=np.int32), np.zeros((5, 5), np.int32)
+    with np.errstate(over="ignore"):
+        places = np.stack([index, index * dtype(2), index + step, index * dtype(4), index + dtype(1)], 1)
+    want = np.where((places >= 0) & (places < len(a)), a[np.clip(places, 0, len(a) - 1)], np.arange(5) - 9)
+    return Launch(by_sums, (5,), (index, step, a, out), {3: want})

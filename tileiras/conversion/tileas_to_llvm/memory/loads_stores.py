@@ -12,8 +12,8 @@ from functools import reduce
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import access_width
-from tileiras.analysis.layout_rules import MOVES, unmoved
 from tileiras.analysis.program_slice import is_made_in, loop_around
+from tileiras.analysis.wrapping_offsets import may_wrap
 from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory import access
@@ -21,13 +21,10 @@ from tileiras.conversion.tileas_to_llvm.memory.heap import allocate
 from tileiras.conversion.tileas_to_llvm.memory.offsets import LEAST_PACKED, registers_of
 from tileiras.conversion.tileas_to_llvm.memory.views import TiledView, as_type, index_type
 from tileiras.conversion.tileas_to_llvm.memory.words import groups, spread
-from tileiras.dialects import arith, llvm
+from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import integer, ptr
 from tileiras.layout.linear import LinearLayout
-
-SHORT = 16
-"""Bits of indices that programs let wrap."""
 
 
 def _text(op: Operation, name: str) -> str | None:
@@ -333,13 +330,6 @@ def alloca(low: Lowering, op: Operation) -> None:
     low.set(op.results[0], low.b.cast("inttoptr", low.b.cast("ptrtoint", generic, I64), ptr(llvm.GLOBAL)))
 
 
-def _wraps_early(low: Lowering, offset: SSAValue) -> bool:
-    """Whether an offset was a number of 8 or 16 bits. Those wrap (2 * -100 is 56), and LLVM 22.1 forgets that where it computes one
-    address from another (`slsr`: 2 * %x lies %x behind %x)."""
-    v = unmoved(offset, (*MOVES, "nv_tileas.broadcast"))
-    return isinstance(v.owner, arith.Extsi) and width_of(low.element(v.owner.operands[0])) <= SHORT
-
-
 @lowers("nv_tileas.addptr")
 def addptr(low: Lowering, op: Operation) -> None:
     """Offsets count elements of the pointee and are sign-extended."""
@@ -348,12 +338,15 @@ def addptr(low: Lowering, op: Operation) -> None:
     pointee = low.element(p).pointee  # type: ignore[attr-defined]
     size = element_bytes(pointee)
     step = integer(8 * size)
+    is_alone = may_wrap(op)
+
+    def extended(x: SSAValue) -> SSAValue:
+        wide = b.cast("sext", x, I64)
+        return b.nvvm("extended.b64", [wide])[0] if is_alone else wide
     if not low.is_tensor(op.results[0]):
-        low.set(op.results[0], b.gep(low.scalar(p), b.cast("sext", low.scalar(offset), I64), step))
+        low.set(op.results[0], b.gep(low.scalar(p), extended(low.scalar(offset)), step))
         return
     n = low.layout(op.results[0]).num_regs
     pointers = _regs_or_repeat(low, p, n) or []
     offsets = registers_of(b, low.vec(offset)) if low.is_tensor(offset) else [low.scalar(offset)] * n
-    if _wraps_early(low, offset):
-        offsets = [b.nvvm("extended.b64", [b.cast("sext", x, I64)])[0] for x in offsets]
-    low.set(op.results[0], [b.gep(base, b.cast("sext", x, I64), step) for base, x in zip(pointers, offsets)])
+    low.set(op.results[0], [b.gep(base, extended(x), step) for base, x in zip(pointers, offsets)])

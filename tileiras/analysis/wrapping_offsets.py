@@ -1,0 +1,109 @@
+"""Which places must LLVM compute by themselves, since what it would compute them from lies elsewhere once numbers wrap?
+
+    %y = muli %x, 2 : i32      %p = addptr %a, (extsi %x)      %q = addptr %a, (extsi %y)
+
+LLVM 22.1 (`slsr`) takes %q to lie %x elements behind %p. It doesn't where 2 * %x has wrapped, to a place in the array, perhaps: %x
+is a mark for nothing to be there, or one number of bits that indices of 8 and 16 bits soon run out of. Sums with constants, and
+numbers of 64 bits, are computed as they should be.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.analysis.layout_rules import MOVES, unmoved
+from tileiras.dialects import arith
+
+SHORT = 16
+"""Bits of indices that programs let wrap."""
+ALIKE = (*MOVES, "nv_tileas.broadcast", "nv_tileas.splat")
+"""Ops that give elements to others."""
+PLACES = (*ALIKE, "nv_tileas.assume", "nv_tileas.ptr_to_ptr")
+ADDPTR = "nv_tileas.addptr"
+MOST_DEPTH = 16
+"""Of sums that are looked into."""
+Form = dict[SSAValue, int]
+"""Numbers that a sum is made of, and how often."""
+
+
+def may_wrap(op: Operation) -> bool:
+    """Whether LLVM could compute where `op`, an addptr, leads from where another one does, and be wrong."""
+    narrow = _narrow(op.operands[1])
+    if narrow is None:
+        return False
+    width = _width(narrow)
+    if width <= SHORT:
+        return True
+    mine = _form(narrow, width)
+    if sorted(mine.values()) in ([], [1]):
+        return False
+    base = unmoved(op.operands[0], PLACES)
+    return any(_are_related(mine, _form(other, width)) for other in _others(op, base) if _width(other) == width)
+
+
+def _others(op: Operation, base: SSAValue) -> list[SSAValue]:
+    """The numbers, before they were extended, by which other places lie behind the same one, in a block around this or inside."""
+    around = _blocks_around(op)
+    func: Any = around[-1].parent_op()
+    found = [_narrow(other.operands[1]) for other in func.walk()
+             if other.name == ADDPTR and other is not op and unmoved(other.operands[0], PLACES) is base and
+             (other.parent in around or op.parent in _blocks_around(other))]
+    return [v for v in found if v is not None]
+
+
+def _blocks_around(op: Operation) -> list[Block]:
+    """The blocks in which an op is, innermost first, up to the function's."""
+    found: list[Block] = []
+    at: Any = op
+    while at is not None and at.name != "nv_tileas.func" and at.parent is not None:
+        found.append(at.parent)
+        at = at.parent_op()
+    return found
+
+
+def _are_related(a: Form, b: Form) -> bool:
+    """Whether numbers have something in common, and more than a constant between them."""
+    return not a.keys().isdisjoint(b) and a != b
+
+
+def _narrow(offset: SSAValue) -> SSAValue | None:
+    """What an offset was before its sign was extended; None where that was no step of its own."""
+    v = unmoved(offset, ALIKE)
+    return v.owner.operands[0] if isinstance(v.owner, arith.Extsi) else None
+
+
+def _width(v: SSAValue) -> int:
+    t: Any = getattr(v.type, "element_type", v.type)
+    return t.width.data
+
+
+def _constant(v: SSAValue) -> int | None:
+    owner = unmoved(v, ALIKE).owner
+    attr = owner.properties["value"] if isinstance(owner, arith.Constant) else None
+    return attr.value.data if isinstance(attr, IntegerAttr) else None
+
+
+def _form(v: SSAValue, width: int, depth: int = 0) -> Form:
+    """A number as a sum of others, but for what is constant."""
+    v = unmoved(v, ALIKE)
+    op = v.owner
+    if _constant(v) is not None:
+        return {}
+    if isinstance(op, Operation) and depth < MOST_DEPTH:
+        if op.name in ("arith.addi", "arith.subi"):
+            return _sum(_form(op.operands[0], width, depth + 1), _form(op.operands[1], width, depth + 1),
+                        1 if op.name == "arith.addi" else -1, width)
+        if op.name in ("arith.muli", "arith.shli"):
+            for number, by in ((0, 1), (1, 0))[:2 if op.name == "arith.muli" else 1]:
+                times = _constant(op.operands[by])
+                if times is not None:
+                    return _sum({}, _form(op.operands[number], width, depth + 1),
+                                times if op.name == "arith.muli" else 1 << (times % width), width)
+    return {v: 1}
+
+
+def _sum(a: Form, b: Form, times: int, width: int) -> Form:
+    out = {v: (a.get(v, 0) + times * b.get(v, 0)) % (1 << width) for v in (*a, *b)}
+    return {v: n for v, n in out.items() if n}
