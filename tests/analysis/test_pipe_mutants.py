@@ -80,7 +80,7 @@ FEW_STAGES = 3
 """Of rings in the twins, whose loops run more often: each stage is filled again."""
 IN_TENSOR_MEMORY = tuple(Source(kernel, "sm_100", asked=FEW_STAGES) for kernel in (
     "gemm_persistent_bf16_ragged", "gemm_persistent_bf16_ragged_twin", "attention_d64_f16", "gemm_bf16_f32_256x128x64_twin",
-    "scaled_gemm_fp8_128_blocks", "mxfp8_e4m3_128x128x128_twin", "gemm_gated_pair_f16_twin", "gemm_a_column_major_view"))
+    "scaled_gemm_fp8_128_blocks_twin", "mxfp8_e4m3_128x128x128_twin", "gemm_gated_pair_f16_twin", "gemm_a_column_major_view"))
 """Products by tcgen05: operands by threads and by the copy engine, two products a loop, two accumulators in turn, sums in pieces,
 scales."""
 BY_CLUSTERS = tuple(Source(kernel, gpu, ctas=ctas, asked=FEW_STAGES) for kernel, ctas in (
