@@ -13,7 +13,6 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import access_width
 from tileiras.analysis.program_slice import is_made_in, loop_around
-from tileiras.analysis.wrapping_offsets import may_wrap
 from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory import access
@@ -338,6 +337,7 @@ def addptr(low: Lowering, op: Operation) -> None:
     pointee = low.element(p).pointee  # type: ignore[attr-defined]
     size = element_bytes(pointee)
     step = integer(8 * size)
+    from tileiras.analysis.wrapping_offsets import may_wrap  # views need no such op
     is_alone = may_wrap(op)
 
     def extended(x: SSAValue) -> SSAValue:
