@@ -3,7 +3,7 @@ particles, transport, clustering, sparse rows, random bits, segments."""
 import cuda.tile as ct
 import numpy as np
 
-from tests.programs.programs import Launch, bf16, bitonic_network, draw, program, whole, wide
+from tests.programs.programs import Launch, bf16, bitonic_network, blocks, draw, program, whole, wide
 
 Const = ct.Constant[int]
 ZERO, LEAST = ct.PaddingMode.ZERO, ct.PaddingMode.NEG_INF
@@ -466,3 +466,24 @@ def small_integers_as_halves(t, low, bits):
     mask = (1 << bits) - 1
     return Launch(of_small, (4,), (x, np.zeros(4 * t, np.float16), np.zeros(4 * t, np.float16), t, low, bits),
                   {1: ((x & mask) + low).astype(np.float16), 2: ((x >> 3) & mask).astype(np.float16)})
+
+
+@ct.kernel
+def of_nine(x, out, tm: Const, tn: Const):
+    """A stencil of nine points by gathers: three tiles begin where rows of tiles do, six a column beside."""
+    r = ct.bid(0) * tm + ct.arange(tm, dtype=ct.int32)[:, None]
+    c = ct.bid(1) * tn + ct.arange(tn, dtype=ct.int32)[None, :]
+    total = ct.zeros((tm, tn), ct.float32)
+    for dy in ct.static_iter(range(3)):
+        for dx in ct.static_iter(range(3)):
+            total = total + ct.gather(x, (r + (dy - 1), c + (dx - 1))).astype(ct.float32) * (1 + 3 * dy + dx)
+    ct.scatter(out, (r, c), total.astype(out.dtype))
+
+
+@program((np.float32, 16, 128, 64, 512), (np.float32, 16, 128, 50, 301), (np.float16, 16, 256, 40, 512), (np.int32, 8, 256, 9, 500),
+         (np.float64, 8, 128, 20, 256), quick=True)
+def nine_points_gathered(dtype, tm, tn, rows, columns):
+    x = whole(rows, columns, dtype=dtype, low=-9, high=10)
+    around = np.pad(wide(x), 1)
+    want = sum(around[dy:dy + rows, dx:dx + columns] * (1 + 3 * dy + dx) for dy in range(3) for dx in range(3))
+    return Launch(of_nine, (blocks(rows, tm), blocks(columns, tn)), (x, np.zeros_like(x), tm, tn), {1: want.astype(dtype)})

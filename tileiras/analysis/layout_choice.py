@@ -8,6 +8,7 @@ a layout of its own. Candidates:
     a described operand     where it must be turned on its way to shared memory, what does that in few passes; of words, as many
                             side by side as a store takes
     a loaded or stored tile coalesced along memory's contiguous dimension
+    a tile that some read one by one, others in wider accesses: as many side by side as the former read at no cost
     a reduced tile          the same with each warp on rows of its own, so that no two warps share a sum; short rows, or those
                             that no access prescribes, whole in a thread
     whatever is linked      what a neighbour's candidate becomes on the way
@@ -48,6 +49,7 @@ from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import turning_layouts
 from tileiras.layout.placement import default_layout, within_warps
+from tileiras.machine.targets import WARP_THREADS
 
 if TYPE_CHECKING:
     from tileiras.analysis.tma import MapFacts
@@ -267,9 +269,13 @@ class _Search:
         for op in self.found.ops:
             if is_by_registers(op) and is_tensor(tile := tile_of(op)):
                 n = self.numbers[op] if op in self.numbers else self.number(tile)
-                self.offer(n, coalesced(shape_of(tile) or (), [(op, tile)], self.num_warps, self.turns_bytes))
+                own = coalesced(shape_of(tile) or (), [(op, tile)], self.num_warps, self.turns_bytes)
+                self.offer(n, own)
                 if op in self.movable:
                     self.offer(n, self.in_chunks(op, tile))
+                elif n is not None and (dim := line_of(op)) is not None and \
+                        own.contiguous(dim) < (free := self.free_pieces(tile)) < self.candidates[n][0].contiguous(dim):
+                    self.offer(n, self.in_pieces(tile, dim, free))
         for op in self.found.ops:
             described = described_of(op)
             if op.name in DOTS and "k_slices" in op.properties:
@@ -338,6 +344,13 @@ class _Search:
         dim = contiguous_of(op)
         assert dim is not None
         return self.in_pieces(tile, dim, max(1, MAX_PER_THREAD_BYTES // moved_bytes(tile)))
+
+    @staticmethod
+    def free_pieces(tile: SSAValue) -> int:
+        """How many elements side by side a thread may hold of a tile that it reads one by one, at no cost to these accesses: they take
+        the port for so many lines anyway. Where shifted tiles are read beside aligned ones (stencils by gathers), these are read and
+        stored by half as many accesses."""
+        return max(1, layout_cost.LEAST_LINES * layout_cost.LINE_BYTES // WARP_THREADS // moved_bytes(tile))
 
     def in_words(self, v: SSAValue, k_dim: int) -> LinearLayout:
         """What the stores of a described operand of words like, which may be widened: no more side by side a thread than one store
