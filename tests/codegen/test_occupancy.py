@@ -35,8 +35,11 @@ def test_what_spills_already_is_left_alone() -> None:
     assert limits_of(Entry("k", (), 128, 0, 255, 8, 8, 8), H100) == []
 
 
+MEETS = "bar.sync 0;"
+
+
 def text(body: str) -> str:
-    kernels = (f".visible .entry {name}(\n)\n.reqntid 128\n{{\n{inside}\n}}\n" for name, inside in (("a", body), ("b", "ret;")))
+    kernels = (f".visible .entry {name}(\n)\n.reqntid 128\n{{\n{inside}\n}}\n" for name, inside in (("a", body), ("b", MEETS)))
     return ".version 9.2\n" + "".join(kernels)
 
 
@@ -60,10 +63,25 @@ def tried(body: str, spilling: dict[str, set[int]]) -> list[dict[str, int]]:
 
 
 def test_a_kernel_that_spills_gets_the_next_limit_and_then_none() -> None:
-    assert tried("ret;", {}) == 2 * [{"a": 128, "b": 128}]
-    assert tried("ret;", {"a": {128}}) == [{"a": 128, "b": 128}, *2 * [{"a": 168, "b": 128}]]
-    assert tried("ret;", {"a": {128, 168}}) == [{"a": 128, "b": 128}, {"a": 168, "b": 128}, *2 * [{"b": 128}]]
-    assert tried("ret;", {"a": {128, 168}, "b": {128, 168}}) == [{"a": 128, "b": 128}, {"a": 168, "b": 168}, {}]
+    assert tried(MEETS, {}) == 2 * [{"a": 128, "b": 128}]
+    assert tried(MEETS, {"a": {128}}) == [{"a": 128, "b": 128}, *2 * [{"a": 168, "b": 128}]]
+    assert tried(MEETS, {"a": {128, 168}}) == [{"a": 128, "b": 128}, {"a": 168, "b": 128}, *2 * [{"b": 128}]]
+    assert tried(MEETS, {"a": {128, 168}, "b": {128, 168}}) == [{"a": 128, "b": 128}, {"a": 168, "b": 168}, {}]
+
+
+LOOPS = "$L__BB0_1:\n\tadd.s32 %r1, %r1, 1;\n@%p1 bra \t$L__BB0_1;"
+FORWARD = "@%p1 bra \t$L__BB0_1;\n\tadd.s32 %r1, %r1, 1;\n$L__BB0_1:"
+
+
+@pytest.mark.parametrize("body, limit", [("add.s32 %r1, %r1, 1;", 80), (FORWARD, 80), (LOOPS, 128), (MEETS, 128)])
+def test_warps_that_go_one_way_and_wait_for_no_other_want_more_beside_them(body: str, limit: int) -> None:
+    assert tried(body, {}) == 2 * [{"a": limit, "b": 128}]
+
+
+def test_a_straight_line_that_spills_gets_what_others_get() -> None:
+    line = "add.s32 %r1, %r1, 1;"
+    assert tried(line, {"a": {80}}) == [{"a": 80, "b": 128}, *2 * [{"a": 128, "b": 128}]]
+    assert tried(line, {"a": {80, 128}})[1:] == [{"a": 128, "b": 128}, *2 * [{"a": 168, "b": 128}]]
 
 
 def test_a_product_gives_up_a_few_registers_for_a_block_more() -> None:

@@ -347,9 +347,9 @@ class _Search:
 
     @staticmethod
     def free_pieces(tile: SSAValue) -> int:
-        """How many elements side by side a thread may hold of a tile that it reads one by one, at no cost to these accesses: they take
-        the port for so many lines anyway. Where shifted tiles are read beside aligned ones (stencils by gathers), these are read and
-        stored by half as many accesses."""
+        """How many elements side by side a thread may hold of a tile that it reads one by one, at no cost to these accesses: they
+        take the port for so many lines anyway. Where shifted tiles are read beside aligned ones (stencils by gathers), these are
+        read and stored by half as many accesses."""
         return max(1, layout_cost.LEAST_LINES * layout_cost.LINE_BYTES // WARP_THREADS // moved_bytes(tile))
 
     def in_words(self, v: SSAValue, k_dim: int) -> LinearLayout:

@@ -119,7 +119,7 @@ def compile_llvm(llvm_ir: str, target: Target | str, opt_level: int = 3, *, line
         error.kernel = error.kernel or kernel_named(error.message, llvm_ir)
         raise
     entries = with_resources(entries_of_ptx(ptx), assembled.report)
-    if opt_level >= occupancy.FROM_LEVEL and any(occupancy.limits_of(e, target) for e in entries):
+    if opt_level >= occupancy.FROM_LEVEL and any(occupancy.could_have_more(e, target) for e in entries):
         ptx, assembled = occupancy.with_more_warps(ptx, entries, target, assemble, assembled)
         entries = with_resources(entries_of_ptx(ptx), assembled.report)
     if timing is not None:

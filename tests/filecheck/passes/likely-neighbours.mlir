@@ -1,9 +1,10 @@
 // A gather at an index less a shift: nothing says that the difference doesn't wrap, so that each thread makes accesses of one element;
-// that they are neighbours is likely all the same, and the lanes of a warp get them.
+// that they are neighbours is likely all the same, and the lanes of a warp get them, two by two, since sums are stored four at a time.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 --verify-each | filecheck %s
 
 // CHECK: "nv_tileas.load"({{.*}} runs = [#builtin.int<1>], neighbours = #builtin.int<0>
-// CHECK-SAME: lane = {{\[\[1\], \[2\], \[4\], \[8\], \[16\]\]}}
+// CHECK-SAME: reg = {{\[\[1\], }}
+// CHECK-SAME: lane = {{\[\[2\], \[4\], \[8\], \[16\], \[32\]\]}}
 cuda_tile.module @m {
   entry @shifted(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %n: tile<i32>) {
     %t = make_token : token
