@@ -235,23 +235,35 @@ def corrected_chunks(q, k, u, w, sums, state, out, t: Const, d: Const, p: Const)
     ct.store(state, (h, 0, 0), s.reshape((1, d, p)))
 
 
-@program((bf16, 64, 128, 128, 2, 2), (np.float16, 64, 64, 128, 3, 3), (np.float32, 32, 32, 64, 2, 2), since=80)
-def states_from_corrected_chunks(dtype, t, d, p, heads, chunks):
+def gated_inputs(dtype, t, d, p, heads, chunks, most):
+    """Queries, keys, values in place of what is erased, what is erased, and the gates' logarithms summed within each chunk, each of
+    them `most` at most."""
     shape = heads, chunks * t
     q, k, w = (draw(*shape, d, dtype=dtype, scale=.1, seed=s) for s in range(3))
     u = draw(*shape, p, dtype=dtype, seed=3)
-    g = -np.random.default_rng(4).uniform(0, .05, (heads, chunks, t)).astype(np.float32)
-    g = np.cumsum(g, axis=2, dtype=np.float32).reshape(shape)
-    state = draw(heads, d, p, dtype=np.float32, scale=.5)
-    s, want = wide(state), np.zeros((*shape, p))
-    for i in range(chunks):
-        mine = slice(i * t, (i + 1) * t)
+    g = -np.random.default_rng(4).uniform(0, most, (heads, chunks, t)).astype(np.float32)
+    return q, k, u, w, np.cumsum(g, axis=2, dtype=np.float32).reshape(shape)
+
+
+def gated_by_chunks(q, k, u, w, g, s, t):
+    """The state behind all chunks of `t`, from `s` on, and the results."""
+    want = np.zeros(u.shape)
+    for first in range(0, q.shape[1], t):
+        mine = slice(first, first + t)
         x, y, sums = wide(q[:, mine]), wide(k[:, mine]), wide(g[:, mine])[:, :, None]
         new = wide(u[:, mine]) - wide(w[:, mine]) @ s
         scores = np.tril(x @ y.transpose(0, 2, 1) * np.exp(np.minimum(sums - sums.transpose(0, 2, 1), 0)))
         want[:, mine] = (x * np.exp(sums)) @ s + scores @ new
         last = sums[:, -1:]
         s = s * np.exp(last) + (y * np.exp(last - sums)).transpose(0, 2, 1) @ new
+    return s, want
+
+
+@program((bf16, 64, 128, 128, 2, 2), (np.float16, 64, 64, 128, 3, 3), (np.float32, 32, 32, 64, 2, 2), since=80)
+def states_from_corrected_chunks(dtype, t, d, p, heads, chunks):
+    q, k, u, w, g = gated_inputs(dtype, t, d, p, heads, chunks, .05)
+    state = draw(heads, d, p, dtype=np.float32, scale=.5)
+    s, want = gated_by_chunks(q, k, u, w, g, wide(state), t)
     return Launch(corrected_chunks, (heads,), (q, k, u, w, g, state, np.zeros(want.shape, np.float32), t, d, p),
                   {5: s, 6: want}, 2e-2)
 
@@ -281,21 +293,9 @@ def gated_states(q, k, w, u, sums, out, t: Const, d: Const, p: Const):
 
 @program((bf16, 64, 128, 64), (np.float16, 64, 128, 32), (np.float16, 32, 64, 64))
 def chunks_of_gated_states(dtype, t, d, p):
-    heads, chunks = 2, 4
-    shape = heads, chunks * t
-    q, k, w = (draw(*shape, d, dtype=dtype, scale=.1, seed=s) for s in range(3))
-    u = draw(*shape, p, dtype=dtype, seed=3)
-    g = -np.random.default_rng(4).uniform(0, .02, (heads, chunks, t)).astype(np.float32)
-    g = np.cumsum(g, axis=2, dtype=np.float32).reshape(shape)
-    s, want = np.zeros((heads, d, p)), np.zeros((*shape, p))
-    for i in range(chunks):
-        mine = slice(i * t, (i + 1) * t)
-        x, y, sums = wide(q[:, mine]), wide(k[:, mine]), wide(g[:, mine])[:, :, None]
-        new = wide(u[:, mine]) - wide(w[:, mine]) @ s
-        scores = np.tril(x @ y.transpose(0, 2, 1) * np.exp(np.minimum(sums - sums.transpose(0, 2, 1), 0)))
-        want[:, mine] = (x * np.exp(sums)) @ s + scores @ new
-        last = sums[:, -1:]
-        s = s * np.exp(last) + (y * np.exp(last - sums)).transpose(0, 2, 1) @ new
+    heads = 2
+    q, k, u, w, g = gated_inputs(dtype, t, d, p, heads, 4, .02)
+    _, want = gated_by_chunks(q, k, u, w, g, np.zeros((heads, d, p)), t)
     return Launch(gated_states, (heads,), (q, k, w, u, g, np.zeros(want.shape, np.float32), t, d, p), {5: want},
                   5e-2 if dtype is bf16 else 1e-2)
 
