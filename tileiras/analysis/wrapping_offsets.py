@@ -8,6 +8,7 @@ numbers of 64 bits, are computed as they should be.
 """
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr
@@ -28,29 +29,72 @@ Form = dict[SSAValue, int]
 """Numbers that a sum is made of, and how often."""
 
 
-def may_wrap(op: Operation) -> bool:
-    """Whether LLVM could compute where `op`, an addptr, leads from where another one does, and be wrong."""
-    narrow = _narrow(op.operands[1])
-    if narrow is None:
-        return False
-    width = _width(narrow)
-    if width <= SHORT:
-        return True
-    mine = _form(narrow, width)
-    if sorted(mine.values()) in ([], [1]):
-        return False
-    base = unmoved(op.operands[0], PLACES)
-    return any(_are_related(mine, _form(other, width)) for other in _others(op, base) if _width(other) == width)
+@dataclass
+class _Alike:
+    """Places at one sum: the blocks that they are made in, and these with all around them."""
+
+    form: Form
+    blocks: set[Block] = field(default_factory=set)
+    around: set[Block] = field(default_factory=set)
 
 
-def _others(op: Operation, base: SSAValue) -> list[SSAValue]:
-    """The numbers, before they were extended, by which other places lie behind the same one, in a block around this or inside."""
-    around = _blocks_around(op)
-    func: Any = around[-1].parent_op()
-    found = [_narrow(other.operands[1]) for other in func.walk()
-             if other.name == ADDPTR and other is not op and unmoved(other.operands[0], PLACES) is base and
-             (other.parent in around or op.parent in _blocks_around(other))]
-    return [v for v in found if v is not None]
+class Places:
+    """Where the addptrs of a function lead, which is looked through once. `inside`: one of its ops."""
+
+    def __init__(self, inside: Operation) -> None:
+        self._forms: dict[tuple[SSAValue, int], Form] = {}
+        # base, bits of the sum, a number that it is made of -> such sums
+        self._by_number: dict[tuple[SSAValue, int, SSAValue], dict[Any, _Alike]] = {}
+        func: Any = _blocks_around(inside)[-1].parent_op()
+        for op in func.walk():
+            narrow = _narrow(op.operands[1]) if op.name == ADDPTR else None
+            if narrow is not None and (form := self._form(narrow)):
+                around = _blocks_around(op)
+                base, key = unmoved(op.operands[0], PLACES), frozenset(form.items())
+                for v in form:
+                    alike = self._by_number.setdefault((base, _width(narrow), v), {}).setdefault(key, _Alike(form))
+                    alike.blocks.add(around[0])
+                    alike.around.update(around)
+
+    def may_wrap(self, op: Operation) -> bool:
+        """Whether LLVM could compute where `op`, an addptr, leads from where another one does, in a block around this or inside,
+        and be wrong: the two have something in common, and more than a constant between them."""
+        narrow = _narrow(op.operands[1])
+        if narrow is None:
+            return False
+        width = _width(narrow)
+        if width <= SHORT:
+            return True
+        mine = self._form(narrow)
+        if sorted(mine.values()) in ([], [1]):
+            return False
+        base, around = unmoved(op.operands[0], PLACES), _blocks_around(op)
+        return any(other.form != mine and (not other.blocks.isdisjoint(around) or around[0] in other.around)
+                   for v in mine for other in self._by_number.get((base, width, v), {}).values())
+
+    def _form(self, v: SSAValue, depth: int = 0) -> Form:
+        """A number as a sum of others, but for what is constant."""
+        v = unmoved(v, ALIKE)
+        found = self._forms.get((v, depth))
+        if found is None:
+            found = self._forms[v, depth] = self._sum_of(v, depth)
+        return found
+
+    def _sum_of(self, v: SSAValue, depth: int) -> Form:
+        op, width = v.owner, _width(v)
+        if _constant(v) is not None:
+            return {}
+        if isinstance(op, Operation) and depth < MOST_DEPTH:
+            if op.name in ("arith.addi", "arith.subi"):
+                return _sum(self._form(op.operands[0], depth + 1), self._form(op.operands[1], depth + 1),
+                            1 if op.name == "arith.addi" else -1, width)
+            if op.name in ("arith.muli", "arith.shli"):
+                for number, by in ((0, 1), (1, 0))[:2 if op.name == "arith.muli" else 1]:
+                    times = _constant(op.operands[by])
+                    if times is not None:
+                        return _sum({}, self._form(op.operands[number], depth + 1),
+                                    times if op.name == "arith.muli" else 1 << (times % width), width)
+        return {v: 1}
 
 
 def _blocks_around(op: Operation) -> list[Block]:
@@ -61,11 +105,6 @@ def _blocks_around(op: Operation) -> list[Block]:
         found.append(at.parent)
         at = at.parent_op()
     return found
-
-
-def _are_related(a: Form, b: Form) -> bool:
-    """Whether numbers have something in common, and more than a constant between them."""
-    return not a.keys().isdisjoint(b) and a != b
 
 
 def _narrow(offset: SSAValue) -> SSAValue | None:
@@ -83,25 +122,6 @@ def _constant(v: SSAValue) -> int | None:
     owner = unmoved(v, ALIKE).owner
     attr = owner.properties["value"] if isinstance(owner, arith.Constant) else None
     return attr.value.data if isinstance(attr, IntegerAttr) else None
-
-
-def _form(v: SSAValue, width: int, depth: int = 0) -> Form:
-    """A number as a sum of others, but for what is constant."""
-    v = unmoved(v, ALIKE)
-    op = v.owner
-    if _constant(v) is not None:
-        return {}
-    if isinstance(op, Operation) and depth < MOST_DEPTH:
-        if op.name in ("arith.addi", "arith.subi"):
-            return _sum(_form(op.operands[0], width, depth + 1), _form(op.operands[1], width, depth + 1),
-                        1 if op.name == "arith.addi" else -1, width)
-        if op.name in ("arith.muli", "arith.shli"):
-            for number, by in ((0, 1), (1, 0))[:2 if op.name == "arith.muli" else 1]:
-                times = _constant(op.operands[by])
-                if times is not None:
-                    return _sum({}, _form(op.operands[number], width, depth + 1),
-                                times if op.name == "arith.muli" else 1 << (times % width), width)
-    return {v: 1}
 
 
 def _sum(a: Form, b: Form, times: int, width: int) -> Form:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -50,6 +50,9 @@ from tileiras.dialects.nv_tileas import FlightType, TensorMapType, layout_of
 from tileiras.errors import CompileError
 from tileiras.layout.linear import LANE_BITS, LinearLayout, log2
 from tileiras.layout.terms import terms_of
+
+if TYPE_CHECKING:
+    from tileiras.analysis.wrapping_offsets import Places
 
 Handler = Callable[["Lowering", Any], None]
 HANDLERS: dict[str, Handler] = {}
@@ -93,7 +96,8 @@ class Lowering:
     """One function's lowering. `b` is the builder, `target` the SM's facts; `loops` and `joins` are the enclosing loops' and ifs'
     targets, `views` what the memref and view values stand for, `read_registers` the words of a tensor that products in flight
     read; `tells`: whether an access of the function may tell other threads of those in front of it; `late` makes the instructions
-    that wait for a place between others; `made_distinct` are tensors whose registers get values of their own."""
+    that wait for a place between others; `made_distinct` are tensors whose registers get values of their own; `places`: where
+    addptrs lead, once one was lowered."""
 
     def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str, is_optimized: bool = True) -> None:
         self.b = builder
@@ -108,6 +112,7 @@ class Lowering:
         self.generic_pointers = False
         self.tells = True
         self.map_memory: SSAValue | None = None
+        self.places: Places | None = None
         self.extra_globals: list[Operation] = []
         self.shared_base: SSAValue | None = None
         self.tensor_base: SSAValue | None = None

@@ -337,8 +337,11 @@ def addptr(low: Lowering, op: Operation) -> None:
     pointee = low.element(p).pointee  # type: ignore[attr-defined]
     size = element_bytes(pointee)
     step = integer(8 * size)
-    from tileiras.analysis.wrapping_offsets import may_wrap  # views need no such op
-    is_alone = may_wrap(op)
+    if low.places is None:
+        from tileiras.analysis.wrapping_offsets import Places  # views need none
+
+        low.places = Places(op)
+    is_alone = low.places.may_wrap(op)
 
     def extended(x: SSAValue) -> SSAValue:
         wide = b.cast("sext", x, I64)
