@@ -180,3 +180,27 @@ def test_rows_are_added_in_any_order_of_memory(ordering: str, element: str, opt_
     out = np.full(256, 3, np.float32 if element == "f32" else np.float16)
     simulate(compiled(parse_module(text), opt_level).ptx, kernel="kernel", grid=(1,), args=[out])
     np.testing.assert_array_equal(out, 3 + np.arange(256))
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+@pytest.mark.parametrize("bits", [16, 32])
+def test_short_offsets_that_wrap_into_an_array(bits: int, opt_level: int) -> None:
+    """Offsets that no op extends, and twice as much, which wraps: one lies in the array, the other outside, masked."""
+    text = """cuda_tile.module @m { entry @kernel(%to: tile<ptr<i32>>, %x: tile<iB>) {
+        %t = make_token : token
+        %two = constant <iB: 2> : tile<iB>
+        %y = muli %x, %two : tile<iB>
+        %p = offset %to, %x : tile<ptr<i32>>, tile<iB> -> tile<ptr<i32>>
+        %q = offset %to, %y : tile<ptr<i32>>, tile<iB> -> tile<ptr<i32>>
+        %zero = constant <iB: 0> : tile<iB>
+        %five = constant <i32: 5> : tile<i32>
+        %seven = constant <i32: 7> : tile<i32>
+        %inside = cmpi greater_than_or_equal %x, %zero, signed : tile<iB> -> tile<i1>
+        %u = store_ptr_tko weak %p, %five, %inside token = %t : tile<ptr<i32>>, tile<i32>, tile<i1> -> token
+        %v = store_ptr_tko weak %q, %seven token = %u : tile<ptr<i32>>, tile<i32> -> token
+        return } }""".replace("iB", f"i{bits}")
+    number: Any = np.dtype(f"int{bits}").type
+    out = np.zeros(16, np.int32)
+    simulate(compiled(parse_module(text), opt_level).ptx, kernel="kernel", grid=(1,),
+             args=[out, number(np.iinfo(number).min + 3)])
+    np.testing.assert_array_equal(out, [0] * 6 + [7] + [0] * 9)

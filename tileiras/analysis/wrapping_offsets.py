@@ -108,9 +108,11 @@ def _blocks_around(op: Operation) -> list[Block]:
 
 
 def _narrow(offset: SSAValue) -> SSAValue | None:
-    """What an offset was before its sign was extended; None where that was no step of its own."""
+    """What an offset is before its sign is extended, by ops or by the addptr; None where it has 64 bits from the start."""
     v = unmoved(offset, ALIKE)
-    return v.owner.operands[0] if isinstance(v.owner, arith.Extsi) else None
+    while isinstance(v.owner, arith.Extsi):
+        v = unmoved(v.owner.operands[0], ALIKE)
+    return v if _width(v) < 64 else None
 
 
 def _width(v: SSAValue) -> int:
