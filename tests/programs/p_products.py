@@ -424,3 +424,25 @@ def products_scaled_by_rows_and_columns(dtype, kind, tm, tn, tk):
     want = (wide(a) @ wide(b).T) * wide(sa)[:, None] * wide(sb)[None, :] + wide(bias)[None, :]
     return Launch(scaled_by_rows_and_columns, (2, 2), (a, b, sa, sb, bias, np.zeros((m, n), kind), tm, tn, tk), {5: want},
                   1e-2 if kind is bf16 else 2e-3)
+
+
+@ct.kernel
+def beside_squares(a, b, out, squares, tm: Const, tn: Const, tk: Const):
+    """A product of widened rows beside the sums of their squares."""
+    i = ct.bid(0)
+    acc, total = ct.zeros((tm, tn), ct.float32), ct.zeros((tm,), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+        y = ct.load(b, (k, 0), (tk, tn), padding_mode=ZERO)
+        acc = ct.mma(x.astype(ct.tfloat32), y.astype(ct.tfloat32), acc)
+        total = total + ct.sum(x.astype(ct.float32) * x.astype(ct.float32), axis=1)
+    ct.store(out, (i, 0), acc)
+    ct.store(squares, (i,), total)
+
+
+@program((64, 32, 64, 72), (128, 64, 32, 64), (64, 64, 128, 128), (256, 32, 64, 80))
+def product_beside_squares(tm, tn, tk, k):
+    m = 2 * tm - 8
+    a, b = draw(m, k, dtype=bf16), draw(k, tn, dtype=np.float32)
+    return Launch(beside_squares, (2,), (a, b, np.zeros((m, tn), np.float32), np.zeros(m, np.float32), tm, tn, tk),
+                  {2: wide(a) @ wide(b), 3: (wide(a) ** 2).sum(1)}, 3e-2)

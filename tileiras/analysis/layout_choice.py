@@ -18,7 +18,7 @@ and the layout that priorities alone give (`priorities`): the answer costs no mo
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import TensorType
@@ -46,7 +46,7 @@ from tileiras.dialects import arith
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS
 from tileiras.layout.atoms.names import atom_named
-from tileiras.layout.linear import LinearLayout
+from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.operands import turning_layouts
 from tileiras.layout.placement import default_layout, within_warps
 from tileiras.machine.targets import WARP_THREADS
@@ -304,6 +304,8 @@ class _Search:
                         self.offer(n, own_rows(layout, dim_of(op)))
                     if self.movable or op.name == "nv_tileas.scan" or _has_short_rows(op):
                         self.offer(n, self.in_rows(op))
+                        if self.has_products:
+                            self.offer(n, self.rows_first(op))
 
     def fix_stored(self) -> None:
         """Sums that are narrowed, or take another shape, and go to a store keep their layout until there, if they are so large that
@@ -361,6 +363,14 @@ class _Search:
         """What a reduction or scan likes of a tile: long pieces of rows a thread."""
         dim, shape = dim_of(op), shape_of(op.operands[0]) or ()
         return self.in_pieces(op.operands[0], dim, shape[dim])
+
+    def rows_first(self, op: Operation) -> LinearLayout:
+        """The same, neighbouring threads in neighbouring rows: where pieces are rows of a product's buffer, two of one row meet in
+        the same banks."""
+        layout, dim = self.in_rows(op), dim_of(op)
+        low, bits = dim_bits(layout.shape)[dim]
+        inside = (1 << bits) - 1 << low
+        return replace(layout, lane=tuple(sorted(layout.lane, key=lambda basis: bool(basis & inside))))
 
     def in_pieces(self, tile: SSAValue, dim: int, per_thread: int) -> LinearLayout:
         """So many elements side by side along `dim` a thread, and threads along it first."""
