@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, i32
 from xdsl.ir import Operation
 
 from tests.kernels import runner
@@ -16,7 +16,7 @@ from tileiras.machine.targets import find_target
 from tileiras.pipeline import PIPELINE, verify_after
 from tileiras.schedule.names import STAGE, told
 from tileiras.transforms import overlap_iterations
-from tileiras.transforms.overlap_iterations import split
+from tileiras.transforms.overlap_iterations import Expansion, split
 
 ATTENTION = "attention_d64_f16"
 
@@ -90,6 +90,37 @@ def test_what_takes_too_many_registers_is_told(monkeypatch: pytest.MonkeyPatch) 
     overlap_iterations.run(module, options)
     [told] = options.remarks
     assert told.reasons == ("it would take 290 registers a thread, 255 are there; use smaller tiles or more warps",)
+
+
+def test_no_more_registers_are_there_than_the_agent_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap_iterations.Expansion, "registers", lambda _: 200)
+    module, options = before_the_pass()
+    switch = next(op for op in module.walk() if op.name == "nv_tileas.agent_switch")
+    switch.properties["registers"] = ArrayAttr([IntAttr(232), IntAttr(24)])
+    options.remarks = []
+    overlap_iterations.run(module, options)
+    [told] = options.remarks
+    assert told.reasons == ("it would take 240 registers a thread, 232 are there; use smaller tiles or more warps",)
+
+
+@pytest.mark.parametrize("case", ["attention_causal_d64_bf16", "attention_causal_d128_grouped_f16"])
+def test_masks_made_in_a_branch_take_no_registers_behind_it(case: str) -> None:
+    """Behind `skip-masks` the scores are masked in a branch: where most is alive, that is as without a mask."""
+    module, _ = before_the_pass(case)
+    loop = scores_loop(module)
+    parts = split(loop)
+    assert isinstance(parts, tuple)
+    masked = Expansion(loop, *parts)
+    before, ahead = masked.registers_before(), masked.registers()
+    for branch in [op for op in loop.regions[0].block.ops if op.name == "scf.if"]:
+        [seen] = branch.regions[0].block.last_op.operands
+        branch.results[0].replace_all_uses_with(seen)
+        branch.detach()
+        branch.erase()
+    parts = split(loop)
+    assert isinstance(parts, tuple)
+    plain = Expansion(loop, *parts)
+    assert (plain.registers_before(), plain.registers()) == pytest.approx((before, ahead), abs=4)    # rows and columns
 
 
 def test_a_stage_that_both_parts_read_is_told() -> None:

@@ -50,7 +50,7 @@ class _Walk:
             for r in op.results:
                 total -= alive.pop(r, 0)
             if op.regions:
-                for v in _from_outside(op):
+                for v in from_outside(op):
                     total += self._add(v, alive)
                 for region in op.regions:
                     for inner in region.blocks:
@@ -74,7 +74,7 @@ class _Walk:
         return alive[root]
 
 
-def _from_outside(op: Operation) -> Iterator[SSAValue]:
+def from_outside(op: Operation) -> Iterator[SSAValue]:
     """What an op's regions use of what is made around it."""
     inside = {op}
     for inner in op.walk():

@@ -24,8 +24,9 @@ from typing import Any
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerType, StringAttr, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
-from tileiras.analysis.agents import SWITCH, WARP_THREADS, agents_of
+from tileiras.analysis.agents import SWITCH, WARP_THREADS, agent_of, agents_of, warps_of
 from tileiras.analysis.effects import NONE, effects_of
+from tileiras.analysis.live_registers import from_outside, most_alive
 from tileiras.analysis.warpgroup_dots import is_synchronous
 from tileiras.dialects import arith
 from tileiras.dialects.nv_tileaa import MemTokenType
@@ -33,6 +34,7 @@ from tileiras.dialects.nv_tileas import BufferType
 from tileiras.remarks import MISSED, PASSED, TENSOR_CORE, remark, tile_text
 from tileiras.schedule.depth import registers_of
 from tileiras.schedule.names import STAGE, told
+from tileiras.transforms.agent_registers import registers_in_agents
 from tileiras.transforms.structure import holder_in
 
 WAIT, RELEASE, SLICE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release", "nv_tileas.extract_slice"
@@ -259,6 +261,29 @@ def _uses_of_buffers(ops: list[Operation]) -> dict[SSAValue, list[Operation]]:
     return uses
 
 
+def _registers_there(loop: Operation, target: Any) -> int:
+    """The most that a thread of those that run a loop may have: what its agent is given, or would be if a load agent of one warp
+    lent it registers, or as the block's threads share an SM's."""
+    found = agent_of(loop)
+    if found is None:
+        return min(target.max_registers_per_thread, target.registers_for(warps_of(loop)))
+    agents = agents_of(found[0])
+    given, warps = agents[found[1]].registers, [agent.warps for agent in agents]
+    if not given and target.has_setmaxnreg and len(warps) == 2 and warps[1] == 1 and (
+            lent := registers_in_agents(warps, 1, [], target)) is not None:
+        given = lent[0]
+    return min(target.max_registers_per_thread, given or target.registers_for(sum(warps)))
+
+
+def _inside(op: Operation) -> int:
+    """Registers for what an op's regions make for themselves. A branch that goes element by element takes few: those of one
+    element at a time (a mask of scores, and the indices that it is of)."""
+    made = {r for region in op.regions for inner in region.walk() for r in inner.results}
+    if all(isinstance(v.owner, arith.Elementwise) or v.owner.name in VIEWS for v in made):     # type: ignore[union-attr]
+        return 0
+    return max(most_alive(region, lambda v: registers_of(v) if v in made else 0) for region in op.regions)
+
+
 def _is_cheap(v: SSAValue) -> bool:
     return isinstance(v.owner, Operation) and v.owner.name in CHEAP
 
@@ -313,10 +338,9 @@ class Expansion:
 
     def cost(self, target: Any, threads: int) -> str:
         """Why it doesn't pay, "" if it does."""
-        needed = self.registers() + KEPT_BACK
-        if needed > target.max_registers_per_thread:
-            return f"it would take {needed} registers a thread, {target.max_registers_per_thread} are there; use smaller tiles " \
-                   "or more warps"
+        needed, there = self.registers() + KEPT_BACK, _registers_there(self.loop, target)
+        if needed > there:
+            return f"it would take {needed} registers a thread, {there} are there; use smaller tiles or more warps"
         each = -(-(self.registers_before() + KEPT_BACK) // STEP) * STEP
         blocks = target.registers_per_sm // (threads * each)
         return f"{blocks} blocks share an SM and overlap each other's work" if blocks > 1 else ""
@@ -334,19 +358,20 @@ class Expansion:
 
     def _peak(self, order: list[tuple[Operation, bool]], end: list[tuple[SSAValue, bool]]) -> int:
         """`order`: ops, and whether they are of the next iteration; `end`: values alive behind them. Elementwise ops write where
-        they read; what is as quickly made again as kept takes nothing."""
+        they read; what is as quickly made again as kept takes nothing. What regions make for themselves is gone behind them."""
         follows = dict(zip(self.body.args[1:], self.yielded))
         alive = {(_root(v), following) for v, following in end}
         most = 0
         for op, following in reversed(order):
             alive -= {(r, following) for r in op.results}
             if op.name not in VIEWS:
-                for v in _operands(op):
+                for v in (*op.operands, *from_outside(op)):
                     root, side = _root(v), following
                     if isinstance(root, BlockArgument) and following:       # made by this iteration's early part
                         root, side = _root(follows.get(root, root)), False
                     alive.add((root, side))
-            most = max(most, sum(registers_of(v) for v, _ in alive if isinstance(v.type, TensorType) and not _is_cheap(v)))
+            most = max(most, _inside(op) + sum(registers_of(v) for v, _ in alive
+                                               if isinstance(v.type, TensorType) and not _is_cheap(v)))
         return most
 
     # --- making it
