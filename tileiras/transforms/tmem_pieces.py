@@ -50,7 +50,8 @@ LONG_ROW = 64
 """Registers of a thread for a row that all threads read."""
 WAITS_OR_BEGINS = frozenset({"nv_tileas.consumer_wait", "nv_tileas.tensor_dot", "nv_tileas.producer_acquire",
                              "nv_tileas.producer_commit", "nv_tileas.barrier", "scf.for", "nv_tileas.loop"})
-MOVES = frozenset({"nv_tileas.view", "nv_tileas.convert_layout"})
+CONVERT = "nv_tileas.convert_layout"
+MOVES = frozenset({"nv_tileas.view", CONVERT})
 SPREAD = frozenset({"nv_tileas.broadcast", "nv_tileas.splat", "arith.constant"})
 """Ops whose results take few registers."""
 
@@ -156,7 +157,7 @@ def read_late(func: Operation) -> None:
     give its ring's stage back where the threads next wait or begin a product, in place: nothing stands between the reads and what
     needs them, so that a thread needn't hold the row beside the tile."""
     for read in [op for op in func.walk() if op.name == "nv_tileas.load_shared" and len(op.operands) == 1]:
-        release = _release_behind(read) if _is_long_row(read) else None
+        release = _release_behind(read) if _is_long_row(read.results[0]) else None
         chain = _to_tile(read)
         if release is None or chain is None:
             continue
@@ -177,15 +178,17 @@ def read_late(func: Operation) -> None:
 def rows_by_piece(func: Operation) -> None:
     """Read a row that is the same for all rows of a tile, of which only pieces are wanted, for each piece anew, in place: 256
     numbers of a row are all registers that a thread may have. Its ring's stage is given back behind the last piece. What of the row
-    a piece doesn't want LLVM leaves out."""
+    a piece doesn't want LLVM leaves out. A row of which each thread reads a part, to get the others' by shuffles, each reads
+    whole."""
     for read in [op for op in func.walk() if op.name == "nv_tileas.load_shared" and len(op.operands) == 1]:
-        release = _release_behind(read) if _is_long_row(read) else None
         chain = _to_pieces(read)
+        release = _release_behind(read) if chain is not None and _is_long_row(chain[-1].operands[0]) else None
         if release is None or chain is None or read.parent is None:
             continue
         pieces = sorted(dict.fromkeys(use.operation for use in chain[-1].results[0].uses), key=read.parent.get_operation_index)
         if not _may_be_held(read.operands[0], release, pieces[-1]):
             continue
+        chain = _read_whole(chain)
         for piece in pieces:
             made: dict[SSAValue, SSAValue] = {}
             for op in chain:
@@ -211,6 +214,21 @@ def _to_pieces(read: Operation) -> list[Any] | None:
     return chain if spread and len(users) > 1 and all(op.name == EXTRACT and op.parent is read.parent for op in users) else None
 
 
+def _read_whole(chain: list[Any]) -> list[Any]:
+    """The chain without conversions of its row's layout: as it is wanted the row is read and computed."""
+    layout = layout_of(chain[-1].operands[0])
+    kept = [op for op in chain if op.name != CONVERT]
+    for op in reversed(kept[:-1]):
+        t = op.results[0].type
+        layout = layout.reshape(t.get_shape())
+        op.results[0]._type = with_layout(t, layout)
+    for op in chain:
+        if op.name == CONVERT:
+            op.results[0].replace_all_uses_with(op.operands[0])
+            erase(op)
+    return kept
+
+
 def _may_be_held(slot: SSAValue, release: Operation, last: Operation) -> bool:
     """Whether nothing between a stage's release and an op behind it waits for a stage of the same ring, or leaves."""
     pipe = pipe_of(slot)
@@ -223,11 +241,11 @@ def _may_be_held(slot: SSAValue, release: Operation, last: Operation) -> bool:
     return True
 
 
-def _is_long_row(read: Operation) -> bool:
-    """Whether every thread reads the same, and much."""
-    if not isinstance(read.results[0].type, TensorType):    # an answer that all threads read, of an atomic, say
+def _is_long_row(v: SSAValue) -> bool:
+    """Whether every thread has the same, and much."""
+    if not isinstance(v.type, TensorType):      # an answer that all threads read, of an atomic, say
         return False
-    layout = layout_of(read.results[0])
+    layout = layout_of(v)
     return layout.num_regs >= LONG_ROW and not any(layout.lane) and not any(layout.warp)
 
 
