@@ -93,7 +93,7 @@ def test_what_takes_too_many_registers_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_no_more_registers_are_there_than_the_agent_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap_iterations.Expansion, "registers", lambda _: 160)
+    monkeypatch.setattr(overlap_iterations.Expansion, "registers", lambda _: 168)
     module, options = before_the_pass()
     switch = next(op for op in module.walk() if op.name == "nv_tileas.agent_switch")
     switch.properties["registers"] = ArrayAttr([IntAttr(168), IntAttr(88)])
