@@ -116,6 +116,9 @@ KINDS = {
     "products": Kind(4, _LOAD + """    %s{n} = mmaf %l{n}, %x{before}, %s0 : {T}, {T}, {S}
     %x{n} = ftof %s{n} : {S} -> {T}
 """, element="f16", rows=_LARGE),
+    "products into one sum": Kind(4, _LOAD + """    %s{n} = mmaf %l{n}, %x0, %s{before} : {T}, {T}, {S}
+    %x{n} = ftof %s{n} : {S} -> {T}
+""", element="f16", rows=_LARGE),
     "loops": Kind(5, """    %x{n} = for %i{n} in (%zero to %n, step %one) : tile<i32> iter_values(%c{n} = %x{before}) -> ({T}) {{
       %l{n}, %q{n} = load_view_tko weak %p[%i{n}, %zero] token = %t : {V}, tile<i32> -> {T}, token
       %m{n} = mulf %l{n}, %c{n} : {T}

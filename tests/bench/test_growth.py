@@ -10,6 +10,7 @@ from bench import growth
 from tileiras.compiler import lower, read_module
 from tileiras.driver.options import CompileOptions
 from tileiras.machine.targets import find_target
+from tileiras.transforms import commit_dots
 
 MOST_OF_TWICE = 2.3
 """Calls of a program twice as long, at most: an exponent of 1.2."""
@@ -27,6 +28,19 @@ def test_programs_have_the_size_asked_for_and_compile(kind: str) -> None:
 def test_steps_grow_with_the_program(kind: str) -> None:
     calls = [_calls(growth.program(ops, kind)) for ops in (200, 200, 400)]
     assert calls[2] < MOST_OF_TWICE * calls[1]
+
+
+def test_what_products_on_their_way_use_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, ask = [0], commit_dots.pipe_of
+
+    def counted(buffer: Any) -> Any:
+        calls[-1] += 1
+        return ask(buffer)
+    monkeypatch.setattr(commit_dots, "pipe_of", counted)
+    for ops in (100, 200):
+        calls.append(0)
+        lower(growth.program(ops, "products into one sum"), CompileOptions(find_target("sm_100")))
+    assert 0 < calls[2] < MOST_OF_TWICE * calls[1]
 
 
 def _ops(data: bytes) -> list[str]:

@@ -19,6 +19,7 @@ wait for the products, or in front of a wait for another stage.
 """
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr, i32
@@ -60,6 +61,24 @@ def run(module: Operation, context: Any) -> None:
             keep_places(trial)
 
 
+class _Used:
+    """What products on their way use; their list may grow."""
+
+    def __init__(self, of: list[Operation]) -> None:
+        self.of, self.known = of, 0
+        self.buffers: set[SSAValue] = set()
+        self.pipes: set[SSAValue] = set()
+        self.shapes: dict[SSAValue, set[tuple[int, int, int]]] = {}     # of the products that add to an accumulator
+
+    def now(self) -> _Used:
+        for dot in self.of[self.known:]:
+            self.buffers.update(dot.operands)
+            self.pipes.update(pipe for v in dot.operands if (pipe := pipe_of(v)) is not None)
+            self.shapes.setdefault(dot.operands[2], set()).add(_shape(dot))
+        self.known = len(self.of)
+        return self
+
+
 class _Commits:
     """`flying`: products begun that nobody has waited for. `one_by_one`: they are waited for at once, since what they read has no
     place of its own."""
@@ -76,6 +95,7 @@ class _Commits:
         self.first = first_pipe(body, lambda op: op.name == TENSOR_DOT)
         self.pipe = self.told()
         self.partly: dict[SSAValue, Operation] = {}     # pipe -> in front of which op it was waited for last
+        self.used = _Used([])
 
     def told(self) -> SSAValue:
         """A pipe that says when products are done."""
@@ -217,15 +237,21 @@ class _Commits:
     def is_wait(self, op: Operation) -> bool:
         return op.name == WAIT and (op.operands[0] is self.pipe or op.operands[0] in self.partly)
 
+    def used_by(self, flying: list[Operation]) -> _Used:
+        """What products use: of the list that was asked for last only those that it has gained since are looked at."""
+        if self.used.of is not flying:
+            self.used = _Used(flying)
+        return self.used.now()
+
     def needs(self, op: Operation, flying: list[Operation]) -> bool:
         """Whether products must be done before an op, or before what is inside of it."""
-        buffers = {v for dot in flying for v in dot.operands}
-        pipes = {pipe for dot in flying for v in dot.operands if (pipe := pipe_of(v)) is not None}
+        used = self.used_by(flying)
+        buffers, pipes = used.buffers, used.pipes
         for inner in op.walk():
             if inner.name in EXITS:
                 return True
             if inner.name == TENSOR_DOT:
-                if any(dot.operands[2] is inner.operands[2] and _shape(dot) != _shape(inner) for dot in flying):
+                if used.shapes.get(inner.operands[2], set()) - {_shape(inner)}:
                     return True
                 continue        # those are done in order
             if inner.name == RELEASE and inner.operands[0] in pipes and "by_dots" not in inner.properties and \
@@ -248,7 +274,7 @@ class _Commits:
     def wait_for_first(self, flying: list[Operation], before: Operation) -> list[Operation]:
         """Wait for those products that an op needs, which a commit of their own tells of where others were begun behind them in the
         same block; those others."""
-        count = next((n for n in range(1, len(flying)) if not self.needs(before, flying[n:])), len(flying))
+        count = 1 + bisect_left(range(1, len(flying)), True, key=lambda n: not self.needs(before, flying[n:]))
         last = flying[count - 1]
         if count == len(flying) or self.paired or any(dot.parent is not before.parent for dot in flying):
             return self.wait(flying, before)

@@ -60,7 +60,7 @@ from tileiras.layout.operands import is_described, ldmatrix_plan, multiply_add_p
 from tileiras.layout.shared import CanonicalTile, SharedLayout, bank_conflicts, vector_width
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.stage_tiles import is_staged, staged_ops, unstage
-from tileiras.transforms.structure import holder_in, only_store
+from tileiras.transforms.structure import ends_in, holder_in, only_store
 from tileiras.transforms.tma_common import (
     Refused,
     after,
@@ -176,7 +176,7 @@ class _Function:
             if isinstance(site, Site):
                 block = site.load.parent
                 assert block is not None
-                first = min((holder_in(block, reader) for reader in site.readers), key=block.get_operation_index)
+                first = ends_in(block, site.readers)[0]
                 together.setdefault((block, first), []).append(site)
             elif site is not None:
                 refused.append(site)
@@ -246,7 +246,7 @@ class _Function:
             return load, [Refusal("what reads the tile from shared memory wants it in another order than the copy engine's")]
         block = load.parent
         assert block is not None
-        last = max((holder_in(block, reader) for reader in readers), key=block.get_operation_index)
+        last = ends_in(block, readers)[1]
         if _leaves_between(load, last):
             return load, [Refusal("a break, continue or return may stand between the load and its use")]
         return Site(load, ways, found, readers)
@@ -301,10 +301,11 @@ def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[B
     """Tiles for registers that are on their way at the same time come by one pipe, whoever reads them first."""
     found: dict[tuple[Block, Operation], list[Site]] = {}
     last: dict[Block, Operation] = {}
-    for (block, first), sites in sorted(together.items(), key=lambda item: item[0][0].get_operation_index(item[0][1])):
+    place = {op: i for block in {block for block, _ in together} for i, op in enumerate(block.ops)}
+    for (block, first), sites in sorted(together.items(), key=lambda item: place[item[0][1]]):
         into = last.get(block)
         if all(is_staged(site.load) for site in sites):
-            if into is not None and max(block.get_operation_index(site.load) for site in sites) < block.get_operation_index(into):
+            if into is not None and max(place[site.load] for site in sites) < place[into]:
                 found[block, into] += sites
                 continue
             last[block] = first
@@ -428,7 +429,7 @@ def _lower(func: Operation, block: Block, fills: list[Fill], target: Any, shares
     sites = [site for fill in fills for site in fill.sites]
     first = fills[0].first
     in_turn = len(fills) > 1
-    last_load = max((site.load for site in sites), key=block.get_operation_index)
+    last_load = ends_in(block, [site.load for site in sites])[1]
     outer = holder_in(func.regions[0].block, first if in_turn else last_load)
     pipe = before(outer, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("tma"), IntAttr(1))], {
         "bytes": IntAttr(fills[0].num_bytes), "consumers": func.properties["num_warps"],
@@ -457,7 +458,7 @@ def _lower(func: Operation, block: Block, fills: list[Fill], target: Any, shares
         for site, ring in zip(fill.sites, rings):
             peers |= _load_stage(site, ring, pipe, index, start, shares)
         before(start, nv_tileas.ProducerCommit.make([pipe], []), fill.sites[-1].load)
-        last = max((holder_in(block, r) for site in fill.sites for r in site.readers), key=block.get_operation_index)
+        last = ends_in(block, [r for site in fill.sites for r in site.readers])[1]
         before(after(last), nv_tileas.ConsumerRelease.make([pipe], []), last)
     if len(peers) > 1:
         pipe.owner.properties["peers"] = int_array(sorted(peers))    # type: ignore[union-attr]

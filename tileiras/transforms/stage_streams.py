@@ -57,7 +57,7 @@ def _loop(func: Operation, loop: Operation, target: Any, lives: SharedLives) -> 
     num_warps: Any = func.properties["num_warps"]
     loads = [op for op in ops if op.name in LOADS and isinstance(op.results[0].type, TensorType)]
     if not loads or not all(_is_stream(loop, op, num_warps.data) for op in loads) or \
-            any(_is_read_elsewhere(func, op, loads) for op in loads):
+            _are_read_elsewhere(func, loads):
         return
     each: int = sum(stage_bytes(RingType(_buffer(op), IntAttr(1))) for op in loads)      # type: ignore[arg-type]
     least = LEAST_STAGES if each < streaming_bytes(target) else LEAST_OF_LARGE
@@ -79,11 +79,11 @@ def streaming_bytes(target: Any) -> float:
     return machine.dram_per_cycle / machine.sms * latencies(machine.sm).loaded
 
 
-def _is_read_elsewhere(func: Operation, load: Any, loads: list[Operation]) -> bool:
-    """Whether an access that is none of these reads the same array."""
-    array = _array(load.view)
-    return any(op.name == load.name and op not in loads and _array(op.view) is array        # type: ignore[attr-defined]
-               for op in func.walk())
+def _are_read_elsewhere(func: Operation, loads: list[Operation]) -> bool:
+    """Whether an access that is none of these reads the same array as one of them."""
+    known = set(loads)
+    arrays = {_array(op.view) for op in loads}                     # type: ignore[attr-defined]
+    return any(isinstance(op, nv_tileas.TiledLoad) and op not in known and _array(op.view) in arrays for op in func.walk())
 
 
 def _array(view: SSAValue) -> SSAValue:

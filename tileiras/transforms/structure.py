@@ -3,7 +3,7 @@ where its pipes begin, what an op needs of those in front of it, a body or value
 carries fewer values, a function in another's place, who writes a buffer."""
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -20,6 +20,14 @@ def holder_in(block: Block, op: Operation) -> Operation:
         assert outer is not None
         op = outer
     return op
+
+
+def ends_in(block: Block, ops: Iterable[Operation]) -> tuple[Operation, Operation]:
+    """Which of the ops of `block` that are or hold these stand first and last."""
+    found = list(dict.fromkeys(holder_in(block, op) for op in ops))
+    if len(found) > 1:      # a place takes a walk
+        found.sort(key=block.get_operation_index)
+    return found[0], found[-1]
 
 
 def is_defined_in(value: SSAValue, block: Block) -> bool:
