@@ -168,6 +168,16 @@ def test_rows_beyond_one_box_take_several_copies() -> None:
     assert plan.box == (64, 256) and [(c.at, c.byte) for c in plan.copies] == [((0, 0), 0), ((256, 0), 256 * 128)]
 
 
+@pytest.mark.parametrize("shape", [(4, 512, 8), (2, 512, 2, 64), (512, 2, 64), (2, 2, 1024, 8)])
+def test_rows_of_a_box_lie_one_behind_the_other(shape: tuple[int, ...]) -> None:
+    tile = canonical(shape, 16, len(shape) - 1)
+    plan, where = boxes(tile), np.array([byte_offset(tile, at) for at in np.ndindex(shape)]).reshape(shape)
+    assert len(plan.copies) * plan.box_bytes == tile.num_bytes and max(plan.box) <= 256
+    for copy in plan.copies:
+        box = where[tuple(slice(i, i + n) for i, n in zip(copy.at, reversed(plan.box)))]
+        assert np.array_equal(box.ravel(), copy.byte + np.arange(0, plan.box_bytes, 2))
+
+
 def test_the_instruction_descriptor_of_the_original() -> None:
     assert instruction_descriptor("f16", 128, 128, "f16", "f16", "f32", b_mn_major=True) == 0x08210010
 

@@ -1,5 +1,6 @@
 """Tiles of three and four dimensions between products: heads turned about, batches folded into rows, extents of one, joins and
-parts of what was multiplied; scans of pairs that don't commute, along every axis, both ways; reductions of three operands."""
+parts of what was multiplied, matrices of more rows than a box of the copy engine has; scans of pairs that don't commute, along
+every axis, both ways; reductions of three operands."""
 import cuda.tile as ct
 import numpy as np
 
@@ -170,3 +171,29 @@ def quarters_that_change_places(dtype, t, tk):
         acc = np.roll(acc, (h, h), (0, 1))
     return Launch(joined, (1,), (a, b, np.zeros((t, t), np.int32 if dtype is np.int8 else np.float32), t, tk),
                   {2: acc})
+
+
+@ct.kernel
+def doubled(x, out, z: Const, t: Const, c: Const):
+    ct.store(out, (ct.bid(0), 0, 0), ct.load(x, (ct.bid(0), 0, 0), (z, t, c), padding_mode=ZERO) * 2)
+
+
+@program((np.int64, 4, 512, 2), (np.float32, 2, 1024, 4), (np.float16, 2, 512, 8), (np.float32, 4, 512, 8), quick=True)
+def several_matrices_of_more_rows_than_a_box_has(dtype, z, t, c):
+    x = whole(2 * z, t - 3, c, dtype=dtype)
+    return Launch(doubled, (2,), (x, np.zeros((2 * z, t - 3, c), dtype), z, t, c), {1: 2 * wide(x)})
+
+
+@ct.kernel
+def tall_products(x, y, out, z: Const, t: Const, n: Const, tk: Const):
+    acc = ct.zeros((z, t, n), ct.float32)
+    for k in range(ct.cdiv(x.shape[2], tk)):
+        tile = ct.load(x, (0, 0, k), (z, t, tk), padding_mode=ZERO)
+        acc = ct.mma(tile, ct.load(y, (0, k, 0), (z, tk, n), padding_mode=ZERO), acc)
+    ct.store(out, (0, 0, 0), acc)
+
+
+@program((np.float16, 2, 512, 16, 32), (bf16, 2, 512, 16, 64))
+def products_of_matrices_of_more_rows_than_a_box_has(dtype, z, t, n, tk):
+    x, y = whole(z, t, 3 * tk, dtype=dtype, low=-2, high=2), whole(z, 3 * tk, n, dtype=dtype, low=-2, high=2)
+    return Launch(tall_products, (1,), (x, y, np.zeros((z, t, n), np.float32), z, t, n, tk), {2: wide(x) @ wide(y)})

@@ -58,9 +58,13 @@ class Boxes:
 
 
 def boxes(tile: CanonicalTile) -> Boxes:
-    """The boxes of a tile; together they are the whole tile, once."""
+    """The boxes of a tile; together they are the whole tile, once. The rows of a box lie one behind the other: where a dimension
+    has more than a box may have, the box has one of those outside of it."""
     order = (tile.major, *(d for d in reversed(range(len(tile.shape))) if d != tile.major))
-    box = (tile.columns, *(min(tile.shape[d], MAX_BOX_EXTENT) for d in order[1:]))
+    box, cut = (tile.columns,), False
+    for d in order[1:]:
+        box += (1 if cut else min(tile.shape[d], MAX_BOX_EXTENT),)
+        cut = cut or tile.shape[d] > MAX_BOX_EXTENT
     starts: list[list[int]] = [[0] * len(tile.shape)]
     for d, extent in zip(reversed(order), reversed(box)):
         starts = [[*at[:d], i, *at[d + 1:]] for at in starts for i in range(0, tile.shape[d], extent)]
