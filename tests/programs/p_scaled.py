@@ -223,3 +223,37 @@ def scaled_product_after_another(t, n, tk):
     small = wide((first * .125).astype(np.float32).astype(e4m3))
     return Launch(after_another, (2,), (a, b, c, sc, np.zeros((2 * t, n), np.float32), t, n, tk),
                   {4: small @ (wide(c) * spread(sc, 32, 0)) + first}, 2e-3)
+
+
+def of_some_steps(a, sa, b, sb, out, steps, first: Const, tm: Const, tn: Const, tk: Const, turned: Const):
+    """Rows of scales lie side by side for several steps, of which a whole number needn't be there."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(first, steps):
+        x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+        u = ct.load(sa, (i, k), (tm, tk // 32), padding_mode=ZERO)
+        if turned:
+            y = ct.load(b, (j, k), (tn, tk), padding_mode=ZERO).transpose()
+            v = ct.load(sb, (j, k), (tn, tk // 32), padding_mode=ZERO).transpose()
+        else:
+            y = ct.load(b, (k, j), (tk, tn), padding_mode=ZERO)
+            v = ct.load(sb, (k, j), (tk // 32, tn), padding_mode=ZERO)
+        acc = ct.mma_scaled(x, u, y, v, acc)
+    ct.store(out, (i, j), acc)
+
+
+SOME_STEPS = ct.kernel(of_some_steps)
+
+
+@program((e4m3, 128, 128, 128, 7, 0, 1), (e4m3, 128, 128, 128, 9, 0, 0), (e5m2, 64, 128, 64, 13, 0, 1),
+         (e4m3, 128, 64, 128, 4, 0, 1), (e4m3, 128, 128, 128, 0, 0, 1), (e4m3, 128, 128, 128, 11, 4, 1),
+         (e4m3, 128, 128, 128, 11, 2, 1), (e5m2, 128, 128, 256, 6, 0, 1), since=100)
+def scaled_product_of_some_steps(dtype, tm, tn, tk, steps, first, turned):
+    m, n, k = tm + 16, tn + 32, 16 * tk
+    a, b = draw(m, k, dtype=dtype), draw(n, k, dtype=dtype, seed=1)
+    sa, sb = powers(m, k // 32), powers(n, k // 32, seed=2)
+    some = (np.arange(k) // tk >= first) & (np.arange(k) // tk < steps)
+    want = (wide(a) * spread(sa, 32, 1) * some) @ (wide(b) * spread(sb, 32, 1)).T
+    given = (b, sb) if turned else (np.ascontiguousarray(b.T), np.ascontiguousarray(sb.T))
+    return Launch(SOME_STEPS, (2, 2), (a, sa, *given, np.zeros((m, n), np.float32), steps, first, tm, tn, tk, turned),
+                  {4: want}, 2e-3)

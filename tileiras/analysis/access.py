@@ -6,6 +6,8 @@ width that follows from them and from the layout.
     contiguous  the dimension that runs along memory, if there is one
     neighbours  where none is known to, the one that is likely to (analysis/likely.py): costs rest on it, no access does
     check       for each dimension of a view's tile, whether bounds must be checked
+    stretch     of loads of tiles that are narrower along `contiguous`: how many elements may go in one access there from any
+                multiple of that on, where several tiles behind one another are asked for (transforms/following_tiles.py)
 """
 from __future__ import annotations
 

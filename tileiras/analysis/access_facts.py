@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ViewFacts:
     """contiguous: the tile dimension of stride 1, None if there is none. width: elements that may go in one access as
-    far as alignment and bounds are concerned. check: for each tile dimension, whether bounds must be checked."""
+    far as alignment and bounds are concerned. check: for each tile dimension, whether bounds must be checked.
+    stretch: elements that may go in one access from any multiple of that on, 0 where tiles don't follow one another."""
 
     contiguous: int | None
     width: int
     check: tuple[bool, ...]
+    stretch: int = 0
 
 
 def view_facts(op: Operation, view: SSAValue, axis: AxisAnalysis) -> ViewFacts:
@@ -50,16 +52,18 @@ def view_facts(op: Operation, view: SSAValue, axis: AxisAnalysis) -> ViewFacts:
 
     check = tuple(needs_check(i) for i in range(len(shape)))
     contiguous = next((i for i, d in enumerate(dim_map) if memref.strides[d] == 1 and shape[i] > 1 and d != sparse), None)
-    width = 1
+    width, stretch = 1, 0
     if contiguous is not None:
         width = max(1, min(MAX_ACCESS_BYTES, memref.base_alignment) // size)
         for i, d in enumerate(dim_map):
             if i != contiguous:
                 width = gcd(width, memref.stride_divisors[d])
-        width = gcd(width, steps[contiguous] * axis.divisor(op.coords[contiguous]))  # type: ignore[attr-defined]
         if check[contiguous]:
             width = gcd(width, memref.extent_divisors[dim_map[contiguous]])
-    return ViewFacts(contiguous, width, check)
+        if kind == "partition" and steps[contiguous] == shape[contiguous]:
+            stretch = width
+        width = gcd(width, steps[contiguous] * axis.divisor(op.coords[contiguous]))  # type: ignore[attr-defined]
+    return ViewFacts(contiguous, width, check, stretch)
 
 
 def _promised(op: Operation, rank: int) -> tuple[bool, ...]:
@@ -109,7 +113,12 @@ def access_facts(op: Operation, axis: AxisAnalysis, target: Target) -> dict[str,
         view: SSAValue = op.view  # type: ignore[attr-defined]
         facts = view_facts(op, view, axis)
         runs = [min(most, facts.width) if d == facts.contiguous else 1 for d in range(len(facts.check))]
-        return {"check": int_array(facts.check), **_attributes(facts.contiguous, runs)}
+        known = {"check": int_array(facts.check), **_attributes(facts.contiguous, runs)}
+        if name == "nv_tileaa.tiled_load" and facts.contiguous is not None:
+            extent = int_values(view.type.tile_shape)[facts.contiguous]      # type: ignore[attr-defined]
+            if extent == facts.width < facts.stretch:
+                known["stretch"] = IntAttr(facts.stretch)
+        return known
     if name in POINTER_ACCESSES and isinstance(op.operands[0].type, TensorType):
         contiguity = axis.contiguity(op.operands[0])
         best = longest(contiguity)

@@ -23,6 +23,8 @@ from tileiras.layout.linear import LinearLayout, blocked, dim_bits
 from tileiras.layout.placement import default_layout
 from tileiras.layout.shared import SharedLayout, access
 
+READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
+"""What reads a buffer and nothing else."""
 CHUNKS = (16, 8, 4)
 """Bytes that cp.async copies (PTX ISA)."""
 LEAST_BITS = 8

@@ -205,7 +205,8 @@ _PLACED_ATTRS: dict[str, str] = {
     "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit?", "dot_scaled": "atom:string? k_slices:power?",
     "load": f"{_ACCESS} owners:unit? invariant:unit? first:unit? early:unit?", "store": _ACCESS,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
-    "tiled_load": f"check:flags? {_ACCESS} owners:unit? engine:unit? filled:unit? invariant:unit? first:unit? early:unit?",
+    "tiled_load": f"check:flags? {_ACCESS} stretch:power? owners:unit? engine:unit? filled:unit? invariant:unit? first:unit? "
+                  "early:unit?",
     "tiled_store": f"check:flags? {_ACCESS} engine:unit? unless_apart:unit?",
     "tiled_atomic_rmw": f"check:flags? {_ACCESS} engine:unit?",
     "reduce": "parts:unit?", "print": "in_turn:unit?", "alloca": "owners:unit? offset:count?"}
@@ -215,7 +216,7 @@ builds itself.
 atom: the instruction that computes a dot (none: multiply and add); chained: in the layouts that let its result be another
 dot's operand; by_columns: in those that let each warp compute the columns of B that it multiplies; k_slices: parts of k that will
 go through buffers one after another; joined: each instruction's columns start at zero and are added to the accumulator before the
-next one's begin. runs, contiguous, neighbours, check: what is known of an access
+next one's begin. runs, contiguous, neighbours, check, stretch: what is known of an access
 (analysis/access.py). owners: only the threads that own an
 element (the lowest of those that hold it; the first thread for a scalar) have its value; the result may only go to
 `store_shared`. parts: what different warps hold of the dimension stays apart, as a new leading dimension. engine: the copy engine

@@ -40,12 +40,13 @@ from tileiras.analysis.ahead import (
     slice_of,
     tokens_before,
 )
-from tileiras.analysis.async_copies import ThreadCopy, as_source, renames_of, thread_copy, why_not
+from tileiras.analysis.async_copies import READERS, ThreadCopy, as_source, renames_of, thread_copy, why_not
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import ALIGNMENT, stage_bytes
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileaa, nv_tileas
+from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileas import LOADS, LOOPS, BufferType, LayoutAttr, PipeType, RingType, SharedLayoutAttr
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
 from tileiras.schedule.names import DEPTH, LEAST_STAGES, told
@@ -53,14 +54,13 @@ from tileiras.transforms.iterations import WIDE
 from tileiras.transforms.rules import int_constant
 from tileiras.transforms.structure import holder_in, only_store
 
-READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
-"""What reads a buffer and nothing else."""
 LEAST_CHUNKS = 4
 """Of a thread of one warpgroup, for a stage: each lane's arrival at a barrier takes a pass through shared memory, and a warp's
 chunk takes four (a convolution with two a thread, H100: 95.1 us, by way of registers 90.4). Where more warps compute, fewer gather
 (`gathering_warps.py`)."""
 LOOKED_UP = "its address depends on what the loop loads or computes"
 BY_OTHERS = "only warps that do nothing else could copy it, and not all products of the loop let them"
+BY_REGISTERS = "a load agent brings several iterations' tiles at once, by way of registers"
 WAYS = frozenset({"nv_tileas.block_tile", "nv_tileas.make_memref", "nv_tileas.assume", "nv_tileas.addptr",
                   "nv_tileas.ptr_to_ptr"})
 """What leads from memory that a pointer names to a view of it, by the first operand."""
@@ -120,6 +120,8 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives, ow
         refused += [Refusal(move.load, BY_OTHERS) for move in moves if _is_for_others(move)]
         moves = [move for move in moves if not _is_for_others(move)]
     if by_agents:
+        moves, joined = _of_one_iteration(func, loop, moves, context)
+        refused += [Refusal(move.load, BY_REGISTERS) for move in joined]
         moves, large = _that_fit(moves, lives, context.target)
         refused += [Refusal(move.load, f"shared memory has no room for its {stage_bytes(_ring(move, 1))} bytes; use smaller tiles")
                     for move in large]
@@ -193,6 +195,25 @@ def _is_for_others(move: Move) -> bool:
 def _is_gathered_for_warpgroups(move: Move) -> bool:
     """Whether pointers or indices say where a tile lies that wgmma reads: the threads that multiply don't gather beside that."""
     return places_are_tiles(move.load) and any(wgmma_of(op) is not None for op in _readers(move))
+
+
+def _of_one_iteration(func: Operation, loop: Operation, moves: list[Move], context: Any) -> tuple[list[Move], list[Move]]:
+    """The moves, and those whose rows of several iterations a load agent asks for at once (`unroll-streams`), since each takes a
+    line of memory to itself."""
+    if not any("stretch" in move.load.properties for move in moves) or context.opt_level < 3 or not context.prefetch or \
+            "cluster" in func.properties or (context.schedule is not None and context.schedule.stages == 1):
+        return moves, []
+    from tileiras.analysis.few_loaders import MOST_BYTES  # few kernels have such tiles
+    from tileiras.transforms.following_tiles import tiles_at_once
+    from tileiras.transforms.register_streams import is_streamed
+
+    joined = [move for move in moves if tiles_at_once(loop, move.load) > 1 and is_streamed(loop, move.store) and
+              all(umma_of(op) is not None for op in _readers(move))]
+    streamed = [op for op in loop.regions[0].block.ops if is_streamed(loop, op) and all(op is not move.store for move in moves)]
+    nbytes = sum(tile_bytes(op.operands[0].type) for op in (*streamed, *(move.store for move in joined)))
+    if not joined or nbytes > MOST_BYTES:
+        return moves, []
+    return [move for move in moves if move not in joined], joined
 
 
 def _that_fit(moves: list[Move], lives: SharedLives, target: Any) -> tuple[list[Move], list[Move]]:

@@ -82,9 +82,14 @@ def run(module: Operation, context: Any) -> None:
 
 
 def _is_of_loader(loop: Operation) -> bool:
-    """Whether warps that load beside others run a loop: their ring is ahead as it is, and they have few registers."""
+    """Whether warps that load beside others run a loop: their ring is ahead as it is, and they have few registers. Not where they
+    fill several stages behind one another themselves (`unroll-streams`): the ring has no more, and its readers would wait for each
+    round."""
     found = agent_of(loop)
-    return found is not None and found[1] > 0
+    if found is None or found[1] == 0:
+        return False
+    filled: list[Any] = [op.operands[0] for op in loop.regions[0].block.ops if op.name == "nv_tileas.producer_acquire"]
+    return len(set(filled)) == len(filled) or any(pipe.type.kind.data != "mbarrier" for pipe in filled)
 
 
 def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) -> None:

@@ -24,12 +24,12 @@ from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, i32
 from xdsl.ir import Block, Operation
 
 from tileiras.analysis.ahead import NOT_TWICE, runs_ahead, tokens_before
+from tileiras.analysis.async_copies import READERS
 from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import TileOp
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import LOADS, BufferType, PipeType, RingType
-from tileiras.transforms.materialize_async import READERS
 from tileiras.transforms.structure import only_store
 
 MAX_CHAIN = 64

@@ -29,10 +29,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.dialects.builtin import IntegerType, TensorType, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from tileiras.analysis.access import access_width
+from tileiras.analysis.access import access_width, contiguous_of
 from tileiras.analysis.agents import agent_of
 from tileiras.analysis.ahead import is_cheap_and_pure, runs_ahead, slice_of, tokens_before
 from tileiras.analysis.apart import maker_of
@@ -193,6 +193,7 @@ class _Unrolled(Iterations):
         first = {*addresses.updates, *loads}
         self.first = [op for op in self.body.ops if op in first]
         self.carried = addresses.carried
+        self.joined = self._joined(loads)
         self.tokens = {op: self._token(op) for op in loads if op.token is not None}      # type: ignore[attr-defined]
 
     def run(self) -> None:
@@ -215,6 +216,16 @@ class _Unrolled(Iterations):
         loop.operands = [end, upper, step, *rounds.results]
         if self.rest_at_once:
             self._rest()
+
+    def _joined(self, loads: list[Operation]) -> dict[Operation, int]:
+        """The loads of which a whole round's iterations are asked for together, and of how many at a time."""
+        if not any("stretch" in op.properties for op in loads):
+            return {}
+        from tileiras.transforms.following_tiles import joined_layout, tiles_at_once  # few kernels have such
+
+        found = {op: min(self.rounds, tiles_at_once(self.loop, op)) for op in loads
+                 if joined_layout(op, 1) is not None and not any(use.operation in self.first for use in op.results[0].uses)}
+        return {op: times for op, times in found.items() if times > 1}
 
     def _token(self, load: Any) -> SSAValue:
         """What a load made earlier waits for: what stood before the loop."""
@@ -248,6 +259,7 @@ class _Unrolled(Iterations):
         args, step = self.body.args, self.loop.operands[2]
         last: Any = self.body.last_op
         following = [at, *now]
+        together: dict[Operation, Operation] = {}
         each: list[tuple[dict[SSAValue, SSAValue], SSAValue | None]] = []
         for n in range(times):
             at = self.make(arith.Addi, [following[0], step], self.index_type) if n else following[0]
@@ -255,7 +267,9 @@ class _Unrolled(Iterations):
             values: dict[SSAValue, SSAValue] = {args[0]: at, **{args[1 + k]: following[1 + k] for k in self.carried}}
             in_branch: list[Operation] = []
             for op in self.first:
-                if is_there is None or op not in self.loads:
+                if left is None and op in self.joined:
+                    self._join(op, n % self.joined[op], values, together)
+                elif is_there is None or op not in self.loads:
                     self._clone(op, values, self.tokens.get(op))
                 elif not (self._load_of_none(op, values, is_there) or self._load_masked(op, values, is_there)):
                     in_branch.append(op)
@@ -275,6 +289,20 @@ class _Unrolled(Iterations):
             values.update((arg, v) for arg, v in zip(self.body.args[1:], now) if arg not in values)
             now = self._work(values)
         return now
+
+    def _join(self, load: Any, n: int, values: dict[SSAValue, SSAValue], together: dict[Operation, Operation]) -> None:
+        """An iteration's load, the n-th of those that are asked for together. `together`: what they are asked for by."""
+        if n == 0:
+            from tileiras.transforms.following_tiles import joined_load
+
+            ops = joined_load(load, values, self.joined[load], self.tokens.get(load))
+            for op in ops:
+                self.insert(op)
+            together[load] = ops[-1]
+        wide, tile = together[load], load.results[0]
+        at = [self.constant(n if d == contiguous_of(load) else 0, i32) for d in range(len(tile.type.get_shape()))]
+        values[tile] = self.make(nv_tileas.OPS["nv_tileas.extract"], [wide.results[0], *at], tile.type)
+        values[load.results[1]] = wide.results[1]
 
     def _load_of_none(self, load: Any, values: dict[SSAValue, SSAValue], is_there: SSAValue) -> bool:
         """An iteration's load of a view's tile, all of which lies outside where there isn't that iteration: its array has no

@@ -1,7 +1,10 @@
 // Scales that go to their ring by way of registers are brought by a warp of their own, beside the one that tells the copy engine what
-// to load: a lane has four rows' words. It asks for eight iterations' scales at once, and then fills the ring for each.
+// to load: a lane has four rows' words. It asks for four iterations' scales at once, and then fills the ring for each. Where rows lie
+// side by side in memory, those of four iterations come by one access a row. A round's scales are loaded while the one before is
+// handed on.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 -O3 --print-ir-after=unroll-streams -o %t.as 2> %t.ir
 // RUN: filecheck %s --input-file=%t.ir
+// RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 -O3 | filecheck %s --check-prefix=AHEAD
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 -O2 | filecheck %s --check-prefix=ONCE
 
 // CHECK: IR dump after unroll-streams
@@ -15,13 +18,32 @@
 // CHECK: }, {
 // CHECK: arith.remui
 // CHECK: "scf.for"
-// CHECK-COUNT-8: "nv_tileas.tiled_load"{{.*}} -> (tensor<128x4xf8E8M0FNU, #nv_tileas.layout<shape = [128x4], reg = {{\[\[}}1, 0], [2, 0], [0, 1], [0, 2]], lane = {{\[\[}}4, 0],
+// CHECK: [[FOUR:%[0-9]+]] = "arith.constant"() <{value = 4 : i32}>
+// CHECK: [[NUMBER:%[0-9]+]] = "arith.divui"(%{{[0-9]+}}, [[FOUR]])
+// CHECK: [[ROWS:%[0-9]+]], %{{[0-9]+}} = "nv_tileas.tiled_load"(%{{[0-9]+}}, %{{[0-9]+}}, [[NUMBER]]{{.*}}runs = [#builtin.int<1>, #builtin.int<16>]{{.*}} -> (tensor<128x16xf8E8M0FNU, #nv_tileas.layout<shape = [128x16], reg = {{\[\[}}0, 1], [0, 2], [0, 4], [0, 8], [32, 0], [64, 0]], lane = {{\[\[}}1, 0],
+// CHECK: "nv_tileas.extract"([[ROWS]],
+// CHECK: "nv_tileas.tiled_load"{{.*}} -> (tensor<128x4xf8E8M0FNU, #nv_tileas.layout<shape = [128x4], reg = {{\[\[}}1, 0], [2, 0], [0, 1], [0, 2]], lane = {{\[\[}}4, 0],
+// CHECK: "nv_tileas.extract"([[ROWS]],
+// CHECK: "nv_tileas.tiled_load"{{.*}} -> (tensor<128x4xf8E8M0FNU,
+// CHECK: "nv_tileas.extract"([[ROWS]],
+// CHECK: "nv_tileas.tiled_load"{{.*}} -> (tensor<128x4xf8E8M0FNU,
+// CHECK: "nv_tileas.extract"([[ROWS]],
+// CHECK: "nv_tileas.tiled_load"{{.*}} -> (tensor<128x4xf8E8M0FNU,
 // CHECK-NOT: "nv_tileas.tiled_load"
 // CHECK-COUNT-8: "nv_tileas.store_shared"
 // CHECK-NOT: "nv_tileas.store_shared"
 // CHECK: "scf.for"
-// CHECK: "nv_tileas.tiled_load"
+// CHECK-COUNT-2: "nv_tileas.tiled_load"{{.*}} -> (tensor<128x4xf8E8M0FNU,
 // CHECK-NOT: "nv_tileas.tiled_load"
+
+// AHEAD: "nv_tileas.agent_switch"
+// AHEAD-COUNT-2: "nv_tileas.tma_load"
+// AHEAD: "nv_tileas.tiled_load"{{.*}} -> (tensor<128x16xf8E8M0FNU,
+// AHEAD: "scf.for"
+// AHEAD-NEXT: ^{{.*}}tensor<128x16xf8E8M0FNU,
+// AHEAD: "nv_tileas.tiled_load"{{.*}} -> (tensor<128x16xf8E8M0FNU,
+// AHEAD: "nv_tileas.extract"
+// AHEAD-COUNT-8: "nv_tileas.store_shared"
 
 // ONCE-NOT: arith.remui
 cuda_tile.module @m {

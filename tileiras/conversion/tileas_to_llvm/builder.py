@@ -89,6 +89,7 @@ class Builder:
         self._local: Any = None
         self._splats: dict[SSAValue, SSAValue] = {}     # what all elements of a vector are
         self._repeats: dict[SSAValue, tuple[SSAValue, tuple[int, ...]]] = {}    # whose elements a vector repeats, and which
+        self._parts: dict[SSAValue, tuple[SSAValue, int, int]] = {}     # of which word a scalar is a part, which, and of how many
 
     # --- blocks ---------------------------------------------------------------------------------------------------
 
@@ -348,10 +349,34 @@ class Builder:
             return self.bits(first, t)
         if len(xs) > 2 and all(x is xs[0] for x in xs):
             return self.splat(xs[0], len(xs))
+        if (words := self._whole_words(xs)) is not None:
+            return self.cast("bitcast", words[0] if len(words) == 1 else self.pack(words), t)
         v = self.poison(t)
         for i, x in enumerate(xs):
             v = self.insert(v, x, i)
         return v
+
+    def parts(self, words: Sequence[SSAValue], t: Attribute, count: int) -> list[SSAValue]:
+        """`count` scalars of a type that words hold. Where they are narrower, `pack` makes these words of them again."""
+        packed = self.pack(words) if len(words) > 1 else words[0]
+        out = self.unpack(self.cast("bitcast", packed, vec(count, t)))
+        each = count // len(words)
+        if each > 1:
+            self._parts.update((x, (words[i // each], i % each, each)) for i, x in enumerate(out))
+        return out
+
+    def _whole_words(self, xs: Sequence[SSAValue]) -> list[SSAValue] | None:
+        """The words of which these scalars are all parts, in order; None where they aren't."""
+        first = self._parts.get(xs[0])
+        if first is None or len(xs) % first[2]:
+            return None
+        each, words = first[2], []
+        for i in range(0, len(xs), each):
+            word = self._parts.get(xs[i], first)[0]
+            if any(self._parts.get(x) != (word, n, each) for n, x in enumerate(xs[i:i + each])):
+                return None
+            words.append(word)
+        return words
 
     def unpack(self, v: SSAValue) -> list[SSAValue]:
         """The elements of a vector; what is known to be one is one value."""

@@ -197,6 +197,10 @@ class Lowering:
             self._remember(self._list, v, found)
         return found
 
+    def listed(self, v: SSAValue) -> list[SSAValue] | None:
+        """A tensor's registers, if they have been scalars from the beginning."""
+        return None if v in self._value else self._list.get(v)
+
     def set_words(self, v: SSAValue, words: Sequence[SSAValue], registers: Callable[[], list[SSAValue]]) -> None:
         """Record the words that a tensor is carried as. Where it is used `registers` makes its registers of them."""
         self._remember(self._words, v, (list(words), registers))

@@ -20,8 +20,9 @@ from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import vec
 from tileiras.dialects.location_text import location_text
 from tileiras.errors import CompileError
-from tileiras.layout.convert import register_permutation
+from tileiras.layout.convert import RegisterPermute, register_permutation
 from tileiras.layout.linear import dim_bits
+from tileiras.layout.shuffle import WarpShuffle
 from tileiras.layout.slices import direct_slice
 
 # --- one value, one index ---------------------------------------------------------------------------------------------
@@ -98,6 +99,11 @@ def extract(low: Lowering, op: Operation) -> None:
     if direct is None:
         raise CompileError("a slice isn't within reach: stage-slices hasn't run", location_text(op))
     start, plan = direct
+    regs = low.listed(source)
+    if regs is not None and isinstance(result.type, TensorType) and not isinstance(plan, WarpShuffle):
+        places = plan.mapping if isinstance(plan, RegisterPermute) else range(len(regs))
+        low.set(result, [regs[place ^ start] for place in places])
+        return
     v = emit_plan(low, gather(b, low.vec(source), [r ^ start for r in range(whole.num_regs)]), plan)
     low.set(result, v if isinstance(result.type, TensorType) else b.extract(v, 0))
 

@@ -66,10 +66,9 @@ def from_words(low: Lowering, words: list[SSAValue], count: int, t: Attribute) -
         return [b.cast("bitcast", b.cast("trunc", w, I8), t) for w in words]
     if len(words) == count and width_of(words[0].type) == width_of(t):
         return [b.cast("bitcast", w, t) for w in words]
-    packed = b.pack(words) if len(words) > 1 else words[0]
     if count == 1:
-        return [b.cast("bitcast", packed, t)]
-    return b.unpack(b.cast("bitcast", packed, vec(count, t)))
+        return [b.cast("bitcast", b.pack(words) if len(words) > 1 else words[0], t)]
+    return b.parts(words, t, count)
 
 
 def address(low: Lowering, p: SSAValue) -> tuple[SSAValue, str]:
