@@ -446,3 +446,34 @@ def product_beside_squares(tm, tn, tk, k):
     a, b = draw(m, k, dtype=bf16), draw(k, tn, dtype=np.float32)
     return Launch(beside_squares, (2,), (a, b, np.zeros((m, tn), np.float32), np.zeros(m, np.float32), tm, tn, tk),
                   {2: wide(a) @ wide(b), 3: (wide(a) ** 2).sum(1)}, 3e-2)
+
+
+@ct.kernel
+def of_packed_weights(a, w, factors, out, tm: Const, tn: Const, tk: Const, along_k: Const, group: Const):
+    """Weights of four bits, eight of them a word, side by side along k or along the columns; a factor for some of a column."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    shift = ct.arange(8, dtype=ct.int32) * 4
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        if along_k:
+            y = ct.load(w, (k, j), (tk // 8, tn), padding_mode=ZERO).reshape((tk // 8, 1, tn)) >> shift[None, :, None]
+        else:
+            y = ct.load(w, (k, j), (tk, tn // 8), padding_mode=ZERO).reshape((tk, tn // 8, 1)) >> shift[None, None, :]
+        y = ((y & 15).reshape((tk, tn)) - 8).astype(a.dtype)
+        y = y * ct.load(factors, (k * tk // group, j), (1, tn), padding_mode=ZERO)
+        acc = ct.mma(ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), y, acc)
+    ct.store(out, (i, j), acc)
+
+
+@program((np.float16, 16, 128, 64, 1), (np.float16, 16, 128, 64, 0), (bf16, 32, 64, 32, 1), (np.float16, 64, 128, 64, 1),
+         (np.float16, 128, 64, 64, 0))
+def products_of_packed_weights(dtype, tm, tn, tk, along_k):
+    m, n, k, group = tm + 8, tn + 16, 5 * tk, 2 * tk
+    a, factors = whole(m, k, dtype=dtype, low=-2, high=2), (2.0 ** whole(3, n, low=-2, high=1)).astype(dtype)
+    b = np.random.default_rng(2).integers(0, 16, (k, n))
+    parts = b.reshape(k // 8, 8, n) if along_k else b.reshape(k, n // 8, 8)
+    words = (parts.astype(np.uint32) << (4 * np.arange(8, dtype=np.uint32)).reshape((1, 8, 1) if along_k else (1, 1, 8))).sum(
+        1 if along_k else 2, dtype=np.uint32).view(np.int32)
+    want = wide(a) @ ((b - 8) * np.repeat(wide(factors), group, 0)[:k])
+    return Launch(of_packed_weights, (2, 2), (a, words, factors, np.zeros((m, n), np.float32), tm, tn, tk, along_k, group),
+                  {3: want})

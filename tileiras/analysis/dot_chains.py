@@ -59,7 +59,7 @@ def feeds_rows(dot: Operation) -> bool:
 
 def is_computed(dot: Operation, number: int) -> bool:
     """Whether threads compute an operand in front of the product, from nothing as large: signs, ones below a diagonal, which labels
-    are equal."""
+    are equal, weights of four bits that words hold. What is spread out or constant may stand before the loop around."""
     v = dot.operands[number]
     if not isinstance(v.owner, arith.Elementwise):
         return False
@@ -67,9 +67,9 @@ def is_computed(dot: Operation, number: int) -> bool:
     pending, seen = [v], {v}
     while pending and len(seen) < MOST_LOOKED_AT:
         maker = pending.pop().owner
-        if not isinstance(maker, Operation) or maker.parent is not dot.parent:
+        if not isinstance(maker, Operation):
             return False
-        if not isinstance(maker, arith.Elementwise) and _mnemonic(maker) not in SPREAD:
+        if _mnemonic(maker) not in SPREAD and (maker.parent is not dot.parent or not isinstance(maker, arith.Elementwise)):
             return False
         for x in maker.operands:
             if x not in seen and elements_in(x.type) * LESS > size:

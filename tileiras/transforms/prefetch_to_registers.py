@@ -20,7 +20,8 @@ way, rows that aren't aligned). What only feeds a buffer is stored to the other 
 fit, and for what is used from registers, the tile itself is carried. Depth 1 on a load (`generate-schedule`, an option) keeps it in
 its iteration, and so does a loop that asks for the program's order. Beside products that run by themselves (`wgmma`, `tcgen05`)
 only tiles of few registers are carried that an iteration can use first of all: a row's statistics in attention's gradients, which a
-warp shares out by shuffles, steps of a state space, times its rate.
+warp shares out by shuffles, steps of a state space, times its rate. Beside others they are used first where that can be, since
+ptxas has who uses them behind the next iteration's loads wait for those, too (factors of packed weights).
 `schedule/prefetch.py` says whether there is room.
 """
 from __future__ import annotations
@@ -124,6 +125,8 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     if not loads:
         return
     has_product = any(inner.name in DOTS for op in ops for inner in op.walk())
+    if has_product and not in_flight and not plan.stored and set(loads).issuperset(op for op in ops if op.name in LOADS):
+        plan.first_uses = uses_at_once(loop, loads)     # else what an iteration loads for itself would wait for the next one's
     num_warps: Any = func.properties["num_warps"]
     nbytes = sum(tile_bytes(op.results[0].type) for op in loads)
     shared = lives.size
