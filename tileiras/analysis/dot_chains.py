@@ -78,6 +78,15 @@ def is_computed(dot: Operation, number: int) -> bool:
     return not pending
 
 
+def is_made(dot: Operation) -> bool:
+    """Whether a loop's product multiplies rows that threads make of what the loop loads."""
+    maker = dot.operands[0].owner
+    if not isinstance(maker, arith.Elementwise) or loop_around(dot) is None:
+        return False
+    from tileiras.analysis.tma import rounded_by  # few kernels have such products
+    return not rounded_by(maker) or isinstance(maker.operands[0].owner, arith.Elementwise)
+
+
 def takes_rows(dot: Operation, views: bool = False) -> bool:
     """Whether another product's result leads to a product's first operand; `views`: also where a tile is seen in another shape."""
     return next(rows_from(dot, views), None) is not None

@@ -18,7 +18,7 @@ and the layout that priorities alone give (`priorities`): the answer costs no mo
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import TensorType
@@ -41,12 +41,12 @@ from tileiras.analysis.layout_rules import (
     shape_of,
 )
 from tileiras.analysis.places import places_of
-from tileiras.analysis.tensor_dots import described_of
+from tileiras.analysis.tensor_dots import described_of, umma_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS
 from tileiras.layout.atoms.names import atom_named
-from tileiras.layout.linear import LinearLayout, dim_bits
+from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import turning_layouts
 from tileiras.layout.placement import default_layout, within_warps
 from tileiras.machine.targets import WARP_THREADS
@@ -280,7 +280,7 @@ class _Search:
             described = described_of(op)
             if op.name in DOTS and "k_slices" in op.properties:
                 for i, fragment in enumerate(operand_fragments(op, self.num_warps)):
-                    if fragment is not None and is_computed(op, i):
+                    if fragment is not None and (umma_of(op) is not None or is_computed(op, i)):
                         self.offer(self.number(op.operands[i]), fragment)
             if described is None:
                 continue
@@ -304,8 +304,6 @@ class _Search:
                         self.offer(n, own_rows(layout, dim_of(op)))
                     if self.movable or op.name == "nv_tileas.scan" or _has_short_rows(op):
                         self.offer(n, self.in_rows(op))
-                        if self.has_products:
-                            self.offer(n, self.rows_first(op))
 
     def fix_stored(self) -> None:
         """Sums that are narrowed, or take another shape, and go to a store keep their layout until there, if they are so large that
@@ -363,14 +361,6 @@ class _Search:
         """What a reduction or scan likes of a tile: long pieces of rows a thread."""
         dim, shape = dim_of(op), shape_of(op.operands[0]) or ()
         return self.in_pieces(op.operands[0], dim, shape[dim])
-
-    def rows_first(self, op: Operation) -> LinearLayout:
-        """The same, neighbouring threads in neighbouring rows: where pieces are rows of a product's buffer, two of one row meet in
-        the same banks."""
-        layout, dim = self.in_rows(op), dim_of(op)
-        low, bits = dim_bits(layout.shape)[dim]
-        inside = (1 << bits) - 1 << low
-        return replace(layout, lane=tuple(sorted(layout.lane, key=lambda basis: bool(basis & inside))))
 
     def in_pieces(self, tile: SSAValue, dim: int, per_thread: int) -> LinearLayout:
         """So many elements side by side along `dim` a thread, and threads along it first."""
@@ -484,7 +474,7 @@ class _Search:
         name: Any = op.properties.get("atom")
         atom_k = atom_named(name.data).k if name is not None else 0
         whole: Any = op.properties["k_slices"]
-        described = described_of(op)
+        described, umma = described_of(op), umma_of(op)
         for i, fragment in enumerate(fragments):
             v = op.operands[i]
             n = self.number(v)
@@ -496,7 +486,8 @@ class _Search:
                 if whole.data == 1 and fragment is not None and in_registers(layout, fragment):
                     return 0
                 if described is not None:
-                    return layout_cost.described_staging(layout, k_dim, size, described.contiguous(of_a))
+                    cost = layout_cost.described_staging(layout, k_dim, size, described.contiguous(of_a))
+                    return cost if fragment is None or umma is None else cost + layout_cost.described_reading(layout, size)
                 if fragment is None:
                     acc = accumulator_layout(op, self.num_warps)
                     reader, steps = multiply_add_reader(op, layout.shape, k_dim, acc)

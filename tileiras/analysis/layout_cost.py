@@ -144,6 +144,11 @@ def described_staging(writer: LinearLayout, k_dim: int, elem_bytes: int, columns
     return shared_access(access(writer, shared, elem_bytes), elem_bytes)
 
 
+def described_reading(layout: LinearLayout, elem_bytes: int) -> float:
+    """A warp's share of the slots in which the tensor cores read such a buffer once, by the threads' port."""
+    return PASS_SLOTS * (1 << len(Span(layout.bases))) * elem_bytes / LINE_BYTES / (1 << len(layout.warp))
+
+
 BESIDE_TENSOR_CORE = 1.25
 """What an access to shared memory counts while the tensor core reads operands there."""
 

@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, T
 from xdsl.ir import Attribute, Operation
 
 from tileiras.analysis.agents import WARP_THREADS, words_of
-from tileiras.analysis.dot_chains import is_chained, is_computed, rows_from, takes_rows
+from tileiras.analysis.dot_chains import is_chained, is_computed, is_made, rows_from, takes_rows
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.tensor_dots import ctas_of, goes_on_from
 from tileiras.analysis.tensor_memory import ColumnsByLoop
@@ -206,7 +206,7 @@ def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:
 def _operand_columns(op: Operation, atom: UmmaAtom) -> int:
     """Columns of tensor memory for a first operand that another product's rows become; more than there are where it isn't one, or
     can't lie there."""
-    if atom.a not in umma.IN_CELLS or not takes_rows(op):
+    if atom.a not in umma.IN_CELLS or not (takes_rows(op) or is_made(op)):
         return umma.COLUMNS + 1
     batch, m, _, k = dot_shape(op)
     return umma.columns_of((batch, m, k) if batch else (m, k), atom.rows) // umma.IN_CELLS[atom.a]

@@ -1,9 +1,11 @@
-// Rows of bf16 that threads widen to tf32 for a product into tensor memory: a thread has four columns side by side, as many as one of
-// its stores to shared memory takes, not the eight that it could read at once. Two stores of half of them would meet in their banks.
+// Columns of bf16 that threads widen to tf32 for a product into tensor memory: a thread has four numbers side by side along k, as many
+// as one of its stores to shared memory takes, not the eight that it could read at once. Two stores of half of them would meet in
+// their banks. The rows, which threads widen, too, go to tensor memory.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s
 
+// CHECK: "nv_tileas.store_tmem"({{.*}}tensor<64x128xtf32
 // CHECK: "nv_tileas.store_shared"(
-// CHECK-SAME: (tensor<64x128xtf32, #nv_tileas.layout<shape = [64x128], reg = {{\[\[}}0, 1], [0, 2], [8, 0], [16, 0], [32, 0]], lane = {{\[\[}}0, 4], [0, 8], [0, 16], [0, 32], [0, 64]]
+// CHECK-SAME: (tensor<128x64xtf32, #nv_tileas.layout<shape = [128x64], reg = {{\[\[}}1, 0], [2, 0], [0, 8], [0, 16], [0, 32]], lane = {{\[\[}}4, 0], [8, 0], [16, 0], [32, 0], [64, 0]]
 // CHECK: "nv_tileas.tensor_dot"
 cuda_tile.module @m {
   entry @widened(%pa: tile<ptr<bf16>>, %pb: tile<ptr<bf16>>, %po: tile<ptr<f32>>, %n: tile<i32>) {

@@ -12,7 +12,7 @@
 // CHECK: [[X:%[0-9]+]] = "nv_tileas.extract_slice"({{.*}}-> !nv_tileas.buffer<f16, #nv_tileas.shared<shape = [128x32]
 // CHECK: [[T:%[0-9]+]] = "nv_tileas.load_shared"([[X]]){{.*}}reg = {{\[\[}}0, 1], [0, 2], [0, 4]
 // CHECK: [[N:%[0-9]+]] = "arith.negf"([[T]])
-// CHECK: "nv_tileas.store_shared"([[N]], [[B:%[0-9]+]])
+// CHECK: "nv_tileas.store_tmem"([[N]], [[B:%[0-9]+]])
 // CHECK: "nv_tileas.tensor_dot"([[B]],
 // CHECK: "nv_tileas.tensor_dot"([[X]],
 // CHECK: "scf.yield"
