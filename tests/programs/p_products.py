@@ -477,3 +477,32 @@ def products_of_packed_weights(dtype, tm, tn, tk, along_k):
     want = wide(a) @ ((b - 8) * np.repeat(wide(factors), group, 0)[:k])
     return Launch(of_packed_weights, (2, 2), (a, words, factors, np.zeros((m, n), np.float32), tm, tn, tk, along_k, group),
                   {3: want})
+
+
+@ct.kernel
+def of_made_rows(a, b, factors, gain, out, tm: Const, tn: Const, tk: Const, way: Const):
+    """Rows that are scaled, gated or dequantized on their way to a product."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc, rows = ct.zeros((tm, tn), ct.float32), ct.load(factors, (i,), (tm,), padding_mode=ZERO)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO).astype(ct.float32)
+        if way == 0:
+            x = x * rows[:, None] * ct.load(gain, (k,), (tk,), padding_mode=ZERO)[None, :]
+        elif way == 1:
+            x = ct.maximum(x, 0.0)
+        y = ct.load(b, (k, j), (tk, tn), padding_mode=ZERO)
+        x, y = (x.astype(ct.tfloat32), y.astype(ct.tfloat32)) if b.dtype == ct.float32 else (x.astype(b.dtype), y)
+        acc = ct.mma(x, y, acc)
+    ct.store(out, (i, j), acc * rows[:, None] if way == 2 else acc)
+
+
+@program((np.float16, np.float16, 128, 128, 64, 0), (bf16, bf16, 64, 128, 64, 0), (np.float32, np.float32, 128, 64, 32, 0),
+         (np.float16, np.float16, 256, 64, 32, 1), (np.float32, np.float32, 64, 32, 64, 1), (np.int8, np.float16, 128, 32, 128, 2),
+         (np.int8, bf16, 64, 256, 64, 2), (np.float16, bf16, 128, 256, 64, 1), quick=True)
+def product_of_made_rows(kind, dtype, tm, tn, tk, way):
+    m, n, k = 2 * tm - 8, tn + 16, 5 * tk - 16
+    a = whole(m, k, dtype=kind, low=-3, high=3)
+    b, gain = whole(k, n, dtype=dtype, low=-2, high=2, seed=1), np.exp2(np.arange(k) % 2).astype(np.float32)
+    rows = np.exp2(np.arange(m) % 3 - 1).astype(np.float32)
+    x = wide(a) * rows[:, None] * gain if way == 0 else np.maximum(wide(a), 0) if way == 1 else wide(a) * rows[:, None]
+    return Launch(of_made_rows, (2, 2), (a, b, rows, gain, np.zeros((m, n), np.float32), tm, tn, tk, way), {4: x @ wide(b)})
