@@ -12,8 +12,8 @@ From -O1 on a target with wgmma multiplies tiles of 64 rows a warpgroup by it (`
 that call functions, round which the assembler would wait for each product. One with tensor memory multiplies tiles of 64 rows by
 tcgen05, as far as the accumulators of all products have room there (`--without=tcgen05`), at the same time or, where one needs what
 another computes, in turn; rows that become a first operand take columns of the product that they are made of, or what is left, or
-go by shared memory. So do rows that threads make of what a loop loads: scaled, normalized, dequantized. wgmma sums 8-bit floats in fewer bits than f32 has: without `fast_acc` each product starts anew, and an
-addition joins it to what was there.
+go by shared memory. So do rows that threads make of what a loop loads: scaled, normalized, dequantized. wgmma sums 8-bit floats in
+fewer bits than f32 has: without `fast_acc` each product starts anew, and an addition joins it to what was there.
 
     %d = dot %a, %b, %c : f8 to f32      ->      %0 = constant 0 ; %p = dot %a, %b, %0 {atom = "sm90..."} ; %d = addf %c, %p
 
