@@ -146,7 +146,7 @@ def described_staging(writer: LinearLayout, k_dim: int, elem_bytes: int, columns
 
 def described_reading(layout: LinearLayout, elem_bytes: int) -> float:
     """A warp's share of the slots in which the tensor cores read such a buffer once, by the threads' port."""
-    return PASS_SLOTS * (1 << len(Span(layout.bases))) * elem_bytes / LINE_BYTES / (1 << len(layout.warp))
+    return PASS_SLOTS * layout.size * elem_bytes / LINE_BYTES / layout.num_warps
 
 
 BESIDE_TENSOR_CORE = 1.25

@@ -4,9 +4,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.warpgroup_dots import wgmma_of
+from tileiras.dialects.nv_tileas import TmemType
 from tileiras.layout.atoms import umma
 from tileiras.layout.atoms.umma import UmmaAtom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom
@@ -27,6 +28,12 @@ def umma_of(op: Operation) -> UmmaAtom | TensorScaledAtom | None:
         return umma.named(name.data)
     from tileiras.layout.atoms import tensor_scaled  # few kernels have such products
     return tensor_scaled.named(name.data)
+
+
+def is_rows(v: SSAValue) -> bool:
+    """Whether a place is what a product reads as its first operand from tensor memory: its columns are planned so that it may still
+    do so in its loop's next iteration (tensor_memory.py)."""
+    return isinstance(v.type, TmemType) and any(use.index == 0 and use.operation.name == TENSOR_DOT for use in v.uses)
 
 
 def is_of_warps(op: Operation) -> bool:

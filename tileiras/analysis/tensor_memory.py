@@ -15,13 +15,13 @@ from xdsl.ir import Operation
 
 from tileiras.analysis.program_slice import YIELD, loop_around
 from tileiras.analysis.shared_memory import number_ops, reach
+from tileiras.analysis.tensor_dots import is_rows
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import TmemType
 from tileiras.layout.atoms.umma import COLUMNS
 
 WAIT = "nv_tileas.consumer_wait"
-DOT = "nv_tileas.tensor_dot"
 STORES = ("nv_tileas.store_tmem", "nv_tileas.scale_tmem")
 LEAST_COLUMNS = 32
 """Of an allocation, which is a power of two (PTX ISA, tcgen05.alloc)."""
@@ -191,7 +191,7 @@ class _Life:
     @staticmethod
     def of(op: Operation, number: dict[Operation, int], last_inside: dict[Operation, int]) -> _Life:
         t: Any = op.results[0].type
-        loop, is_read = loop_around(op), any(use.index == 0 and use.operation.name == DOT for use in op.results[0].uses)
+        loop, is_read = loop_around(op), is_rows(op.results[0])
         uses = [use.operation for use in op.results[0].uses]
         lasting = [user for user in uses if not (is_read and loop is not None and user.name == WAIT and loop_around(user) is loop)]
         narrow = number[op], int(max((reach(op, user, last_inside) for user in lasting), default=number[op]))

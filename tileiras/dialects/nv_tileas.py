@@ -128,7 +128,7 @@ class RingType(ParametrizedAttribute, TypeAttribute):
 @irdl_attr_definition
 class TmemType(ParametrizedAttribute, TypeAttribute):
     """An accumulator in tensor memory: its elements' type, its shape ((batch,) m, n), and how many rows an instruction takes
-    (layout/atoms/umma.py says where each element lies). `packed`: elements of a row in one cell, 1 but where it is A."""
+    (layout/atoms/umma.py says where each element lies). `packed`: elements of a row in one cell: two of A of 16 bits."""
 
     name = "nv_tileas.tmem"
     element_type: Attribute = param_def()

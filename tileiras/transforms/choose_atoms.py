@@ -204,8 +204,8 @@ def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:
 
 
 def _operand_columns(op: Operation, atom: UmmaAtom) -> int:
-    """Columns of tensor memory for a first operand that another product's rows become; more than there are where it isn't one, or
-    can't lie there."""
+    """Columns of tensor memory for a first operand that another product's rows become, or that threads make; more than there are
+    where it isn't one, or can't lie there."""
     if atom.a not in umma.IN_CELLS or not (takes_rows(op) or is_made(op)):
         return umma.COLUMNS + 1
     batch, m, _, k = dot_shape(op)

@@ -28,7 +28,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.agents import SWITCH, agent_of
 from tileiras.analysis.effects import effects_of
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory
-from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired, umma_of
+from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired, is_rows, umma_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, TmemType
 from tileiras.transforms.places import keep_places
@@ -218,7 +218,7 @@ class _Commits:
         body, outside = loop.regions[0].block, loop.parent
         assert outside is not None
         inside = {v.owner: None for dot in left for v in dot.operands
-                  if isinstance(v.owner, nv_tileas.AllocTensor) and v.owner.parent is body and not _is_rows(v)}
+                  if isinstance(v.owner, nv_tileas.AllocTensor) and v.owner.parent is body and not is_rows(v)}
         places = [(op, op.next_op) for op in reversed(inside)]
         for op, _ in places:
             op.detach()
@@ -297,7 +297,7 @@ class _Commits:
         """What products read and write, as far as it is there in front of an op."""
         known = {before.parent, *(outer.parent for outer in _around(before))}
         return list(dict.fromkeys(place for dot in flying for v in dot.operands if isinstance(v.type, (BufferType, TmemType))
-                                  for place in _places(v) if not _is_rows(v) or place.owner.parent in known))  # type: ignore
+                                  for place in _places(v) if not is_rows(v) or place.owner.parent in known))  # type: ignore
 
     def insert(self, new: Any, before: Operation) -> None:
         new.location = before.location
@@ -320,13 +320,6 @@ def _around(op: Operation) -> list[Operation]:
         out.append(parent)
         parent = parent.parent_op()
     return out
-
-
-def _is_rows(v: SSAValue) -> bool:
-    """Whether a value is what a product reads from tensor memory: its columns are planned so that it may still do so in its loop's
-    next iteration (analysis/tensor_memory.py)."""
-    t: Any = v.type
-    return isinstance(t, TmemType) and t.packed.data > 1
 
 
 def _kind(pipe: SSAValue) -> str:

@@ -22,6 +22,7 @@ from tileiras.dialects.nv_tileas import layout_of, with_layout
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.layout.shape_rules import embed
 from tileiras.transforms.rules import int_constant
+from tileiras.transforms.structure import is_defined_in
 
 
 def tiles_at_once(loop: Operation, load: Any) -> int:
@@ -34,7 +35,7 @@ def tiles_at_once(loop: Operation, load: Any) -> int:
     body = loop.regions[0].block
     times = stretch.data // int_values(load.view.type.tile_shape)[dim]
     fixed = [load.view, *(v for d, v in enumerate(load.coords) if d != dim)]
-    if load.coords[dim] is not body.args[0] or any(v.owner is body or getattr(v.owner, "parent", None) is body for v in fixed):
+    if load.coords[dim] is not body.args[0] or any(is_defined_in(v, body) for v in fixed):
         return 1
     lower, step = int_constant(loop.operands[0]), int_constant(loop.operands[2])
     return times if lower is not None and lower % times == 0 and step == 1 else 1
