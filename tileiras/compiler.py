@@ -27,6 +27,8 @@ STRICT = "TILEIRAS_STRICT"
 MOST_BY_LAYOUTS = 512
 """Bytes stored to and loaded from local memory that layouts by priority may help against: kernels that spill more, which take
 longest to compile, were seen to spill about as much by them (the best: 944 bytes to 764)."""
+MOST_FOR_BLOCKS = 256
+"""Bytes stored to and loaded from local memory that a block more on an SM is worth where passes counted on it."""
 
 
 @dataclass(frozen=True)
@@ -202,8 +204,23 @@ def _attempt(bytecode: bytes, options: CompileOptions) -> CompiledModule:
     llvm = lower(bytecode, options)
     if options.emit == "llvm":
         return CompiledModule(llvm=llvm, gpu_name=options.target.name, _bytecode=bytecode, _options=options)
+    module, options = _settled(bytecode, llvm, options)
+    few = MOST_FOR_BLOCKS if options.counts_blocks else 0
+    return _with_fewer_spills(module, bytecode, options) if _spills(module) > few and options.opt_level else module
+
+
+def _settled(bytecode: bytes, llvm: str, options: CompileOptions) -> tuple[CompiledModule, CompileOptions]:
+    """What LLVM IR becomes, and the options that it is by: where a kernel held to registers for the blocks that passes counted on
+    spills much, that of the program lowered without."""
     module = _compiled(bytecode, llvm, options)
-    return _with_fewer_spills(module, bytecode, options) if _spills(module) and options.opt_level else module
+    if not options.counts_blocks or _spills(module) <= MOST_FOR_BLOCKS:
+        return module, options
+    from dataclasses import replace
+
+    other = replace(options, count_blocks=False, counts_blocks=False, print_sink=None)
+    if other.remarks is not None:
+        other.remarks.clear()
+    return _compiled(bytecode, lower(bytecode, other), other), other
 
 
 def _with_fewer_blocks(bytecode: bytes, options: CompileOptions) -> CompiledModule | None:
@@ -282,7 +299,7 @@ def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: Compile
                     remarks=None if options.remarks is None else [])
     try:
         llvm = lower(bytecode, other)
-        plain = _compiled(bytecode, llvm, other) if llvm != module.llvm else module
+        plain, other = _settled(bytecode, llvm, other) if llvm != module.llvm else (module, other)
     except CompileError:
         return module, options
     if options.timing is not None:
@@ -291,7 +308,7 @@ def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: Compile
         return module, options
     if options.remarks is not None:
         options.remarks[:] = other.remarks or []
-    return plain, replace(options, **changes, may_lend=other.may_lend)
+    return plain, replace(options, **changes, may_lend=other.may_lend, count_blocks=other.count_blocks)
 
 
 def _has_fewer_blocks(module: CompiledModule, other: CompiledModule, options: CompileOptions) -> bool:

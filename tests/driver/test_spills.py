@@ -189,3 +189,40 @@ def test_more_warps_may_be_lent_registers(monkeypatch: pytest.MonkeyPatch, kerne
     monkeypatch.setattr(compiler, "_has_fewer_blocks", lambda *_: False)
     compiler.compile_module(kernel_bytecode("gemm_f16_f32_128x256x64"), CompileOptions(find_target("sm_100"), search_layouts=False))
     assert seen == asked
+
+
+@pytest.mark.parametrize(("each", "asked", "left"), [
+    (100, [True], True),                # worth a second block
+    (200, [True, False], False)])       # too many: what was counted on is given up
+def test_blocks_that_were_counted_on(monkeypatch: pytest.MonkeyPatch, kernel_bytecode: Callable[..., bytes], each: int,
+                                     asked: list[bool], left: bool) -> None:
+    """`each`: bytes that a thread stores and loads for want of registers where an SM is to hold two blocks."""
+    seen: list[bool] = []
+
+    def lower(bytecode: bytes, options: CompileOptions) -> str:
+        options.counts_blocks = options.count_blocks
+        return str(options.count_blocks)
+
+    def compiled(bytecode: bytes, llvm: str, options: CompileOptions) -> CompiledModule:
+        seen.append(options.count_blocks)
+        spilled = each if options.count_blocks else 0
+        return CompiledModule(llvm=llvm, entries=(Entry("k", (), 256, spill_stores=spilled, spill_loads=spilled),),
+                              _bytecode=bytecode, _options=options)
+    monkeypatch.setattr(compiler, "lower", lower)
+    monkeypatch.setattr(compiler, "_compiled", compiled)
+    module = compiler.compile_module(kernel_bytecode("gemm_f16_f32_128x256x64"), CompileOptions(find_target("sm_120")))
+    assert seen == asked and bool(spills(module)) == left
+
+
+def test_rows_that_are_not_aligned_leave_room_for_two_blocks() -> None:
+    """Each warp loads and multiplies in turn, so that a block alone leaves the tensor cores idle half the time."""
+    def product(a, b, out, tm: ct.Constant[int], tk: ct.Constant[int]) -> None:
+        acc = ct.full((tm, tm), 0.0, ct.float32)
+        for k in range(ct.cdiv(a.shape[1], tk)):
+            x = ct.load(a, (ct.bid(0), k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
+            acc = ct.mma(x, ct.load(b, (k, 0), (tk, tm), padding_mode=ct.PaddingMode.ZERO), acc)
+        ct.store(out, (ct.bid(0), 0), acc)
+    a, b = np.zeros((256, 511), np.float16), np.zeros((511, 127), np.float16)
+    made = export(ct.kernel(product), (a, b, np.zeros((256, 127), np.float32), 128, 64), "sm_120")
+    entry, = tileiras.compile(made.bytecode, "sm_120").entries
+    assert entry.threads == 256 and entry.registers <= 128

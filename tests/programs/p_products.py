@@ -35,6 +35,27 @@ def linear_normalized(dtype, tm, tn, tk, m, k):
 
 
 @ct.kernel
+def of_odd_rows(a, b, out, tm: Const, tn: Const, tk: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), out.dtype)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        acc = ct.mma(ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), ct.load(b, (k, j), (tk, tn), padding_mode=ZERO), acc)
+    ct.store(out, (i, j), acc)
+
+
+@program((np.float16, 128, 128, 64), (bf16, 128, 256, 32), (np.int8, 128, 128, 64), (np.float16, 64, 128, 64), quick=True)
+def products_of_odd_rows(dtype, tm, tn, tk):
+    """None of the operands' rows is aligned: they go through registers."""
+    m, n, k = 2 * tm - 7, tn + 9, 3 * tk + 5
+    whole_numbers = dtype is np.int8
+    scale = 30.0 if whole_numbers else 1.0
+    a, b = draw(m, k, dtype=dtype, scale=scale), draw(k, n, dtype=dtype, scale=scale, seed=4)
+    want = a.astype(np.int64) @ b.astype(np.int64) if whole_numbers else wide(a) @ wide(b)
+    return Launch(of_odd_rows, (2, 2), (a, b, np.zeros((m, n), np.int32 if whole_numbers else np.float32), tm, tn, tk), {2: want},
+                  0 if whole_numbers else 5e-3)
+
+
+@ct.kernel
 def gated_pair(a, b, c, out, tm: Const, tn: Const, tk: Const, group: Const):
     """Two products of one operand, blocks in groups of rows."""
     rows, columns = ct.cdiv(a.shape[0], tm), ct.cdiv(b.shape[0], tn)

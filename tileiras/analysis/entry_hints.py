@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntAttr, IntegerAttr
 from xdsl.ir import Operation
 
 from tileiras.analysis.shared_memory import blocks_of
@@ -56,18 +56,33 @@ def bound_occupancy(func: Operation, blocks: int, by: str, remarks: list[Any] | 
                               reasons=[f"its {by} holds {held}"]))
 
 
+COUNTED = "counted_blocks"
 ENOUGH = 128
 """Registers that hold a product's part of a thread and what it is made of."""
 
 
+def count_on_blocks(func: Operation, blocks: int) -> None:
+    """Hold a function to registers that leave an SM so many of its blocks, or fewer where less was counted on before."""
+    counted: Any = func.properties.get(COUNTED)
+    func.properties[COUNTED] = IntAttr(blocks if counted is None else min(blocks, counted.data))
+
+
+def _wanted_blocks(func: Operation) -> int | None:
+    """Blocks that an SM is to hold: by the hint, else those that a pass counted on."""
+    counted: Any = func.properties.get(COUNTED)
+    asked = hint(func, "occupancy")
+    return counted.data if asked is None and counted is not None else asked
+
+
 def register_limit(func: Operation, target: Any, threads: int) -> int | None:
-    """Registers a thread may use so that as many blocks of `threads` threads as the hint asks for fit an SM; None: no limit.
+    """Registers a thread may use so that as many blocks of `threads` threads fit an SM as the hint asks for, or a pass counted on;
+    None: no limit.
 
     An SM holds `max_threads_per_sm` at most, so that more blocks than that are not to be had by giving up registers. Each of its
     four parts has a quarter of the registers for the warps that it gets: of two blocks of five warps one part holds three, 168
     registers each. Where that would be so few that they were spilled, the limit is what evenly shared registers allow. Nor are
     more to be had than shared memory holds, once it is known what a block has of it."""
-    wanted = hint(func, "occupancy")
+    wanted = _wanted_blocks(func)
     if wanted is None or wanted < 2:
         return None
     blocks = min(wanted, max(target.max_threads_per_sm // threads, 1), blocks_by_shared_memory(func, target))

@@ -201,7 +201,8 @@ EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
 
 _ACCESS = "runs:numbers? contiguous:count? neighbours:count?"
 _PLACED_ATTRS: dict[str, str] = {
-    "func": "num_warps:power shared_bytes:count? shared_alignment:power? tensor_maps:strings? built_maps:positive?",
+    "func": "num_warps:power counted_blocks:positive? shared_bytes:count? shared_alignment:power? tensor_maps:strings? "
+            "built_maps:positive?",
     "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit?", "dot_scaled": "atom:string? k_slices:power?",
     "load": f"{_ACCESS} owners:unit? invariant:unit? first:unit? early:unit?", "store": _ACCESS,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
@@ -210,7 +211,8 @@ _PLACED_ATTRS: dict[str, str] = {
     "tiled_store": f"check:flags? {_ACCESS} engine:unit? unless_apart:unit?",
     "tiled_atomic_rmw": f"check:flags? {_ACCESS} engine:unit?",
     "reduce": "parts:unit?", "print": "in_turn:unit?", "alloca": "owners:unit? offset:count?"}
-"""What only this level says. num_warps: of a block. shared_bytes, shared_alignment, offset: set by `allocate-buffers`.
+"""What only this level says. num_warps: of a block. counted_blocks: how many an SM is to hold
+(analysis/entry_hints.py). shared_bytes, shared_alignment, offset: set by `allocate-buffers`.
 tensor_maps: how a launch makes the maps that are the last parameters (texts of host/recipe.py). built_maps: how many the kernel
 builds itself.
 atom: the instruction that computes a dot (none: multiply and add); chained: in the layouts that let its result be another

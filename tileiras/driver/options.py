@@ -64,6 +64,7 @@ class CompileOptions:
     does; `large_parts`, `has_large_parts`: the same for large parts of products a warp; `late_waits`, `waits_late`: for waits of an
     iteration for the products of the one before. `meet_occupancy`: hints `occupancy` are followed. `lend_registers`: a load agent
     gives up registers to the agents that compute, even where what they have seems enough; `may_lend`: a pass says that one could.
+    `count_blocks`, `counts_blocks`: the same for kernels held to registers that leave an SM as many blocks as a pass counted on.
     `without`: names of SWITCHES that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the machine whose driver will
     load the cubin. `schedule`: what is asked of schedules of loops, beyond the program's hints. `hints`: hints for every kernel,
     over its own. `running`: the pass at work.
@@ -91,6 +92,8 @@ class CompileOptions:
     meet_occupancy: bool = True
     lend_registers: bool = False
     may_lend: bool = False
+    count_blocks: bool = True
+    counts_blocks: bool = False
     without: frozenset[str] = field(default_factory=_turned_off)
     host_arch: str = DEFAULT_PLATFORM[0]
     host_os: str = DEFAULT_PLATFORM[1]
@@ -135,7 +138,7 @@ class CompileOptions:
 
     def forget(self) -> None:
         """Forget what an attempt to compile told, before the next one."""
-        self.prefetched = self.has_large_parts = self.waits_late = self.may_lend = False
+        self.prefetched = self.has_large_parts = self.waits_late = self.may_lend = self.counts_blocks = False
         for told in (self.timing, self.remarks):
             if told is not None:
                 told.clear()

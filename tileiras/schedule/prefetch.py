@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from tileiras.analysis.shared_memory import blocks_of
 from tileiras.machine.latencies import latencies
 from tileiras.machine.machines import machine_of
+from tileiras.machine.targets import ENOUGH_WARPS
 from tileiras.schedule.depth import BESIDE_CARRIED, LANES, registers_of
 
 STAGES = 2
@@ -44,23 +45,26 @@ class Room:
     asked: bool = False
 
 
-def why_not_ahead(loop: Operation, loads: Collection[Operation], nbytes: int, has_product: bool, room: Room, target: Any) -> str:
-    """Why these loads, of so many bytes a block, stay in their iteration; "" if they shall run ahead."""
+def why_not_ahead(loop: Operation, loads: Collection[Operation], nbytes: int, has_product: bool, room: Room,
+                  target: Any) -> tuple[str, int]:
+    """Why these loads, of so many bytes a block, stay in their iteration, "" if they shall run ahead; and how many blocks an SM has
+    to hold for that to be true, where it is others that hide them (0: any)."""
     carried = sum(registers_of(v) for v in loop.results)
     needed = BESIDE_CARRIED + carried + carried // 4
     ahead = needed + sum(registers_of(op.results[0]) for op in loads)
     if ahead > target.max_registers_per_thread:
         return f"it would take {ahead} registers a thread, {target.max_registers_per_thread} are there; use smaller tiles or " \
-               "more warps"
+               "more warps", 0
     if room.asked:
-        return ""
+        return "", 0
     before = _blocks(needed, room.shared, room.warps, target)
     after = _blocks(ahead, room.more, room.warps, target)
     if after < before * (1 if has_product else KEPT):
-        return f"{after} blocks would fit an SM instead of {before}, which hide as much"
-    if has_product:
-        return ""
-    return "what blocks load in an iteration keeps memory busy" if before * nbytes >= BUSY * streaming_bytes(target) else ""
+        enough = max(ENOUGH_WARPS // room.warps, 1)
+        return f"{after} blocks would fit an SM instead of {before}, which hide as much", min(before, enough)
+    if has_product or before * nbytes < BUSY * streaming_bytes(target):
+        return "", 0
+    return "what blocks load in an iteration keeps memory busy", 0
 
 
 def _blocks(registers: int, shared: int, warps: int, target: Any) -> int:

@@ -32,7 +32,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.agents import agent_of
+from tileiras.analysis.agents import agent_of, block_warps
 from tileiras.analysis.ahead import Slice, carries_tensors, is_cheap_and_pure, runs_ahead, slice_of, tokens_before
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_lives import SharedLives
@@ -99,6 +99,7 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     asked = context.schedule.stages if context.schedule is not None else 0
     if not loads or asked == 1 or not is_short_of_overflow(loop) or any(FORCE_SERIAL in op.attributes for op in ops):
         return
+    from tileiras.analysis.entry_hints import count_on_blocks
     from tileiras.schedule.depth import latency_hint, shared_budget
     from tileiras.schedule.prefetch import STAGES, Room, why_not_ahead
     in_flight = any(map(runs_by_itself, ops))
@@ -127,17 +128,27 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     has_product = any(inner.name in DOTS for op in ops for inner in op.walk())
     if has_product and not in_flight and not plan.stored and set(loads).issuperset(op for op in ops if op.name in LOADS):
         plan.first_uses = uses_at_once(loop, loads)     # else what an iteration loads for itself would wait for the next one's
-    num_warps: Any = func.properties["num_warps"]
     nbytes = sum(tile_bytes(op.results[0].type) for op in loads)
     shared = lives.size
-    room = Room(shared, shared + (each if plan.stored else 0), num_warps.data,
+    room = Room(shared, shared + (each if plan.stored else 0), block_warps(func),
                 in_flight or asked > 1 or latency_hint(loads) is not None)
-    why = why_not_ahead(loop, loads, nbytes, has_product, room, context.target)
+    why, blocks = why_not_ahead(loop, loads, nbytes, has_product, room, context.target)
+    if has_product and blocks > 1 and context.count_blocks and _has_room(loop, blocks * room.warps, context.target):
+        count_on_blocks(func, blocks)
+        context.counts_blocks = True
     if context.remarks is not None:
         _report(func, loop, plan, why, context.remarks)
     if not why:
         context.prefetched = True
         lives.update([*_Prefetch(loop, plan).run(), *allocs])
+
+
+def _has_room(loop: Operation, warps: int, target: Any) -> bool:
+    """Whether so many warps an SM leave a thread fewer registers than there are, and enough for a loop's tiles."""
+    from tileiras.analysis.live_registers import most_alive
+    from tileiras.schedule.depth import registers_of
+    limit = target.registers_for(warps)
+    return limit < target.max_registers_per_thread and most_alive(loop.regions[0], registers_of) <= limit
 
 
 def _report(func: Operation, loop: Operation, plan: Plan, why: str, remarks: list[Any]) -> None:
