@@ -51,6 +51,30 @@ def test_the_specifications_schedule_of_eight_cycles_is_refused() -> None:
         check(replace(candidate, graph=Graph([replace(n, uses=n.uses[-1:]) for n in candidate.graph.nodes])))
 
 
+@pytest.mark.parametrize("ops", [50, 100])
+def test_rows_are_found_once_an_op_however_many_are_placed(ops: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that unpacks the weights of 128 products took 12.5 s to LLVM IR, most of it in comparing each op with all others."""
+    schedule = modulo_schedule(graph_of([("stream", 1, 1)] * ops, []))
+    found, find = [0], Table._run
+
+    def counted(self: Table, start: int, cycles: int) -> int:
+        found[0] += 1
+        return find(self, start, cycles)
+    monkeypatch.setattr(Table, "_run", counted)
+    check(schedule)
+    assert ops <= found[0] <= 2 * ops
+
+
+def test_conflicts_are_the_ops_in_the_way() -> None:
+    nodes = graph_of([("stream", 3, 3), ("stream", 2, 2), ("tensor", 8, 8), ("stream", 3, 3)], []).nodes
+    table = Table(8)
+    for node, start in zip(nodes[:3], (0, 4, 0)):
+        table.place(node, start)
+    assert [sorted(table.conflicts(nodes[3], at)) for at in (3, 2, 1, 6)] == [[1], [0, 1], [0], [0]]
+    table.remove(0)
+    assert table.conflicts(nodes[3], 1) == [] and table.conflicts(nodes[3], 6) == []
+
+
 def test_a_schedule_of_the_specifications_loop() -> None:
     found = modulo_schedule(four_op_body())
     check(found)

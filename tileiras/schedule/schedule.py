@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tileiras.schedule.graph import Graph
+from tileiras.schedule.graph import Graph, Node
 from tileiras.schedule.table import Table
 
 
@@ -79,16 +79,17 @@ def check(schedule: Schedule, threshold: int = 0) -> None:
         ahead = schedule.stage(e.target) + e.distance - schedule.stage(e.source)
         if ahead < 0 or (ahead == 0 and orders[e.source] > orders[e.target]):
             raise NoSchedule(f"the order puts {nodes[e.target].name} before {nodes[e.source].name}, which it needs")
+    grouped: dict[int, Node] = {}
     for node in nodes:
         if node.max_depth is not None and schedule.stage(node.index) > node.max_depth and not schedule.is_serial:
             raise NoSchedule(f"{node.name} is in stage {schedule.stage(node.index)}, and may be in {node.max_depth} at most")
-        for other in nodes[:node.index]:
-            if node.group is not None and node.group == other.group and not schedule.is_serial and \
-                    schedule.stage(node.index) != schedule.stage(other.index):
+        if node.group is not None and not schedule.is_serial:
+            other = grouped.setdefault(node.group, node)
+            if schedule.stage(node.index) != schedule.stage(other.index):
                 raise NoSchedule(f"{other.name} and {node.name} are of one group and in different stages")
     if not schedule.is_serial:
         table = Table(schedule.interval, threshold)
         for node, start in zip(nodes, starts):
-            if list(table.conflicts(node, start)):
+            if table.conflicts(node, start):
                 raise NoSchedule(f"{node.name} at {start} needs a unit that is taken")
             table.place(node, start)

@@ -8,14 +8,13 @@ integer, so that all starts at which an op fits come out of a few shifts, howeve
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tileiras.schedule.graph import Node
 from tileiras.schedule.options import DEFAULT_THRESHOLD
 
 
 class Table:
-    """`interval`: cycles. `quantum`: cycles of a row."""
+    """`interval`: cycles. `quantum`: cycles of a row. `placed`: by node, the units that it keeps and their rows; `keeps`: the
+    same by unit."""
 
     def __init__(self, interval: int, threshold: int = DEFAULT_THRESHOLD) -> None:
         self.quantum = 1 if threshold <= 0 else -(-interval // threshold)
@@ -23,7 +22,8 @@ class Table:
         self.interval = self.rows * self.quantum
         self.all = (1 << self.rows) - 1
         self.busy: dict[str, int] = {}
-        self.placed: dict[int, tuple[Node, int]] = {}
+        self.placed: dict[int, list[tuple[str, int]]] = {}
+        self.keeps: dict[str, dict[int, int]] = {}
 
     def _length(self, cycles: int) -> int:
         return -(-cycles // self.quantum)
@@ -73,18 +73,21 @@ class Table:
         return found if found >= earliest else None
 
     def place(self, node: Node, start: int) -> None:
-        for unit, cycles in node.kept:
-            self.busy[unit] = self.busy.get(unit, 0) | self._run(start // self.quantum, cycles)
-        self.placed[node.index] = (node, start)
+        rows = self.placed[node.index] = self._rows(node, start)
+        for unit, bits in rows:
+            self.busy[unit] = self.busy.get(unit, 0) | bits
+            self.keeps.setdefault(unit, {})[node.index] = bits
 
     def remove(self, index: int) -> None:
         """Take a node out again."""
-        node, start = self.placed.pop(index)
-        for unit, cycles in node.kept:
-            self.busy[unit] &= ~self._run(start // self.quantum, cycles)
+        for unit, bits in self.placed.pop(index):
+            self.busy[unit] &= ~bits
+            del self.keeps[unit][index]
 
-    def conflicts(self, node: Node, start: int) -> Iterable[int]:
+    def conflicts(self, node: Node, start: int) -> list[int]:
         """The nodes whose rows one at `start` would need."""
-        wanted = {unit: self._run(start // self.quantum, cycles) for unit, cycles in node.kept}
-        return [i for i, (other, at) in self.placed.items()
-                if any(self._run(at // self.quantum, cycles) & wanted.get(unit, 0) for unit, cycles in other.kept)]
+        return [i for unit, bits in self._rows(node, start) if bits & self.busy.get(unit, 0)
+                for i, taken in self.keeps[unit].items() if bits & taken]
+
+    def _rows(self, node: Node, start: int) -> list[tuple[str, int]]:
+        return [(unit, self._run(start // self.quantum, cycles)) for unit, cycles in node.kept]
