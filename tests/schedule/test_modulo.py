@@ -1,6 +1,7 @@
 """Modulo schedules: bounds by hand and by enumeration, legality of every schedule, the specification's examples."""
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
 from math import ceil
@@ -8,8 +9,8 @@ from math import ceil
 import pytest
 
 from tests.schedule.graphs import four_op_body, graph_of, random_graph
-from tileiras.schedule.graph import Edge, Graph, recurrence_bound, resource_bound
-from tileiras.schedule.modulo import MOST_INTERVALS, PLACEMENTS_AN_OP, bounds, modulo_schedule
+from tileiras.schedule.graph import Edge, Graph, positive_cycle, recurrence_bound, resource_bound
+from tileiras.schedule.modulo import MOST_INTERVALS, PLACEMENTS_AN_OP, bounds, heights, modulo_schedule
 from tileiras.schedule.schedule import NoSchedule, Schedule, check
 from tileiras.schedule.serial import ahead_schedule, serial_schedule
 from tileiras.schedule.table import Table
@@ -63,6 +64,36 @@ def test_rows_are_found_once_an_op_however_many_are_placed(ops: int, monkeypatch
     monkeypatch.setattr(Table, "_run", counted)
     check(schedule)
     assert ops <= found[0] <= 2 * ops
+
+
+class Counted(list[Edge]):
+    """Edges that know how often they are gone through."""
+    rounds = 0
+
+    def __iter__(self) -> Iterator[Edge]:
+        self.rounds += 1
+        return super().__iter__()
+
+    def __reversed__(self) -> Iterator[Edge]:
+        self.rounds += 1
+        return super().__reversed__()
+
+
+def test_heights_of_a_chain_are_found_at_once_whatever_the_edges_order() -> None:
+    """192 softmaxes that follow one another in a loop, sm_100: 20.2 s to LLVM IR, a sixth of it in going through edges again."""
+    n = 50
+    graph = graph_of([("stream", 1, 1)] * n, [(i, i + 1, 0) for i in range(n - 1)])
+    graph.edges = Counted(reversed(graph.edges))
+    assert heights(graph, 10) == list(range(n, 0, -1))
+    assert graph.edges.rounds <= 3
+
+
+def test_a_ring_that_takes_too_long_is_found_before_as_many_rounds_as_it_has_ops() -> None:
+    n = 200
+    for interval, wanted in ((n - 1, True), (n, False)):
+        edges = Counted(Edge(i, (i + 1) % n, 1, int(i == n - 1)) for i in range(n))
+        assert positive_cycle(range(n), edges, interval) is wanted
+        assert edges.rounds <= 4
 
 
 def test_conflicts_are_the_ops_in_the_way() -> None:

@@ -58,6 +58,7 @@ class ColumnsByLoop:
     def __init__(self) -> None:
         self._inside: dict[Operation | None, int] = {}
         self._taken: list[tuple[Operation, int]] = []
+        self._needing: dict[Operation, set[Operation]] = {}
 
     def add(self, op: Operation, columns: int) -> None:
         loop = loop_around(op)
@@ -69,7 +70,10 @@ class ColumnsByLoop:
         """Whether one more product finds columns if those have theirs in turn of which one needs what the other computes (a
         recurrence's products)."""
         taken = [*self._taken, (op, columns)]
-        needing = [_needing(dot) for dot, _ in taken]
+        for dot, _ in taken:
+            if dot not in self._needing:
+                self._needing[dot] = _needing(dot)
+        needing = [self._needing[dot] for dot, _ in taken]
         loops = [_loops_around(loop_around(dot)) for dot, _ in taken]
 
         def meets(a: int, b: int) -> bool:
@@ -157,6 +161,8 @@ def _searched(columns: Sequence[int], meets: Callable[[int, int], bool]) -> list
     """Places for so many columns each, those that meet apart, as far as all there are; None where none are found. Each begins at
     a multiple of its own columns, the widest first: of powers of two nothing is left between them."""
     order = sorted(range(len(columns)), key=lambda i: -columns[i])
+    if any(_at_once(first, order, columns, meets) > COLUMNS for first in (order[0], len(columns) - 1)):
+        return None
     places: dict[int, int] = {}
     tries = MOST_TRIES
 
@@ -175,6 +181,18 @@ def _searched(columns: Sequence[int], meets: Callable[[int, int], bool]) -> list
                 del places[i]
         return False
     return [places[i] for i in range(len(columns))] if place(0) else None
+
+
+def _at_once(first: int, order: Sequence[int], columns: Sequence[int], meets: Callable[[int, int], bool]) -> int:
+    """Columns of some that all meet, `first` among them: how many there must be, at least; no more are counted than there are."""
+    together, total = [first], columns[first]
+    for i in order:
+        if total > COLUMNS:
+            break
+        if i != first and all(meets(i, j) for j in together):
+            together.append(i)
+            total += columns[i]
+    return total
 
 
 @dataclass(frozen=True)

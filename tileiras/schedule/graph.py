@@ -257,7 +257,7 @@ def recurrence_bound(graph: Graph) -> int:
     inside = [e for e in graph.edges if e.source == e.target]
     least = max((ceil(e.latency / e.distance) for e in inside if e.distance), default=1)
     for members in components(graph):
-        edges = [e for e in graph.edges if e.source in members and e.target in members]
+        edges = sorted((e for e in graph.edges if e.source in members and e.target in members), key=lambda e: e.source)
         low, high = least, max(least, sum(e.latency for e in edges) + 1)
         if positive_cycle(members, edges, high):
             raise ValueError("ops of one iteration wait for each other")
@@ -273,18 +273,36 @@ def recurrence_bound(graph: Graph) -> int:
 
 def positive_cycle(members: Collection[int], edges: list[Edge], interval: int) -> bool:
     """Whether some cycle's latencies exceed `interval` times its distance: longest paths that still grow after as many rounds
-    as there are nodes."""
+    as there are nodes, or of which each step comes from one before it."""
     longest = dict.fromkeys(members, 0)
-    for _ in range(len(longest)):
+    came_from: dict[int, int] = {}
+    for rounds in range(1, len(longest) + 1):
         grown = False
         for e in edges:
             reach = longest[e.source] + e.latency - interval * e.distance
             if reach > longest[e.target]:
                 longest[e.target] = reach
+                came_from[e.target] = e.source
                 grown = True
         if not grown:
             return False
+        if rounds & rounds - 1 == 0 and _runs_in_circles(came_from):
+            return True
     return True
+
+
+def _runs_in_circles(came_from: dict[int, int]) -> bool:
+    """Whether some way back ends nowhere."""
+    ends: set[int] = set()
+    for node in came_from:
+        way: set[int] = set()
+        while node in came_from and node not in ends and node not in way:
+            way.add(node)
+            node = came_from[node]
+        if node in way:
+            return True
+        ends |= way
+    return False
 
 
 def components(graph: Graph) -> Iterator[frozenset[int]]:

@@ -55,9 +55,10 @@ def modulo_schedule(graph: Graph, threshold: int = DEFAULT_THRESHOLD, intervals:
 def heights(graph: Graph, interval: int) -> list[int]:
     """For each op the longest way from it to an end: what it delays."""
     found = [node.latency for node in graph.nodes]
+    backwards = sorted(graph.edges, key=lambda e: -e.source)        # what an iteration needs in turn is found in one round
     for _ in graph.nodes:
         grown = False
-        for e in reversed(graph.edges):
+        for e in backwards:
             reach = found[e.target] + e.latency - interval * e.distance
             if reach > found[e.source]:
                 found[e.source] = reach
