@@ -527,3 +527,41 @@ def product_of_made_rows(kind, dtype, tm, tn, tk, way):
     rows = np.exp2(np.arange(m) % 3 - 1).astype(np.float32)
     x = wide(a) * rows[:, None] * gain if way == 0 else np.maximum(wide(a), 0) if way == 1 else wide(a) * rows[:, None]
     return Launch(of_made_rows, (2, 2), (a, b, rows, gain, np.zeros((m, n), np.float32), tm, tn, tk, way), {4: x @ wide(b)})
+
+
+@ct.kernel
+def of_made_columns(a, w, factors, rows, out, tm: Const, tn: Const, tk: Const, along_k: Const, way: Const):
+    """Rows times weights that threads widen, or scale by groups along k, on their way; a factor for each column behind it."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        if along_k:
+            y = ct.load(w, (j, k), (tn, tk), padding_mode=ZERO).astype(a.dtype)
+            if way == 1:
+                y = y * ct.load(factors, (j, k), (tn, 1), padding_mode=ZERO).astype(a.dtype)
+            y = ct.transpose(y)
+        else:
+            y = ct.load(w, (k, j), (tk, tn), padding_mode=ZERO).astype(a.dtype)
+            if way == 1:
+                y = y * ct.transpose(ct.load(factors, (j, k), (tn, 1), padding_mode=ZERO).astype(a.dtype))
+        x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO)
+        x, y = (x.astype(ct.tfloat32), y.astype(ct.tfloat32)) if a.dtype == ct.float32 else (x, y)
+        acc = ct.mma(x, y, acc)
+    if way == 0:
+        acc = acc * ct.transpose(ct.load(factors, (j, 0), (tn, 1), padding_mode=ZERO))
+    acc = acc + ct.load(rows, (i,), (tm,), padding_mode=ZERO)[:, None]
+    ct.store(out, (i, j), acc.astype(out.dtype))
+
+
+@program((np.int8, np.float16, np.float16, 16, 128, 128, 1, 0), (np.int8, np.float16, np.float32, 32, 64, 64, 1, 1),
+         (np.int8, bf16, np.float32, 64, 128, 64, 0, 0), (e4m3, np.float16, np.float16, 128, 128, 64, 1, 1),
+         (np.int8, np.float16, np.float32, 128, 256, 64, 1, 0), (np.int8, np.float32, np.float32, 128, 128, 32, 1, 1),
+         (np.int8, bf16, np.float32, 8, 64, 64, 1, 1), (np.int8, np.float16, np.float16, 32, 128, 64, 0, 1), quick=True)
+def product_of_made_columns(kind, dtype, stored, tm, tn, tk, along_k, way):
+    m, n, k = 2 * tm - 3, tn + 24, 5 * tk - 16
+    a, w = whole(m, k, dtype=dtype, low=-2, high=2), whole(n, k, dtype=kind, low=-2, high=2, seed=1)
+    factors, rows = np.exp2(whole(n, 5, dtype=np.float32, low=-1, high=1, seed=2)), whole(m, dtype=np.float32, seed=3)
+    each = wide(w) * (np.repeat(wide(factors), tk, 1)[:, :k] if way == 1 else wide(factors)[:, :1])
+    weights = w if along_k else np.ascontiguousarray(w.T)
+    return Launch(of_made_columns, (2, 2), (a, weights, factors, rows, np.zeros((m, n), stored), tm, tn, tk, along_k, way),
+                  {4: (wide(a) @ each.T + wide(rows)[:, None]).astype(stored)})

@@ -31,7 +31,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("split-steps", "sm_80"): "split-steps", ("split-tiles", "sm_90"): "split-tiles",
     ("split-operands", "sm_100"): "split-operands",
     ("plan-cta", "sm_90"): "plan-cta", ("plan-agents", "sm_90"): "plan-agents", ("plan-chains", "sm_100"): "plan-chains",
-    ("plan-blocks", "sm_120"): "plan-blocks",
+    ("plan-blocks", "sm_120"): "plan-blocks", ("turn-dots", "sm_100"): "turn-dots",
     ("hold-fragments", "sm_80"): "hold-fragments", ("stage-tiles", "sm_90"): "stage-tiles",
     ("unspecialized-pipeline", "sm_80"): "generate-schedule materialize-async unspecialized-pipeline",
     ("separate-host-tma", "sm_90"): "lower-tma-load-store-to-async separate-host-tma",

@@ -78,9 +78,9 @@ def is_computed(dot: Operation, number: int) -> bool:
     return not pending
 
 
-def is_made(dot: Operation) -> bool:
-    """Whether a loop's product multiplies rows that threads make of what the loop loads."""
-    maker = dot.operands[0].owner
+def is_made(dot: Operation, operand: SSAValue) -> bool:
+    """Whether threads make an operand of a loop's product of what the loop loads."""
+    maker = operand.owner
     if not isinstance(maker, arith.Elementwise) or loop_around(dot) is None:
         return False
     from tileiras.analysis.tma import rounded_by  # few kernels have such products

@@ -208,8 +208,8 @@ class Model:
         across = max(1, round(self.warps ** 0.5))
         parts = [*self.shared((fetched[0] + fetched[1]) * across)]
         issues = macs / (row.m * row.n * row.k * row.elements)
-        rate = self.generation.mma_rate.get(_rate(row), 0) or self.generation.mma_rate["f16"]
-        half = 2 if self.machine.tensor_half and _rate(row) in ("f16", "fp8", "tf32") and row.acc == "f32" else 1
+        rate = self.generation.mma_rate.get(rate_of(row), 0) or self.generation.mma_rate["f16"]
+        half = 2 if self.machine.tensor_half and rate_of(row) in ("f16", "fp8", "tf32") and row.acc == "f32" else 1
         parts += [("tensor", half * macs / rate), ("issue", issues / units.PARTITIONS)]
         return self._timed(tuple(parts), self.latencies.matrix + self.latencies.shared * bool(sum(fetched)))
 
@@ -310,7 +310,8 @@ def _bytes_of_copy(op: Operation) -> int:
     return max((_bytes_of(v) for v in op.operands if isinstance(v.type, BufferType)), default=4)
 
 
-def _rate(row: Any) -> str:
+def rate_of(row: Any) -> str:
+    """What `mma_rate` calls the operands of an instruction of warps."""
     return {"f16": "f16", "bf16": "f16", "tf32": "tf32", "f64": "f64", "s8": "int8", "u8": "int8"}.get(row.a, "fp8")
 
 

@@ -112,7 +112,7 @@ def run(module: Operation, context: Any) -> None:
                     elif not isinstance(atom, WgmmaAtom) and not isinstance(atom, UmmaAtom) and is_chained(op):
                         op.properties["chained"] = UnitAttr()
                     elif isinstance(atom, MmaAtom) and slices == 1 and searches and is_computed(op, 1) and \
-                            _pays_by_columns(op, atom, num_warps):
+                            pays_by_columns(op, atom, num_warps):
                         op.properties["by_columns"] = UnitAttr()
                     if atom.widen:
                         _widen(op)
@@ -167,12 +167,14 @@ def _wgmma_of(op: Operation, func: Operation, target: Any) -> WgmmaAtom | None:
                             _signed(op, "signedness_rhs"))
 
 
-def _umma_of(op: Operation, func: Operation, target: Any) -> UmmaAtom | str:
-    """The instruction, or why there is none."""
+def umma_for(op: Operation, warps: int, target: Any, turned: bool = False) -> UmmaAtom | str:
+    """The instruction of so many warps' tensor core, or why there is none. `turned`: for the product of both operands turned."""
     batch, m, n, k = dot_shape(op)
-    num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
-    return umma.chosen(target, *_types(op), m, n, k, num_warps, batch, _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs"),
-                       ctas_of(op))
+    a, b, acc = _types(op)
+    signs = _signed(op, "signedness_lhs"), _signed(op, "signedness_rhs")
+    if turned:
+        a, b, m, n, signs = b, a, n, m, (signs[1], signs[0])
+    return umma.chosen(target, a, b, acc, m, n, k, warps, batch, *signs, ctas_of(op))
 
 
 def _into_tensor_memory(dots: list[Operation], func: Operation, context: Any, free: int,
@@ -181,8 +183,9 @@ def _into_tensor_memory(dots: list[Operation], func: Operation, context: Any, fr
     product's rows may go by shared memory, but a product without an accumulator goes by warps, whose registers it takes."""
     found: dict[Operation, UmmaAtom] = {}
     whys: dict[Operation, str] = {}
+    num_warps: int = func.properties["num_warps"].data  # type: ignore[attr-defined]
     for op in dots if context.target.has_tcgen05 and context.uses("tcgen05") else ():
-        atom = _umma_of(op, func, context.target)
+        atom = umma_for(op, num_warps, context.target)
         if isinstance(atom, str):
             whys[op] = atom
         elif (columns := _new_columns(op, atom)) and columns > (room := free - taken.beside(op)) and not (
@@ -206,7 +209,7 @@ def _new_columns(op: Operation, atom: UmmaAtom | None) -> int:
 def _operand_columns(op: Operation, atom: UmmaAtom) -> int:
     """Columns of tensor memory for a first operand that another product's rows become, or that threads make; more than there are
     where it isn't one, or can't lie there."""
-    if atom.a not in umma.IN_CELLS or not (takes_rows(op) or is_made(op)):
+    if atom.a not in umma.IN_CELLS or not (takes_rows(op) or is_made(op, op.operands[0])):
         return umma.COLUMNS + 1
     batch, m, _, k = dot_shape(op)
     return umma.columns_of((batch, m, k) if batch else (m, k), atom.rows) // umma.IN_CELLS[atom.a]
@@ -248,7 +251,7 @@ def _is_turned(rhs: Any) -> bool:
     return along is not None and along.data == len(rhs.type.get_shape()) - 1
 
 
-def _pays_by_columns(op: Operation, atom: MmaAtom, num_warps: int) -> bool:
+def pays_by_columns(op: Operation, atom: MmaAtom, num_warps: int) -> bool:
     """Whether warps that each multiply columns of their own, of a B that they compute, read less from shared memory than warps
     that share out rows and columns write and read; each has room for its columns then."""
     batch, m, n, k = dot_shape(op)
