@@ -508,7 +508,7 @@ def of_made_rows(a, b, factors, gain, out, tm: Const, tn: Const, tk: Const, way:
     for k in range(ct.cdiv(a.shape[1], tk)):
         x = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO).astype(ct.float32)
         if way == 0:
-            x = x * rows[:, None] * ct.load(gain, (k,), (tk,), padding_mode=ZERO)[None, :]
+            x = x * rows[:, None] * ct.load(gain, (k,), (tk,), padding_mode=ZERO).astype(ct.float32)[None, :]
         elif way == 1:
             x = ct.maximum(x, 0.0)
         y = ct.load(b, (k, j), (tk, tn), padding_mode=ZERO)
@@ -523,9 +523,9 @@ def of_made_rows(a, b, factors, gain, out, tm: Const, tn: Const, tk: Const, way:
 def product_of_made_rows(kind, dtype, tm, tn, tk, way):
     m, n, k = 2 * tm - 8, tn + 16, 5 * tk - 16
     a = whole(m, k, dtype=kind, low=-3, high=3)
-    b, gain = whole(k, n, dtype=dtype, low=-2, high=2, seed=1), np.exp2(np.arange(k) % 2).astype(np.float32)
+    b, gain = whole(k, n, dtype=dtype, low=-2, high=2, seed=1), np.exp2(np.arange(k) % 2).astype(dtype)
     rows = np.exp2(np.arange(m) % 3 - 1).astype(np.float32)
-    x = wide(a) * rows[:, None] * gain if way == 0 else np.maximum(wide(a), 0) if way == 1 else wide(a) * rows[:, None]
+    x = wide(a) * rows[:, None] * wide(gain) if way == 0 else np.maximum(wide(a), 0) if way == 1 else wide(a) * rows[:, None]
     return Launch(of_made_rows, (2, 2), (a, b, rows, gain, np.zeros((m, n), np.float32), tm, tn, tk, way), {4: x @ wide(b)})
 
 
