@@ -565,3 +565,26 @@ def product_of_made_columns(kind, dtype, stored, tm, tn, tk, along_k, way):
     weights = w if along_k else np.ascontiguousarray(w.T)
     return Launch(of_made_columns, (2, 2), (a, weights, factors, rows, np.zeros((m, n), stored), tm, tn, tk, along_k, way),
                   {4: (wide(a) @ each.T + wide(rows)[:, None]).astype(stored)})
+
+
+@ct.kernel
+def two_layers(x, a, b, starts, out, tm: Const, k: Const, m: Const, n: Const):
+    """A block has none, one or several tiles of rows, each of which goes through two products and out."""
+    i = ct.bid(0)
+    first, second = ct.load(a, (0, 0), (k, m)), ct.load(b, (0, 0), (m, n))
+    for r in range(ct.gather(starts, i), ct.gather(starts, i + 1)):
+        rows = ct.load(x, (r, 0), (tm, k), padding_mode=ZERO)
+        hidden = ct.maximum(ct.mma(rows, first, ct.zeros((tm, m), ct.float32)), 0.0)
+        y = ct.mma(hidden.astype(b.dtype), second, ct.zeros((tm, n), ct.float32))
+        ct.store(out, (r, 0), y.astype(out.dtype))
+
+
+@program((np.float16, np.float32, 128, 64, 64, 64), (bf16, bf16, 64, 32, 128, 64), (np.float16, np.float16, 128, 128, 64, 128),
+         quick=True)
+def product_of_two_layers(dtype, kind, tm, k, m, n):
+    starts = np.array([0, 3, 3, 4, 9], np.int32)
+    x, a = draw(9 * tm - 5, k, dtype=dtype), draw(k, m, dtype=dtype, scale=k**-.5, seed=1)
+    b = draw(m, n, dtype=dtype, scale=m**-.5, seed=2)
+    hidden = np.maximum(wide(x) @ wide(a), 0).astype(dtype)
+    return Launch(two_layers, (4,), (x, a, b, starts, np.zeros((len(x), n), kind), tm, k, m, n), {4: wide(hidden) @ wide(b)},
+                  rough(dtype, 5e-3, 4e-2))

@@ -205,14 +205,19 @@ def _told(func: Operation) -> SSAValue:
 
 def _has_room(before: Operation, after: Operation, target: Any) -> bool:
     """Whether shared memory or registers leave an SM one block anyway, and that finds room."""
-    size = plan_shared_memory(before).size
-    registers = (launch_registers(before) or 0) * block_warps(before) * WARP_THREADS
-    shares = size <= shared_budget(target, SHARED) and SHARED * registers <= target.registers_per_sm and \
-        SHARED * _columns(before) <= COLUMNS
-    return not shares and _columns(after) <= COLUMNS and plan_shared_memory(after).size <= target.most_static_smem
+    return not shares_an_sm(before, target) and asked_columns(after) <= COLUMNS and \
+        plan_shared_memory(after).size <= target.most_static_smem
 
 
-def _columns(func: Operation) -> int:
+def shares_an_sm(func: Operation, target: Any) -> bool:
+    """Whether shared memory, registers and tensor memory leave an SM several blocks."""
+    size = plan_shared_memory(func).size
+    registers = (launch_registers(func) or 0) * block_warps(func) * WARP_THREADS
+    return size <= shared_budget(target, SHARED) and SHARED * registers <= target.registers_per_sm and \
+        SHARED * asked_columns(func) <= COLUMNS
+
+
+def asked_columns(func: Operation) -> int:
     """That a block asks for, by one agent; more than there are where several do."""
     switch = switch_of(func)
     assert switch is not None

@@ -36,6 +36,7 @@ from tileiras.transforms.structure import first_pipe, put_in_place
 
 COMMIT = "nv_tileas.producer_commit"
 WAIT, RELEASE, SLICE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release", "nv_tileas.extract_slice"
+STORES = frozenset({"nv_tileas.store_shared", "nv_tileas.store_tmem", "nv_tileas.scale_tmem"})
 COUNTED = ("tma", "cp_async", "mbarrier")
 """Pipes whose stages are given back by arrivals."""
 UMMA = "umma"
@@ -189,25 +190,44 @@ class _Commits:
         return True
 
     def waits_late(self, loop: Operation, left: list[Operation]) -> bool:
-        """Where another product runs ahead, or threads load before they need a loop's last products to be done: let the next
-        iteration wait for these, in front of what needs them. The first iteration waits for nothing, which is told of in front of
-        the loop."""
+        """Where another product runs ahead, or threads load, or begin products, before they need a loop's last products to be done:
+        let the next iteration wait for these, in front of what needs them. The first iteration waits for nothing, which is told of
+        in front of the loop."""
         body = loop.regions[0].block
         early = [op for op in body.ops if op.name == WAIT and self.ahead.intersection(op.operands[1:])]
         first = next((op for op in body.ops if self.needs(op, left)), None)
-        waits = early or [op for op in body.ops
-                          if self.context.late_waits and op.name == WAIT and "by_dots" not in op.properties]
+        waits = early or [op for op in body.ops if self.context.late_waits and
+                          (op.name == TENSOR_DOT or (op.name == WAIT and "by_dots" not in op.properties))]
         if not waits or first is None or body.get_operation_index(first) < body.get_operation_index(waits[0]) or \
-                any(self.is_commit(inner) for op in body.ops if op.is_before_in_block(first) for inner in op.walk()) or \
                 not self.outlives(loop, left):
             return False
         assert body.last_op is not None and loop.next_op is not None
         self.context.waits_late = self.context.waits_late or not early
-        self.insert(nv_tileas.ProducerCommit.make([self.pipe]), loop)
-        self.insert(nv_tileas.ProducerCommit.make([self.pipe]), body.last_op)
-        for before in (first, loop.next_op):
-            self.insert(nv_tileas.ConsumerWait.make([self.pipe, self.storage(left, before)], [i32]), before)
+        places = first, loop.next_op
+        count = self.first_of(left, first)
+        second = self.later(body, first, left[count:])
+        if second is not None:      # the others go on meanwhile
+            following = left[count - 1].next_op
+            assert following is not None
+            self.tell_late(loop, self.told(), following, left[:count], places)
+            left, places = left[count:], (second, places[1])
+        told = any(self.is_commit(inner) for op in body.ops if op.is_before_in_block(places[0]) for inner in op.walk())
+        self.tell_late(loop, self.told() if told else self.pipe, body.last_op, left, places)
         return True
+
+    def tell_late(self, loop: Operation, pipe: SSAValue, done: Operation, dots: list[Operation],
+                  waits: tuple[Operation, Operation]) -> None:
+        """A commit of products in front of `done`, and in front of the loop one of none; waits for them."""
+        for before in (loop, done):
+            self.insert(nv_tileas.ProducerCommit.make([pipe]), before)
+        for before in waits:
+            self.insert(nv_tileas.ConsumerWait.make([pipe, self.storage(dots, before)], [i32]), before)
+
+    def later(self, body: Block, first: Operation, dots: list[Operation]) -> Operation | None:
+        """What needs products that an op in front doesn't; None where all are to be waited for there."""
+        if not dots or self.paired or any(dot.parent is not body for dot in dots):
+            return None
+        return next((op for op in body.ops if first.is_before_in_block(op) and self.needs(op, dots)), None)
 
     def counts(self, op: Operation) -> bool:
         """Whether an op is a product that is to be waited for: of one that runs ahead (`advance-dots`) that is done."""
@@ -267,14 +287,28 @@ class _Commits:
 
     def wait(self, flying: list[Operation], before: Operation) -> list[Operation]:
         storage = self.storage(flying, before)
-        self.insert(nv_tileas.ProducerCommit.make([self.pipe]), before)
+        self.insert(nv_tileas.ProducerCommit.make([self.pipe]), self.place_of_commit(flying[-1], before))
         self.insert(nv_tileas.ConsumerWait.make([self.pipe, storage], [i32]), before)
         return []
+
+    def place_of_commit(self, last: Operation, before: Operation) -> Operation:
+        """In front of what products are told of that are waited for in front of an op: as soon as the last one has begun, where
+        nobody waits for earlier ones meanwhile, and threads have met in front of it who have waited for those before."""
+        following = last.next_op
+        if last.parent is not before.parent or following is None or not is_made_by_threads(last):
+            return before
+        op = following
+        while op is not before:
+            if any(self.is_wait(inner) for inner in op.walk()):
+                return before
+            assert op.next_op is not None
+            op = op.next_op
+        return following
 
     def wait_for_first(self, flying: list[Operation], before: Operation) -> list[Operation]:
         """Wait for those products that an op needs, which a commit of their own tells of where others were begun behind them in the
         same block; those others."""
-        count = 1 + bisect_left(range(1, len(flying)), True, key=lambda n: not self.needs(before, flying[n:]))
+        count = self.first_of(flying, before)
         last = flying[count - 1]
         if count == len(flying) or self.paired or any(dot.parent is not before.parent for dot in flying):
             return self.wait(flying, before)
@@ -285,6 +319,10 @@ class _Commits:
         self.insert(nv_tileas.ProducerCommit.make([pipe]), following)
         self.insert(nv_tileas.ConsumerWait.make([pipe, self.storage(flying[:count], before)], [i32]), before)
         return flying[count:]
+
+    def first_of(self, flying: list[Operation], before: Operation) -> int:
+        """How many products must be done before an op, which needs one of them."""
+        return 1 + bisect_left(range(1, len(flying)), True, key=lambda n: not self.needs(before, flying[n:]))
 
     def idle(self, before: Operation) -> SSAValue:
         """A pipe that tells of some products, and of which nobody waits for anything at this place."""
@@ -297,12 +335,17 @@ class _Commits:
         """What products read and write, as far as it is there in front of an op."""
         known = {before.parent, *(outer.parent for outer in _around(before))}
         return list(dict.fromkeys(place for dot in flying for v in dot.operands if isinstance(v.type, (BufferType, TmemType))
-                                  for place in _places(v) if not is_rows(v) or place.owner.parent in known))  # type: ignore
+                                  for place in _places(v) if not is_rows(v) or _is_there(place.owner, before, known)))
 
     def insert(self, new: Any, before: Operation) -> None:
         new.location = before.location
         assert before.parent is not None
         before.parent.insert_op_before(new, before)
+
+
+def _is_there(op: Any, before: Operation, blocks: set[Block | None]) -> bool:
+    """Whether what an op makes is known in front of another one, which stands in these blocks."""
+    return op.parent in blocks and (op.parent is not before.parent or op.is_before_in_block(before))
 
 
 def _shape(dot: Operation) -> tuple[int, int, int]:
@@ -334,6 +377,11 @@ def pipe_of(buffer: SSAValue) -> SSAValue | None:
         return None
     index = slot.operands[1].owner
     return index.operands[0] if isinstance(index, Operation) and index.name == WAIT else None
+
+
+def is_made_by_threads(dot: Operation) -> bool:
+    """Whether threads store what a product reads, or adds to."""
+    return any(use.operation.name in STORES for v in dot.operands[:3] for use in v.uses)
 
 
 def _places(v: SSAValue) -> list[SSAValue]:
