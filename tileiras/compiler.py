@@ -211,16 +211,21 @@ def _attempt(bytecode: bytes, options: CompileOptions) -> CompiledModule:
 
 def _settled(bytecode: bytes, llvm: str, options: CompileOptions) -> tuple[CompiledModule, CompileOptions]:
     """What LLVM IR becomes, and the options that it is by: where a kernel held to registers for the blocks that passes counted on
-    spills much, that of the program lowered without."""
+    spills much, that of the program lowered without, unless that fails."""
     module = _compiled(bytecode, llvm, options)
     if not options.counts_blocks or _spills(module) <= MOST_FOR_BLOCKS:
         return module, options
     from dataclasses import replace
 
-    other = replace(options, count_blocks=False, counts_blocks=False, print_sink=None)
-    if other.remarks is not None:
-        other.remarks.clear()
-    return _compiled(bytecode, lower(bytecode, other), other), other
+    other = replace(options, count_blocks=False, counts_blocks=False, print_sink=None,
+                    remarks=None if options.remarks is None else [])
+    try:
+        module = _compiled(bytecode, lower(bytecode, other), other)
+    except CompileError:
+        return module, options
+    if options.remarks is not None:
+        options.remarks[:] = other.remarks or []
+    return module, replace(other, remarks=options.remarks)
 
 
 def _with_fewer_blocks(bytecode: bytes, options: CompileOptions) -> CompiledModule | None:
