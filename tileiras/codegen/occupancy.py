@@ -15,10 +15,12 @@ from dataclasses import replace
 from tileiras.codegen.ptxas import Assembled
 from tileiras.codegen.resources import Entry, with_resources
 from tileiras.layout.atoms.umma import COLUMNS
-from tileiras.machine.targets import ENOUGH_WARPS, REGISTER_STEP, SCHEDULERS, WARP_THREADS, Target
+from tileiras.machine.targets import REGISTER_STEP, SCHEDULERS, WARP_THREADS, Target
 
 FROM_LEVEL = 3
 """The optimization level that pays for a second run of ptxas."""
+ENOUGH_WARPS = 16
+"""Warps an SM from which more gain nothing: four a scheduler."""
 ENOUGH_IN_LINE = 24
 """The same of kernels without a loop or a barrier: a warp loads, computes and stores, once, and only others fill its pauses
 (quantized rows, H100: 20.1 us with 20 warps, 18.0 with 24). With barriers it depends on the grid: the last blocks of 2,048 are more

@@ -32,8 +32,6 @@ MAX_THREADS_PER_CTA = 1024
 WARP_THREADS = 32
 SCHEDULERS = 4
 """Of an SM: each has a quarter of the registers, for the warps that it gets."""
-ENOUGH_WARPS = 4 * SCHEDULERS
-"""Warps an SM from which more gain nothing."""
 REGISTER_STEP = 8
 """Registers of a thread are given out by so many."""
 
