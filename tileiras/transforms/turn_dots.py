@@ -183,8 +183,8 @@ def _turn(op: Any) -> None:
 def _erase_unused(values: list[SSAValue]) -> None:
     """Erase what made values that nobody uses any more."""
     while values:
-        op = values.pop().owner
-        if isinstance(op, (arith.Elementwise, nv_tileas.Permute)) and op.results[0].first_use is None:
+        op = values.pop().owner     # one that its user had twice is gone when it comes again
+        if isinstance(op, (arith.Elementwise, nv_tileas.Permute)) and op.parent is not None and op.results[0].first_use is None:
             values += op.operands
             replace(op, ())
 
