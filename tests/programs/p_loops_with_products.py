@@ -836,3 +836,26 @@ def carried_tiles_that_begin_alike(dtype, t, flags):
             turned, kept = x.T, np.clip(p, -2, 2)
     given = np.array([*flags, 0], np.int32)
     return Launch(begun_with_one, (1,), (a, given, np.zeros((t, t), np.float32), t, len(flags)), {2: kept})
+
+
+@ct.kernel
+def behind_an_inner_loop(p, q, b, c, first, second, n: int, m: int, t: Const, k: Const, e: Const):
+    """What threads make is the operand of an inner loop's products, and of one behind it; both sums go on over all steps."""
+    x, y = ct.zeros((t, e), ct.float32), ct.zeros((t, e), ct.float32)
+    for i in range(n):
+        u = ct.maximum(ct.load(p, (i, 0), (k, e)), 0)
+        for j in range(m):
+            x = ct.mma(ct.load(b, (j, 0), (t, k)), u, x)
+        y = ct.mma(ct.load(c, (i, 0), (t, k)), ct.maximum(ct.load(q, (i, 0), (k, e)), 0), y)
+    ct.store(first, (0, 0), x)
+    ct.store(second, (0, 0), y)
+
+
+@program((np.float16, 128, 64, 64, 3, 3), (np.float16, 64, 64, 32, 4, 0), (bf16, 128, 128, 64, 3, 1), quick=True)
+def product_behind_an_inner_loop(dtype, t, k, e, n, m):
+    p, q = whole(n * k, e, dtype=dtype, low=-2, high=2), whole(n * k, e, dtype=dtype, low=-2, high=2, seed=1)
+    b, c = whole(m * t + t, k, dtype=dtype, low=-2, high=2), whole(n * t, k, dtype=dtype, low=-2, high=2, seed=1)
+    u, w = (np.maximum(wide(v), 0).reshape(n, k, e) for v in (p, q))
+    made = np.zeros((t, e), np.float32), np.zeros((t, e), np.float32)
+    return Launch(behind_an_inner_loop, (1,), (p, q, b, c, *made, n, m, t, k, e), {
+        4: wide(b[:m * t]).reshape(m, t, k).sum(0) @ u.sum(0), 5: (wide(c).reshape(n, t, k) @ w).sum(0)})

@@ -32,7 +32,7 @@ from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired, is_rows, umma_o
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, TmemType
 from tileiras.transforms.places import keep_places
-from tileiras.transforms.structure import first_pipe, put_in_place
+from tileiras.transforms.structure import first_pipe, holder_in, put_in_place
 
 COMMIT = "nv_tileas.producer_commit"
 WAIT, RELEASE, SLICE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release", "nv_tileas.extract_slice"
@@ -207,7 +207,7 @@ class _Commits:
         count = self.first_of(left, first)
         second = self.later(body, first, left[count:])
         if second is not None:      # the others go on meanwhile
-            following = left[count - 1].next_op
+            following = holder_in(body, left[count - 1]).next_op
             assert following is not None
             self.tell_late(loop, self.told(), following, left[:count], places)
             left, places = left[count:], (second, places[1])
