@@ -31,6 +31,7 @@ from tileiras.analysis.agents import agent_of
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
 from tileiras.dialects import arith, nv_tileas
+from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import EXITS, BufferType, TmemType
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
@@ -186,13 +187,26 @@ def _in_the_next(iterations: Iterations, others: SSAValue, late: _Late, known: d
             if op.name == TMA_STORE:
                 iterations.insert(nv_tileas.Barrier.make())
             stored = True
-            iterations.branch(others, lambda op=op: [iterations.insert(op.clone(known))][:0], [])
+            _where_there_was_one(iterations, others, op, known)
         elif op.name == STORE_WAIT and not stored:
             here, iterations.before = iterations.before, late.begun
             iterations.insert(op.clone(known))
             iterations.before = here
         else:
             iterations.insert(op.clone(known))
+
+
+def _where_there_was_one(iterations: Iterations, others: SSAValue, store: Operation, known: dict[SSAValue, SSAValue]) -> None:
+    """A store in a branch. Another one that waits for it goes, where there is none, by what this one waits for."""
+    tokens = [r for r in store.results if any(True for _ in r.uses)]
+    instead = [known.get(v, v) for v in store.operands if isinstance(v.type, MemTokenType)]
+    if tokens and not instead:
+        instead = [iterations.make(nv_tileas.CreateMemToken, [], tokens[0].type)]
+
+    def then() -> list[SSAValue]:
+        iterations.insert(store.clone(known))
+        return [known[r] for r in tokens]
+    known.update(zip(tokens, iterations.branch(others, then, instead[:1] * len(tokens))))
 
 
 def _has_room(before: Operation, after: Operation, target: Any) -> bool:
