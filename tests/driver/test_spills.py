@@ -218,7 +218,7 @@ def test_rows_that_are_not_aligned_leave_room_for_two_blocks() -> None:
     """Each warp loads and multiplies in turn, so that a block alone leaves the tensor cores idle half the time."""
     def product(a, b, out, tm: ct.Constant[int], tk: ct.Constant[int]) -> None:
         acc = ct.full((tm, tm), 0.0, ct.float32)
-        for k in range(ct.cdiv(a.shape[1], tk)):
+        for k in range(ct.num_tiles(a, axis=1, shape=(tm, tk))):
             x = ct.load(a, (ct.bid(0), k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
             acc = ct.mma(x, ct.load(b, (k, 0), (tk, tm), padding_mode=ct.PaddingMode.ZERO), acc)
         ct.store(out, (ct.bid(0), 0), acc)
