@@ -585,9 +585,10 @@ def is_unary(op: Any) -> bool:
 
 def slots_of(op: Operation, beside_product: bool = False) -> int:
     """About the issue slots of an element-wise op on one register of a warp. `beside_product`: in a block with one, where slots are
-    left over, and the port of shared memory, by which shuffles go, isn't: there a 16-bit float's widening is what it is, one
-    instruction (normalized rows, 128x128x64, B200: 173 us with a row of factors by shuffles, 149). Elsewhere it counts as dearly as
-    other casts: a tile rather goes to other threads when it is wide (layer norm of unaligned rows, B200: 8.39 us, 9.26)."""
+    left over, and the port of shared memory, by which shuffles go, isn't: there a cast between floats of 16 and 32 bits is what it
+    is, one instruction (widening in normalized rows, 128x128x64, B200: 173 us with a row of factors by shuffles, 149). Elsewhere it
+    counts as dearly as other casts: a tile rather goes to other threads when it is wide (layer norm of unaligned rows, B200: 8.39,
+    9.26 us)."""
     dialect, _, name = op.name.partition(".")
     slots = MATH_SLOTS if dialect == "math" else SLOTS.get(name, 1)
     if beside_product and name == "convertf" and is_tensor(op.results[0]) and \

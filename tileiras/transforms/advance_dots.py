@@ -21,7 +21,9 @@ other's threads, and one more barrier an iteration costs more than this gains (B
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, i32
@@ -34,7 +36,7 @@ from tileiras.analysis.tensor_memory import plan_tensor_memory
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, TmemType
 from tileiras.layout.atoms.umma import COLUMNS
-from tileiras.remarks import PASSED, TENSOR_CORE, remark
+from tileiras.remarks import PASSED, TENSOR_CORE, Remark, remark
 from tileiras.schedule.depth import shared_budget
 from tileiras.transforms.commit_dots import COUNTED, RELEASE, SLICE, UMMA, WAIT
 from tileiras.transforms.iterations import Iterations
@@ -51,25 +53,34 @@ SHARED = 2
 
 def run(module: Operation, context: Any) -> None:
     """Let products run ahead, in place."""
+    change_on_trial(module, context, _first_product, _advancing, _has_room, _told_of)
+
+
+def _told_of(func: Operation, loop: Operation) -> Remark:
+    return remark(func, loop, PASSED, TENSOR_CORE, "TensorCoreRunsAhead",
+                  "The next iteration's product runs beside what is done with this one's")
+
+
+def change_on_trial(module: Operation, context: Any, found: Callable[[Any], Any],
+                    changing: Callable[[Operation], Callable[[Any, Any], Any]],
+                    has_room: Callable[[Operation, Operation, Any], bool], told: Callable[[Operation, Operation], Remark]) -> None:
+    """Change loops of functions with products into tensor memory, on a copy of each function that stands for it where it finds
+    room. `found`: what a loop offers, None: nothing. `changing`: of a function, what changes one of its loops by that, and gives
+    the loop that it becomes. `has_room`: of a function before and after, on a target. `told`: the remark on a function's loop."""
     if not (context.uses("tcgen05") and context.uses("pipelines")):
         return
     for func in list(module.regions[0].block.ops):
-        if func.name != "nv_tileas.func" or "cluster" in func.properties or not any(map(_first_product, _loops(func))):
+        if func.name != "nv_tileas.func" or "cluster" in func.properties or not any(map(found, _loops(func))):
             continue
         trial = func.clone()
-        loops, pipe = [], _told(trial)
-        for loop in _loops(trial):
-            if (first := _first_product(loop)) is not None:
-                _advance(loop, first, pipe)
-                loops.append(loop)
-        if not _has_room(func, trial, context.target):
+        change = changing(trial)
+        loops = [change(loop, offered) for loop in _loops(trial) if (offered := found(loop)) is not None]
+        if not has_room(func, trial, context.target):
             continue
         put_in_place(trial, func)
         keep_places(trial)
         if context.remarks is not None:
-            for loop in loops:
-                context.remarks.append(remark(trial, loop, PASSED, TENSOR_CORE, "TensorCoreRunsAhead",
-                                              "The next iteration's product runs beside what is done with this one's"))
+            context.remarks += [told(trial, loop) for loop in loops]
 
 
 def _loops(func: Operation) -> list[Any]:
@@ -153,8 +164,13 @@ def _needed(body: Block, alloc: Operation, dots: list[Operation]) -> set[Operati
     return needed
 
 
-def _advance(loop: Any, first: _First, pipe: SSAValue) -> None:
-    """Begin the first product in front of the loop, and each following one behind the loads of the one before."""
+def _advancing(func: Operation) -> Callable[[Any, _First], Any]:
+    """What advances the products of a function's loops, which are told of one loop after another."""
+    return partial(_advance, pipe=_told(func))
+
+
+def _advance(loop: Any, first: _First, pipe: SSAValue) -> Any:
+    """Begin the first product in front of the loop, and each following one behind the loads of the one before; the loop."""
     body, outside = loop.regions[0].block, loop.parent
     first.home.detach()
     outside.insert_op_before(first.home, loop)
@@ -173,6 +189,7 @@ def _advance(loop: Any, first: _First, pipe: SSAValue) -> None:
     for op in reversed(first.ops):
         op.detach()
         op.erase()
+    return loop
 
 
 def _place(v: SSAValue) -> SSAValue:
@@ -205,8 +222,12 @@ def _told(func: Operation) -> SSAValue:
 
 def _has_room(before: Operation, after: Operation, target: Any) -> bool:
     """Whether shared memory or registers leave an SM one block anyway, and that finds room."""
-    return not shares_an_sm(before, target) and asked_columns(after) <= COLUMNS and \
-        plan_shared_memory(after).size <= target.most_static_smem
+    return not shares_an_sm(before, target) and fits(after, COLUMNS, target)
+
+
+def fits(func: Operation, columns: int, target: Any) -> bool:
+    """Whether so many columns hold what a block asks for, and shared memory the rest."""
+    return asked_columns(func) <= columns and plan_shared_memory(func).size <= target.most_static_smem
 
 
 def shares_an_sm(func: Operation, target: Any) -> bool:

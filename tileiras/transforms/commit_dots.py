@@ -29,6 +29,7 @@ from tileiras.analysis.agents import SWITCH, agent_of
 from tileiras.analysis.effects import effects_of
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired, is_rows, umma_of
+from tileiras.analysis.tensor_memory import STORES as TO_TENSOR_MEMORY
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, TmemType
 from tileiras.transforms.places import keep_places
@@ -36,7 +37,7 @@ from tileiras.transforms.structure import first_pipe, holder_in, put_in_place
 
 COMMIT = "nv_tileas.producer_commit"
 WAIT, RELEASE, SLICE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release", "nv_tileas.extract_slice"
-STORES = frozenset({"nv_tileas.store_shared", "nv_tileas.store_tmem", "nv_tileas.scale_tmem"})
+STORES = frozenset({"nv_tileas.store_shared", *TO_TENSOR_MEMORY})
 COUNTED = ("tma", "cp_async", "mbarrier")
 """Pipes whose stages are given back by arrivals."""
 UMMA = "umma"

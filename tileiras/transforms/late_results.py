@@ -28,18 +28,16 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import agent_of
-from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import EXITS, BufferType, TmemType
 from tileiras.layout.atoms.umma import COLUMNS
-from tileiras.remarks import PASSED, TENSOR_CORE, remark
-from tileiras.transforms.advance_dots import asked_columns, shares_an_sm
+from tileiras.remarks import PASSED, TENSOR_CORE, Remark, remark
+from tileiras.transforms.advance_dots import asked_columns, change_on_trial, fits, shares_an_sm
 from tileiras.transforms.commit_dots import RELEASE, WAIT, is_made_by_threads
 from tileiras.transforms.iterations import Iterations
-from tileiras.transforms.places import keep_places
-from tileiras.transforms.structure import holder_in, is_movable, put_in_place
+from tileiras.transforms.structure import holder_in, is_movable
 
 LOAD = "nv_tileas.load_tmem"
 TMA_STORE, STORE_WAIT = "nv_tileas.tma_store", "nv_tileas.store_wait"
@@ -53,28 +51,12 @@ FEWEST = 2
 
 def run(module: Operation, context: Any) -> None:
     """Let results be late, in place."""
-    if not (context.uses("tcgen05") and context.uses("pipelines")):
-        return
-    for func in list(module.regions[0].block.ops):
-        if func.name != "nv_tileas.func" or "cluster" in func.properties or not any(map(_late, _loops(func))):
-            continue
-        trial = func.clone()
-        loops = []
-        for loop in _loops(trial):
-            if (late := _late(loop)) is not None:
-                loops.append(_delay(loop, late))
-        if not _has_room(func, trial, context.target):
-            continue
-        put_in_place(trial, func)
-        keep_places(trial)
-        if context.remarks is not None:
-            for loop in loops:
-                context.remarks.append(remark(trial, loop, PASSED, TENSOR_CORE, "TensorCoreResultsLate",
-                                              "An iteration's result is stored beside the next one's products"))
+    change_on_trial(module, context, _late, lambda func: _delay, _has_room, _told_of)
 
 
-def _loops(func: Operation) -> list[Any]:
-    return [op for op in func.walk() if op.name == "scf.for"]
+def _told_of(func: Operation, loop: Operation) -> Remark:
+    return remark(func, loop, PASSED, TENSOR_CORE, "TensorCoreResultsLate",
+                  "An iteration's result is stored beside the next one's products")
 
 
 @dataclass(frozen=True)
@@ -198,7 +180,7 @@ def _in_the_next(iterations: Iterations, others: SSAValue, late: _Late, known: d
 
 def _where_there_was_one(iterations: Iterations, others: SSAValue, store: Operation, known: dict[SSAValue, SSAValue]) -> None:
     """A store in a branch. Another one that waits for it goes, where there is none, by what this one waits for."""
-    tokens = [r for r in store.results if any(True for _ in r.uses)]
+    tokens = [r for r in store.results if r.first_use is not None]
     instead = [known.get(v, v) for v in store.operands if isinstance(v.type, MemTokenType)]
     if tokens and not instead:
         instead = [iterations.make(nv_tileas.CreateMemToken, [], tokens[0].type)]
@@ -212,4 +194,4 @@ def _where_there_was_one(iterations: Iterations, others: SSAValue, store: Operat
 def _has_room(before: Operation, after: Operation, target: Any) -> bool:
     """Whether results find columns of their own, without taking them from another block on the SM, and shared memory has room."""
     most = asked_columns(before) if shares_an_sm(before, target) else COLUMNS
-    return asked_columns(after) <= most and plan_shared_memory(after).size <= target.most_static_smem
+    return fits(after, most, target)

@@ -30,6 +30,7 @@ from tileiras.analysis.program_slice import loop_around
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import LOADS, layout_of, with_layout
 from tileiras.layout.linear import LinearLayout
+from tileiras.transforms.structure import erase_unused
 
 MAX_REPEATED = 12
 """Ops that are computed again for one conversion, at most."""
@@ -66,7 +67,7 @@ class _Removal:
         owner = source.owner
         while isinstance(owner, nv_tileas.ConvertLayout):
             source = op.operands[0] = owner.operands[0]
-            _erase_unused(owner)
+            erase_unused([owner], _may_go)
             owner = source.owner
         if result.first_use is None or layout_of(source) == layout:
             _replace(op, source)
@@ -201,18 +202,9 @@ def _replace(op: Operation, by: SSAValue) -> None:
     op.detach()
     op.erase()
     if isinstance(source.owner, Operation):
-        _erase_unused(source.owner)
+        erase_unused([source.owner], _may_go)
 
 
-def _erase_unused(op: Operation) -> None:
-    """Remove an op of a chain that nobody uses, and what only it used."""
-    pending = [op]
-    while pending:
-        o = pending.pop()
-        if o.parent is None or any(r.first_use is not None for r in o.results):
-            continue
-        if not isinstance(o, (arith.Elementwise, nv_tileas.ConvertLayout)) and o.name not in LEAVES and o.name not in REPEATABLE:
-            continue
-        pending += [v.owner for v in o.operands if isinstance(v.owner, Operation)]
-        o.detach()
-        o.erase()
+def _may_go(op: Operation) -> bool:
+    """Whether an op of a chain is one that is removed when nobody uses it."""
+    return isinstance(op, (arith.Elementwise, nv_tileas.ConvertLayout)) or op.name in LEAVES or op.name in REPEATABLE

@@ -63,6 +63,18 @@ def replace(op: Operation, values: Sequence[SSAValue]) -> None:
     op.erase()
 
 
+def erase_unused(ops: Iterable[Operation], may_go: Callable[[Operation], bool]) -> None:
+    """Remove those ops that may go and nobody uses, and what only they used."""
+    pending = list(ops)
+    while pending:
+        op = pending.pop()      # one that its user had twice is gone when it comes again
+        if op.parent is None or any(r.first_use is not None for r in op.results) or not may_go(op):
+            continue
+        pending += [v.owner for v in op.operands if isinstance(v.owner, Operation)]
+        op.detach()
+        op.erase()
+
+
 def needed_of(op: Operation, between: Container[Operation], moves: Callable[[Operation], bool]) -> set[Operation] | None:
     """Of the ops between, those that an op's operands follow from; None if one of them doesn't move."""
     pending: list[SSAValue] = list(op.operands)

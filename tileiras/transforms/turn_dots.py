@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import contiguous_of
 from tileiras.analysis.dot_chains import LESS, MOST_LOOKED_AT, SUMS, is_chained, is_computed, is_made
-from tileiras.analysis.layout_rules import dot_shape, permutation_of, unmoved
+from tileiras.analysis.layout_rules import dot_shape, permutation_of, shape_of, unmoved
 from tileiras.analysis.program_slice import loop_around
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import elements_in, tile_bytes
@@ -34,7 +34,7 @@ from tileiras.layout.atoms.umma import UmmaAtom
 from tileiras.machine.units import LANES
 from tileiras.schedule.resources import Model, model_of, rate_of
 from tileiras.transforms.choose_atoms import pays_by_columns, umma_for, warp_atom
-from tileiras.transforms.structure import insert_in_front, replace
+from tileiras.transforms.structure import erase_unused, insert_in_front, replace
 
 DOT, PERMUTE, VIEW, LOAD = "nv_tileas.dot", "nv_tileas.permute", "nv_tileas.view", "nv_tileas.tiled_load"
 RHS = 1
@@ -122,7 +122,7 @@ def _tiles_of(operand: SSAValue) -> Iterator[tuple[SSAValue, bool]]:
     """The tiles from memory of which threads make a second operand, but for those of few elements; of each, whether it lies along k
     there."""
     size = elements_in(operand.type)
-    pending: list[tuple[SSAValue, int | None]] = [(operand, len(_shape(operand)) - 2)]
+    pending: list[tuple[SSAValue, int | None]] = [(operand, _rank(operand) - 2)]
     seen = {operand}
     while pending and len(seen) < MOST_LOOKED_AT:
         v, k_dim = pending.pop()
@@ -134,7 +134,7 @@ def _tiles_of(operand: SSAValue) -> Iterator[tuple[SSAValue, bool]]:
         if op.name == PERMUTE:
             k_dim = None if k_dim is None else permutation_of(op)[k_dim]
         elif op.name == VIEW:       # what is last stays last
-            k_dim = len(_shape(op.operands[0])) - 1 if k_dim == len(_shape(v)) - 1 else None
+            k_dim = _rank(op.operands[0]) - 1 if k_dim == _rank(v) - 1 else None
         elif not isinstance(op, arith.Elementwise) and op.name != "nv_tileas.broadcast":
             k_dim = None
         for x in op.operands:
@@ -143,12 +143,12 @@ def _tiles_of(operand: SSAValue) -> Iterator[tuple[SSAValue, bool]]:
                 pending.append((x, k_dim))
 
 
+def _rank(v: SSAValue) -> int:
+    return len(shape_of(v) or ())
+
+
 def _lies_along(maker: Any, dim: int | None) -> bool:
     return isinstance(maker, Operation) and maker.name == LOAD and dim is not None and contiguous_of(maker) == dim
-
-
-def _shape(v: SSAValue) -> tuple[int, ...]:
-    return v.type.get_shape() if isinstance(v.type, TensorType) else ()
 
 
 # --- the rewrite --------------------------------------------------------------------------------------------------------
@@ -168,9 +168,9 @@ def _turn(op: Any) -> None:
     new = type(op).create(operands=operands, result_types=[sums], properties=properties, attributes=dict(op.attributes),
                           location=op.location)
     body.insert_op_before(new, op)
-    made = [op.rhs, op.lhs]
+    made = [v.owner for v in (op.rhs, op.lhs) if isinstance(v.owner, Operation)]
     replace(op, new.results)
-    _erase_unused(made)
+    erase_unused(made, _may_go)
     body.erase_arg(old)
     types = [sums if i == number else r.type for i, r in enumerate(loop.results)]
     again = type(loop).create(operands=[*loop.operands[:3], *inits], result_types=types, properties=dict(loop.properties),
@@ -180,13 +180,9 @@ def _turn(op: Any) -> None:
     replace(loop, [_turned(r, loop) if i == number else r for i, r in enumerate(again.results)])
 
 
-def _erase_unused(values: list[SSAValue]) -> None:
-    """Erase what made values that nobody uses any more."""
-    while values:
-        op = values.pop().owner     # one that its user had twice is gone when it comes again
-        if isinstance(op, (arith.Elementwise, nv_tileas.Permute)) and op.parent is not None and op.results[0].first_use is None:
-            values += op.operands
-            replace(op, ())
+def _may_go(op: Operation) -> bool:
+    """Whether an op that made an operand is removed when nobody uses it any more."""
+    return isinstance(op, (arith.Elementwise, nv_tileas.Permute))
 
 
 def _turned(v: SSAValue, before: Operation) -> SSAValue:
