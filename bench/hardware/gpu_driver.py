@@ -115,22 +115,30 @@ class Driver:
     def synchronize(self) -> None:
         self.call("cuCtxSynchronize")
 
+    def fill_async(self, pointer: int, size: int) -> None:
+        self.call("cuMemsetD8Async", c.c_uint64(pointer), c.c_ubyte(0), c.c_size_t(size), None)
+
+    def elapsed(self, first: c.c_void_p, last: c.c_void_p) -> float:
+        """Microseconds between two events that have passed."""
+        out = c.c_float()
+        # From CUDA 13 on the plain name may stand for the second version only.
+        name = "cuEventElapsedTime" if hasattr(self.library, "cuEventElapsedTime") else "cuEventElapsedTime_v2"
+        self.call(name, c.byref(out), first, last)
+        return out.value * 1000
+
     def time(self, action: Any, repeat: int) -> list[float]:
         """Microseconds of each of `repeat` actions, by events around each, after two that aren't counted."""
         first, last = c.c_void_p(), c.c_void_p()
         self.call("cuEventCreate", c.byref(first), 0)
         self.call("cuEventCreate", c.byref(last), 0)
-        out, elapsed = [], c.c_float()
+        out = []
         for i in range(repeat + 2):
             self.call("cuEventRecord", first, None)
             action()
             self.call("cuEventRecord", last, None)
             self.call("cuEventSynchronize", last)
-            # From CUDA 13 on the plain name may stand for the second version only.
-            name = "cuEventElapsedTime" if hasattr(self.library, "cuEventElapsedTime") else "cuEventElapsedTime_v2"
-            self.call(name, c.byref(elapsed), first, last)
             if i >= 2:
-                out.append(elapsed.value * 1000)
+                out.append(self.elapsed(first, last))
         return out
 
     def wall_microseconds(self, action: Any) -> float:

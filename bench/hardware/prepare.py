@@ -18,27 +18,17 @@ from typing import Any
 
 import numpy as np
 
+import tileiras
 from bench.hardware import host_object, latency_probes, launch_probes, matrix_probes
+from bench.speed import kernels, original, side
 from tests.kernels import runner, suite
 from tileiras.codegen import ptxas
 from tileiras.errors import TileirasError
 from tileiras.version import __version__
 
-# Suite case: (shapes of its arrays, grid, work done: "bytes" or "flops", how much), larger than any L2 cache.
-ROWS, WIDE = 1 << 18, 8192
-SPEED: dict[str, tuple[list[tuple[int, ...]], tuple[int, int, int], str, float]] = {
-    "vector_add_float32": ([(1 << 28,)] * 3, (1 << 18, 1, 1), "bytes", 12.0 * (1 << 28)),
-    "gelu_tanh_f16": ([(1 << 29,)] * 2, (1 << 19, 1, 1), "bytes", 4.0 * (1 << 29)),
-    "softmax_16x256_f16": ([(1 << 20, 256)] * 2, (1 << 16, 1, 1), "bytes", 4.0 * (1 << 28)),
-    "softmax_1x1024_f32_ragged": ([(ROWS, 1000)] * 2, (ROWS, 1, 1), "bytes", 8000.0 * ROWS),
-    "layer_norm_f16_ragged": ([(ROWS, 768), (768,), (768,), (ROWS, 768), (ROWS,), (ROWS,)], (ROWS // 4, 1, 1), "bytes",
-                              4.0 * 768 * ROWS),
-    "transpose_tile_float16": ([(16384, 16384)] * 2, (256, 256, 1), "bytes", 4.0 * (1 << 28)),
-    "matmul_float16_float16": ([(WIDE, WIDE)] * 3, (WIDE // 128, WIDE // 128, 1), "flops", 2.0 * WIDE**3),
-    "matmul_bfloat16_bfloat16": ([(WIDE, WIDE)] * 3, (WIDE // 128, WIDE // 128, 1), "flops", 2.0 * WIDE**3),
-    "attention_d64_f16": ([(16384, 64, 64), (16384, 128, 64), (16384, 128, 64), (16384, 64, 64), (16384, 64)], (16384, 1, 1),
-                          "flops", 4.0 * 16384 * 64 * 128 * 64),
-}
+TORCH = ("matmul_f16_4096", "matmul_f16_8192", "attention_d64_f16", "attention_d64_causal_f16", "attention_d128_f16",
+         "softmax_4096x4096_f32", "layer_norm_f16", "vector_add_f32", "transpose_f16")
+"""Kernels of `make speed` that PyTorch has too."""
 LIMIT_BYTES = 2 << 20
 """Cases whose inputs and outputs take more than this stay behind."""
 
@@ -156,23 +146,35 @@ class Builder:
                              parameters=parameters, expected=types, rtol=case.rtol, atol=case.atol)
 
     def speed(self, names: list[str]) -> None:
-        """Question 14."""
+        """Question 14: the kernels of `make speed`, ours and the original's from the same bytecode, and PyTorch's own."""
         for name in names:
-            shapes, grid, unit, work = SPEED[name]
-            case = runner.case_of(name)
+            kernel = kernels.by_name()[name]
+            case, bounds = kernels.case_of(kernel)
             parameters: list[list[Any]] = []
-            remaining = list(shapes)
-            for argument in case.args:
+            for i, argument in enumerate(case.args):
                 if isinstance(argument, suite.Array):
-                    shape = remaining.pop(0)
-                    strides = suite.strides_of(suite.Array(argument.dtype, shape))
-                    parameters.append(["array", int(np.prod(shape)), argument.dtype])
-                    parameters += [["raw", np.int32(n).tobytes().hex()] for n in (*shape, *strides)]
+                    parameters.append(["array", int(np.prod(argument.shape)), argument.dtype, bounds.get(i, 0)])
+                    strides = suite.strides_of(argument)
+                    parameters += [["raw", np.int32(n).tobytes().hex()] for n in (*argument.shape, *strides)]
                 elif isinstance(argument, suite.Scalar):
                     parameters.append(["raw", suite.NUMPY[argument.dtype](argument.value).tobytes().hex()])
+            unit, work = ("flops", kernel.flops) if kernel.flops else ("bytes", kernel.bytes)
             for who in ("ours", "original") if self.reference else ("ours",):
-                self.add(f"speed/{who}/{name}", 14, "speed", self.compiled(name, who), kernel=case.name, grid=grid,
+                self.add(f"speed/{who}/{name}", 14, "speed", self.timed(kernel, who), kernel=case.name, grid=kernel.grid,
                          parameters=parameters, unit=unit, work=work)
+        for name in TORCH:
+            self.add(f"speed/torch/{name}", 14, "torch_speed", "none", what=name)
+
+    def timed(self, kernel: kernels.Kernel, who: str) -> str | None:
+        """The cubin of a kernel of `make speed`."""
+        try:
+            bytecode = side.bytecode_of(kernel)
+            cubin = (tileiras.compile(bytecode, gpu_name="sm_90", opt_level=3).cubin if who == "ours" else
+                     original.compile_original(bytecode, "sm_90")[1])
+        except (TileirasError, original.NoOriginal) as error:
+            self.failed.append(f"{who} {kernel.name}: {type(error).__name__}: {str(error)[:300]}")
+            return None
+        return self.file(f"cubins/speed_{who}_{kernel.name}.cubin", cubin)
 
     def finish(self) -> None:
         plan = {"built": datetime.date.today().isoformat(), "tileiras": __version__, "experiments": self.experiments,
@@ -197,7 +199,7 @@ def build(folder: pathlib.Path, parts: tuple[str, ...] = PARTS, names: list[str]
     if "cases" in parts:
         builder.cases(names or list(runner.cases()), controls)
     if "speed" in parts:
-        builder.speed([name for name in SPEED if names is None or name in names])
+        builder.speed([name for name in kernels.by_name() if names is None or name in names])
     builder.finish()
     return builder
 

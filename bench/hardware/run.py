@@ -34,8 +34,8 @@ else:
     from bench.hardware.gpu_driver import CudaError, Driver
 
 LOG_ADDRESS, LOG_BYTES, RECORD_WORDS = 0x5100_0000_0000, 64 * 1024, 16
-SECONDS = {"speed": 60, "encode": 60, "torch_matmul": 120, "frontend": 120}
-DEFAULT_SECONDS = 30
+SECONDS = {"speed": 20, "encode": 60, "torch_matmul": 60, "torch_speed": 60, "frontend": 60}
+DEFAULT_SECONDS = 8
 
 
 def words(data: bytes) -> list[int]:
@@ -45,8 +45,9 @@ def words(data: bytes) -> list[int]:
 class Runner:
     """The experiments of a plan on one driver; a method a kind. Each gives what the JSON records."""
 
-    def __init__(self, folder: pathlib.Path, driver: Driver, log: str = "") -> None:
-        self.folder, self.driver = folder, driver
+    def __init__(self, folder: pathlib.Path, driver: Driver, log: str = "", whole_blocks: bool = False,
+                 once: bool = False) -> None:
+        self.folder, self.driver, self.whole_blocks, self.once, self.scratch = folder, driver, whole_blocks, once, 0
         self.log = self._map_log(log) if log else None
 
     def run(self, e: dict[str, Any]) -> dict[str, Any]:
@@ -170,7 +171,7 @@ class Runner:
         stored = self.arrays(e)
         order = [p[1] for p in e["parameters"] if p[0] == "array"]
         pointers = {i: self.buffer(stored[f"a{i}"]) for i in order}
-        self.driver.launch(kernel, e["grid"], (1, 1, 1), self.parameters(e, (pointers[i] for i in order)))
+        self.driver.launch(kernel, e["grid"], self.block(kernel), self.parameters(e, (pointers[i] for i in order)))
         self.driver.synchronize()
         worst = {}
         for i, name in e["expected"].items():
@@ -181,24 +182,113 @@ class Runner:
         return {"right": all(w <= 1 for w in worst.values()), "worst": worst}
 
     def speed(self, e: dict[str, Any]) -> dict[str, Any]:
-        """Median microseconds of 20 launches on random data, and the rate."""
+        """Median microseconds of a launch whose inputs aren't in L2 ("microseconds"), and of each of many in a row ("in_turn").
+        What the first launch left is kept in `made` and compared with what the other side left there."""
+        driver = self.driver
         _, kernel = self.load(e, e["kernel"])
-        widths = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int32": 4, "int64": 8, "int8": 1}
-        random = random_bytes()
-        pointers = []
-        for _, count, kind in (p for p in e["parameters"] if p[0] == "array"):
-            size = count * widths[kind]
-            pointers.append(self.driver.allocate(size))
-            chunk = random["bfloat16" if kind == "bfloat16" else "float16" if widths[kind] == 2 else "float32"]
-            for at in range(0, size, len(chunk)):
-                self.driver.upload(pointers[-1] + at, chunk[:size - at])
-        arguments = self.parameters(e, pointers)
-        times = self.driver.time(lambda: self.driver.launch(kernel, e["grid"], (1, 1, 1), arguments), 20)
-        middle = statistics.median(times)
+        pointers, sizes = [], []
+        for _, count, kind, bound in (p for p in e["parameters"] if p[0] == "array"):
+            chunk = random_bytes(kind, bound)
+            sizes.append((count * WIDTHS[kind], kind))
+            pointers.append(driver.allocate(sizes[-1][0]))
+            for at in range(0, sizes[-1][0], len(chunk)):
+                driver.upload(pointers[-1] + at, chunk[:sizes[-1][0] - at])
+        arguments, block = self.parameters(e, pointers), self.block(kernel)
+        driver.launch(kernel, e["grid"], block, arguments)
+        driver.synchronize()
+        if self.once:
+            for pointer in pointers:
+                driver.free(pointer)
+            return {}
+        out: dict[str, Any] = {"difference": self.compared(e["name"], pointers, sizes)}
+        cold, in_turn = self.timed(lambda: driver.launch(kernel, e["grid"], block, arguments))
         for pointer in pointers:
-            self.driver.free(pointer)
+            driver.free(pointer)
         unit = {"bytes": "GB/s", "flops": "GFLOP/s"}[e["unit"]]
-        return {"microseconds": middle, "all": times, "rate": e["work"] / middle / 1e3, "unit": unit}
+        middle = statistics.median(cold)
+        return {**out, "microseconds": middle, "in_turn": in_turn, "all": [round(t, 2) for t in cold],
+                "rate": e["work"] / middle / 1e3, "unit": unit}
+
+    def block(self, kernel: Any) -> tuple[int, int, int]:
+        """(1, 1, 1) as frontends launch; all threads where this driver doesn't know tile kernels."""
+        if not self.whole_blocks:
+            return (1, 1, 1)
+        threads = c.c_int()
+        self.driver.call("cuKernelGetAttribute", c.byref(threads), 0, kernel, self.driver.device)
+        return (threads.value, 1, 1)
+
+    def timed(self, launch: Any) -> tuple[list[float], float]:
+        """Microseconds of 15 launches, each after 512 MiB were written, and of each of 20 launches in a row. Events are waited
+        for at the end only, and the writing gives the host the time to be ahead."""
+        driver, size = self.driver, 512 << 20
+        if not self.scratch:
+            self.scratch = driver.allocate(size)
+        events = [c.c_void_p() for _ in range(36)]
+        for event in events:
+            driver.call("cuEventCreate", c.byref(event), 0)
+        for i in range(17):
+            driver.fill_async(self.scratch, size)
+            driver.call("cuEventRecord", events[2 * i], None)
+            launch()
+            driver.call("cuEventRecord", events[2 * i + 1], None)
+        for _ in range(3):
+            driver.fill_async(self.scratch, size)
+        driver.call("cuEventRecord", events[34], None)
+        for _ in range(20):
+            launch()
+        driver.call("cuEventRecord", events[35], None)
+        driver.synchronize()
+        cold = [driver.elapsed(events[2 * i], events[2 * i + 1]) for i in range(2, 17)]
+        return cold, driver.elapsed(events[34], events[35]) / 20
+
+    def compared(self, name: str, pointers: list[int], sizes: list[tuple[int, str]]) -> list[float | None]:
+        """For each array, the largest difference from what the other side left, over the largest value: of three pieces."""
+        _, who, kernel = name.split("/")
+        out: list[float | None] = []
+        for i, (pointer, (size, kind)) in enumerate(zip(pointers, sizes)):
+            piece = min(size, 4 << 20)
+            got = b"".join(self.driver.download(pointer + at, piece) for at in
+                           {0, (size - piece) // 2 // 16 * 16, (size - piece) // 16 * 16})
+            path = self.folder / f"made_{kernel}_{i}"
+            if who == "ours":
+                path.write_bytes(got)
+                out.append(None)
+            elif path.exists():
+                out.append(largest(path.read_bytes(), got, kind))
+                path.unlink()
+        return out
+
+    def torch_speed(self, e: dict[str, Any]) -> dict[str, Any]:
+        """PyTorch's own code for a kernel of `make speed`, timed as `speed` does."""
+        import torch  # pyright: ignore[reportMissingImports]
+        n, f = 4096, torch.nn.functional
+
+        def some(*shape: int, of: Any = torch.float16) -> Any:
+            return torch.randn(shape, device="cuda", dtype=of)
+        what = e["what"]
+        if what.startswith("matmul"):
+            n = int(what.rsplit("_", 1)[1])
+            action = functools.partial(torch.mm, some(n, n), some(n, n), out=some(n, n))
+        elif what.startswith("attention"):
+            heads, width = (16, 128) if "d128" in what else (32, 64)
+            action = functools.partial(f.scaled_dot_product_attention, *(some(1, heads, n, width) for _ in range(3)),
+                                       is_causal="causal" in what)
+        elif what == "softmax_4096x4096_f32":
+            action = functools.partial(torch.softmax, some(n, n, of=torch.float32), 1)
+        elif what == "layer_norm_f16":
+            action = functools.partial(f.layer_norm, some(8192, 1024), (1024,), some(1024), some(1024))
+        elif what == "vector_add_f32":
+            a, b, out = (some(1 << 24, of=torch.float32) for _ in range(3))
+            action = functools.partial(torch.add, a, b, out=out)
+        else:
+            action = functools.partial(some(2 * n, n).copy_, some(n, 2 * n).t())
+        action()
+        torch.cuda.synchronize()
+        if self.once:
+            return {}
+        cold, in_turn = self.timed(action)
+        return {"microseconds": statistics.median(cold), "in_turn": in_turn, "all": [round(t, 2) for t in cold], "rate": 0,
+                "unit": "GB/s"}
 
     def latency(self, e: dict[str, Any]) -> dict[str, Any]:
         """Cycles of one repetition: median of 5 launches (the first of them warms up)."""
@@ -277,13 +367,41 @@ class Runner:
         return {"right": bool(torch.equal(out, a + b)), "tileiras": said, "path": tool}
 
 
+WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int32": 4, "int64": 8, "int8": 1, "uint8": 1, "uint32": 4,
+          "float8_e4m3fn": 1, "float8_e8m0fnu": 1}
+
+
 @functools.cache
-def random_bytes() -> dict[str, bytes]:
-    """64 MiB of normal values in each of the widths."""
-    values = np.random.default_rng(0).standard_normal(1 << 24, dtype=np.float32)
-    half = values.astype(np.float16)
-    brain = (values.view(np.uint32) >> 16).astype(np.uint16)
-    return {"float32": values.tobytes(), "float16": half.tobytes(), "bfloat16": brain.tobytes()}
+def random_bytes(kind: str, bound: int) -> bytes:
+    """16 Mi values: normal ones of floats, scales of 1/4 to 4, integers below the bound or of any bits."""
+    rng, count = np.random.default_rng(0), 1 << 24
+    if kind.startswith(("int", "uint")):
+        return rng.integers(0, bound, count).astype(kind).tobytes() if bound else rng.bytes(count * WIDTHS[kind])
+    if kind == "float8_e8m0fnu":
+        return rng.integers(125, 130, count).astype(np.uint8).tobytes()
+    values = rng.standard_normal(count, dtype=np.float32)
+    if kind == "bfloat16":
+        return (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
+    if kind == "float8_e4m3fn":
+        # 4 bits of exponent from 2**-6 on, 3 of mantissa, cut: normal values up to 7 have room.
+        bits = np.where(np.abs(values) < 2.0**-6, 2.0**-6, values).astype(np.float32).view(np.uint32)
+        return ((bits >> 24 & 0x80) | ((bits >> 20 & 0x7FF) - (120 << 3))).astype(np.uint8).tobytes()
+    return values.astype(kind).tobytes()
+
+
+def numbers(data: bytes, kind: str) -> np.ndarray:
+    """Values of any of the kinds, as float64."""
+    if kind == "bfloat16":
+        return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return np.frombuffer(data, kind if not kind.startswith("float8") else np.uint8).astype(np.float64)
+
+
+def largest(one: bytes, other: bytes, kind: str) -> float:
+    """Largest difference over the largest value; of NaNs only that both are there."""
+    a, b = numbers(one, kind), numbers(other, kind)
+    with np.errstate(all="ignore"):
+        error = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+    return float(np.nan_to_num(error, nan=1e300, posinf=1e300).max(initial=0.0) / max(np.nanmax(np.abs(b), initial=0.0), 1e-300))
 
 
 def distance(got: bytes, want: bytes, name: str, rtol: float, atol: float) -> float:
@@ -302,10 +420,10 @@ def distance(got: bytes, want: bytes, name: str, rtol: float, atol: float) -> fl
     return min(float(np.nan_to_num(error, nan=1e300, posinf=1e300).max(initial=0.0)), 1e300)
 
 
-def child(folder: pathlib.Path, names: list[str], log: str) -> int:
+def child(folder: pathlib.Path, names: list[str], log: str, whole_blocks: bool, once: bool) -> int:
     """Run the named experiments; a line of JSON before ("start") and after each."""
     plan = {e["name"]: e for e in json.loads((folder / "plan.json").read_text())["experiments"]}
-    runner = Runner(folder, Driver(), log)
+    runner = Runner(folder, Driver(), log, whole_blocks, once)
     for name in names:
         print(json.dumps({"start": name}), flush=True)
         result = runner.run(plan[name])
@@ -376,9 +494,11 @@ def main() -> int:
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--child", type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("--log", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--once", action="store_true", help=argparse.SUPPRESS)    # with --child: one launch each, for a profiler
+    parser.add_argument("--whole-blocks", action="store_true", help="launch tile kernels with all their threads")
     options = parser.parse_args()
     if options.child:
-        return child(options.plan, json.loads(options.child.read_text()), options.log)
+        return child(options.plan, json.loads(options.child.read_text()), options.log, options.whole_blocks, options.once)
     try:
         plan = json.loads((options.plan / "plan.json").read_text())
     except (OSError, ValueError) as error:
@@ -398,8 +518,13 @@ def main() -> int:
         except (OSError, CudaError) as error:
             print(f"no GPU here: {error}", file=sys.stderr)
             return 2
-        command = [sys.executable, str(pathlib.Path(__file__).resolve())]
-        results = supervise(options.plan, experiments, command, time.monotonic() + options.seconds)
+        command, deadline = [sys.executable, str(pathlib.Path(__file__).resolve())], time.monotonic() + options.seconds
+        first = [e for e in experiments if e["question"] == 1]
+        results = supervise(options.plan, first, command, deadline) if first else {}
+        if options.whole_blocks or (first and not results.get("language_7/block1", {}).get("threads", 0) >= 128 * 12):
+            command.append("--whole-blocks")
+            report["launched"] = "with all threads"
+        results |= supervise(options.plan, [e for e in experiments if e["question"] != 1], command, deadline)
     report["results"] = [{**{k: v for k, v in e.items() if k not in ("parameters", "data", "cubin")},
                           "result": results.get(e["name"], {"error": "not run"})} for e in experiments]
     options.out.write_text(json.dumps(report))
