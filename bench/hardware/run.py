@@ -34,7 +34,7 @@ else:
     from bench.hardware.gpu_driver import CudaError, Driver
 
 LOG_ADDRESS, LOG_BYTES, RECORD_WORDS = 0x5100_0000_0000, 64 * 1024, 16
-SECONDS = {"speed": 20, "encode": 60, "torch_matmul": 60, "torch_speed": 60, "frontend": 60}
+SECONDS = {"speed": 20, "repeat": 20, "encode": 60, "torch_matmul": 60, "torch_speed": 60, "frontend": 60}
 DEFAULT_SECONDS = 8
 
 
@@ -186,13 +186,7 @@ class Runner:
         What the first launch left is kept in `made` and compared with what the other side left there."""
         driver = self.driver
         _, kernel = self.load(e, e["kernel"])
-        pointers, sizes = [], []
-        for _, count, kind, bound in (p for p in e["parameters"] if p[0] == "array"):
-            chunk = random_bytes(kind, bound)
-            sizes.append((count * WIDTHS[kind], kind))
-            pointers.append(driver.allocate(sizes[-1][0]))
-            for at in range(0, sizes[-1][0], len(chunk)):
-                driver.upload(pointers[-1] + at, chunk[:sizes[-1][0] - at])
+        pointers, sizes = self.inputs(e)
         arguments, block = self.parameters(e, pointers), self.block(kernel)
         driver.launch(kernel, e["grid"], block, arguments)
         driver.synchronize()
@@ -201,13 +195,61 @@ class Runner:
                 driver.free(pointer)
             return {}
         out: dict[str, Any] = {"difference": self.compared(e["name"], pointers, sizes)}
-        cold, in_turn = self.timed(lambda: driver.launch(kernel, e["grid"], block, arguments))
+        cold, in_turn = self.timed(functools.partial(driver.launch, kernel, e["grid"], block, arguments))
         for pointer in pointers:
             driver.free(pointer)
         unit = {"bytes": "GB/s", "flops": "GFLOP/s"}[e["unit"]]
         middle = statistics.median(cold)
         return {**out, "microseconds": middle, "in_turn": in_turn, "all": [round(t, 2) for t in cold],
                 "rate": e["work"] / middle / 1e3, "unit": unit}
+
+    def inputs(self, e: dict[str, Any]) -> tuple[list[int], list[tuple[int, str]]]:
+        """Arrays of random values, or those that are stored, with their bytes and types."""
+        pointers: list[int] = []
+        sizes: list[tuple[int, str]] = []
+        stored = self.arrays(e) if e.get("data") else {}
+        for _, count, kind, bound, *key in (p for p in e["parameters"] if p[0] == "array"):
+            chunk, size = stored[key[0]] if key else random_bytes(kind, bound), count * WIDTHS[kind]
+            sizes.append((size, kind))
+            pointers.append(self.driver.allocate(size))
+            for at in range(0, size, len(chunk)):
+                self.driver.upload(pointers[-1] + at, chunk[:size - at])
+        return pointers, sizes
+
+    def repeat(self, e: dict[str, Any]) -> dict[str, Any]:
+        """Whether launches with the same inputs give the same bytes: the elements of each array that differ from what the first
+        launch left, the most of `launches`. Atomic additions of floats may; what else does, races."""
+        driver = self.driver
+        _, kernel = self.load(e, e["kernel"])
+        pointers, sizes = self.inputs(e)
+        kept = [driver.allocate(size) for size, _ in sizes]
+        for to, source, (size, _) in zip(kept, pointers, sizes):
+            driver.copy(to, source, size)
+        arguments, block = self.parameters(e, pointers), self.block(kernel)
+        first: list[list[bytes]] = []
+        most = [0] * len(pointers)
+        for launch in range(e.get("launches", 6)):
+            for to, source, (size, _) in zip(pointers, kept, sizes):
+                driver.copy(to, source, size)
+            if launch % 2:
+                self.flush()
+            driver.launch(kernel, e["grid"], block, arguments)
+            driver.synchronize()
+            for i, (pointer, source, (size, kind)) in enumerate(zip(pointers, kept, sizes)):
+                if not launch:
+                    got = self.pieces(pointer, size)
+                    first.append(got if got != self.pieces(source, size) else [])
+                elif first[i]:
+                    most[i] = max(most[i], sum(different(a, b, WIDTHS[kind]) for a, b in zip(first[i], self.pieces(pointer, size))))
+        for pointer in (*pointers, *kept):
+            driver.free(pointer)
+        return {"right": not any(most), "different": most, "written": [bool(f) for f in first]}
+
+    def pieces(self, pointer: int, size: int) -> list[bytes]:
+        """The beginning, the middle and the end of an array."""
+        piece = min(size, 4 << 20)
+        return [self.driver.download(pointer + at, piece)
+                for at in sorted({0, (size - piece) // 2 // 16 * 16, (size - piece) // 16 * 16})]
 
     def block(self, kernel: Any) -> tuple[int, int, int]:
         """(1, 1, 1) as frontends launch; all threads where this driver doesn't know tile kernels."""
@@ -220,19 +262,17 @@ class Runner:
     def timed(self, launch: Any) -> tuple[list[float], float]:
         """Microseconds of 15 launches, each after 512 MiB were written, and of each of 20 launches in a row. Events are waited
         for at the end only, and the writing gives the host the time to be ahead."""
-        driver, size = self.driver, 512 << 20
-        if not self.scratch:
-            self.scratch = driver.allocate(size)
+        driver = self.driver
         events = [c.c_void_p() for _ in range(36)]
         for event in events:
             driver.call("cuEventCreate", c.byref(event), 0)
         for i in range(17):
-            driver.fill_async(self.scratch, size)
+            self.flush()
             driver.call("cuEventRecord", events[2 * i], None)
             launch()
             driver.call("cuEventRecord", events[2 * i + 1], None)
         for _ in range(3):
-            driver.fill_async(self.scratch, size)
+            self.flush()
         driver.call("cuEventRecord", events[34], None)
         for _ in range(20):
             launch()
@@ -241,14 +281,18 @@ class Runner:
         cold = [driver.elapsed(events[2 * i], events[2 * i + 1]) for i in range(2, 17)]
         return cold, driver.elapsed(events[34], events[35]) / 20
 
+    def flush(self) -> None:
+        """Write more than L2 holds."""
+        size = 512 << 20
+        self.scratch = self.scratch or self.driver.allocate(size)
+        self.driver.fill_async(self.scratch, size)
+
     def compared(self, name: str, pointers: list[int], sizes: list[tuple[int, str]]) -> list[float | None]:
         """For each array, the largest difference from what the other side left, over the largest value: of three pieces."""
         _, who, kernel = name.split("/")
         out: list[float | None] = []
         for i, (pointer, (size, kind)) in enumerate(zip(pointers, sizes)):
-            piece = min(size, 4 << 20)
-            got = b"".join(self.driver.download(pointer + at, piece) for at in
-                           {0, (size - piece) // 2 // 16 * 16, (size - piece) // 16 * 16})
+            got = b"".join(self.pieces(pointer, size))
             path = self.folder / f"made_{kernel}_{i}"
             if who == "ours":
                 path.write_bytes(got)
@@ -368,7 +412,7 @@ class Runner:
 
 
 WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int32": 4, "int64": 8, "int8": 1, "uint8": 1, "uint32": 4,
-          "float8_e4m3fn": 1, "float8_e8m0fnu": 1}
+          "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e8m0fnu": 1, "int16": 2, "uint16": 2, "uint64": 8, "bool": 1}
 
 
 @functools.cache
@@ -382,6 +426,8 @@ def random_bytes(kind: str, bound: int) -> bytes:
     values = rng.standard_normal(count, dtype=np.float32)
     if kind == "bfloat16":
         return (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
+    if kind == "float8_e5m2":
+        return (values.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8).tobytes()
     if kind == "float8_e4m3fn":
         # 4 bits of exponent from 2**-6 on, 3 of mantissa, cut: normal values up to 7 have room.
         bits = np.where(np.abs(values) < 2.0**-6, 2.0**-6, values).astype(np.float32).view(np.uint32)
@@ -394,6 +440,14 @@ def numbers(data: bytes, kind: str) -> np.ndarray:
     if kind == "bfloat16":
         return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return np.frombuffer(data, kind if not kind.startswith("float8") else np.uint8).astype(np.float64)
+
+
+def different(one: bytes, other: bytes, width: int) -> int:
+    """Elements of `width` bytes that differ."""
+    if one == other:
+        return 0
+    a, b = (np.frombuffer(data, np.uint8).reshape(-1, width) for data in (one, other))
+    return int((a != b).any(1).sum())
 
 
 def largest(one: bytes, other: bytes, kind: str) -> float:
