@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import tileiras
-from bench.hardware import host_object, latency_probes, launch_probes, matrix_probes
+from bench.hardware import host_object, latency_probes, launch_probes, matrix_probes, rate_probes
 from bench.speed import kernels, original, side
 from tests.kernels import runner, suite
 from tileiras.codegen import ptxas
@@ -110,6 +110,13 @@ class Builder:
         for name, ptx in latency_probes.approximations().items():
             self.add(name, 18, "approximation", self.assemble(name, ptx))
 
+    def rates(self) -> None:
+        """Question 15, by all warps of an SM and by all SMs."""
+        for rate in rate_probes.rates():
+            self.add(f"rate/{rate.name}", 15, "rate", self.assemble(f"rate_{rate.name}", rate.ptx), threads=rate.threads,
+                     iterations=rate.iterations, work=rate.work, unit=rate.unit, blocks=rate.blocks, per_sm=rate.per_sm,
+                     bytes=rate.bytes, shared=rate.shared, cold=rate.cold)
+
     def compiled(self, name: str, who: str) -> str | None:
         """The cubin of a suite case by this project ("ours") or the original ("original")."""
         target = f"cubins/{who}_{name}.cubin"
@@ -182,7 +189,7 @@ class Builder:
         (self.folder / "plan.json").write_text(json.dumps(plan, indent=0))
 
 
-PARTS = ("launch", "maps", "matrices", "latencies", "cases", "speed")
+PARTS = ("launch", "maps", "matrices", "latencies", "rates", "cases", "speed")
 
 
 def build(folder: pathlib.Path, parts: tuple[str, ...] = PARTS, names: list[str] | None = None, reference: str | None = None,
@@ -192,7 +199,7 @@ def build(folder: pathlib.Path, parts: tuple[str, ...] = PARTS, names: list[str]
     # Question 6 needs nothing built: it runs where the frontend is installed.
     builder.add("frontend_launch", 6, "frontend", "none")
     simple = {"launch": builder.launch_contract, "maps": builder.maps, "matrices": builder.matrices,
-              "latencies": builder.latencies}
+              "latencies": builder.latencies, "rates": builder.rates}
     for part in parts:
         if part in simple:
             simple[part]()

@@ -48,6 +48,8 @@ class Runner:
     def __init__(self, folder: pathlib.Path, driver: Driver, log: str = "", whole_blocks: bool = False,
                  once: bool = False) -> None:
         self.folder, self.driver, self.whole_blocks, self.once, self.scratch = folder, driver, whole_blocks, once, 0
+        self.pool: dict[str, tuple[int, int]] = {}
+        self.sms = 0
         self.log = self._map_log(log) if log else None
 
     def run(self, e: dict[str, Any]) -> dict[str, Any]:
@@ -357,6 +359,54 @@ class Runner:
             cycles.append(int.from_bytes(self.driver.download(out, 8), "little") / e["iterations"])
         self.driver.free(source)
         return {"cycles": statistics.median(cycles[1:]), "first": cycles[0], "all": cycles}
+
+    def rate(self, e: dict[str, Any]) -> dict[str, Any]:
+        """Cycles of one repetition in the median and in the slowest block, of a second kind of work beside the first where there is
+        one, and microseconds of each launch. The first launch isn't counted."""
+        driver = self.driver
+        library, kernel = self.load(e)
+        if not self.sms:
+            self.sms = driver.attribute(16)
+        blocks = e["blocks"] or self.sms * e["per_sm"]
+        source, size = self.pooled("rate_in", e["bytes"]), 16 * blocks + 32768
+        out = self.pooled("rate_out", size)
+        driver.call("cuKernelSetAttribute", 8, e["shared"], kernel, driver.device)
+        events = [c.c_void_p(), c.c_void_p()]
+        for event in events:
+            driver.call("cuEventCreate", c.byref(event), 0)
+        middle, slowest, beside, times = [], [], [], []
+        for i in range(5):
+            driver.fill_async(out, size)
+            if e["cold"]:
+                driver.fill_async(self.pooled("flush", 512 << 20), 512 << 20)
+            driver.call("cuEventRecord", events[0], None)
+            driver.launch(kernel, (blocks, 1, 1), (e["threads"], 1, 1), [c.c_uint64(out), c.c_uint64(source)], shared=e["shared"])
+            driver.call("cuEventRecord", events[1], None)
+            driver.synchronize()
+            if not i:
+                continue
+            cycles = np.frombuffer(driver.download(out, 16 * blocks), np.uint64).reshape(-1, 2)
+            middle.append(float(np.median(cycles[:, 0])) / e["iterations"])
+            slowest.append(float(cycles[:, 0].max()) / e["iterations"])
+            beside.append(float(np.median(cycles[:, 1])))
+            times.append(round(driver.elapsed(*events), 2))
+        for event in events:
+            driver.call("cuEventDestroy_v2", event)
+        driver.call("cuLibraryUnload", library)
+        cycles = statistics.median(middle)
+        return {"cycles": cycles, "slowest": statistics.median(slowest), "beside": statistics.median(beside), "microseconds": times,
+                "blocks": blocks, "work": e["work"], "unit": e["unit"], "rate": e["work"] / cycles if cycles else 0.0}
+
+    def pooled(self, name: str, size: int) -> int:
+        """Zeroed memory that experiments share; grows."""
+        pointer, held = self.pool.get(name, (0, 0))
+        if held < size:
+            if held:
+                self.driver.free(pointer)
+            pointer, held = self.driver.allocate(size), size
+            self.pool[name] = (pointer, held)
+            self.driver.fill(pointer, 0, size)
+        return pointer
 
     def approximation(self, e: dict[str, Any]) -> dict[str, Any]:
         """The hardware's outputs for 65536 inputs, as hex of float32, beside the inputs' rule: linspace(-8, 8)."""

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from bench.hardware import host_object, launch_probes, matrix_probes, prepare, report, run, sweep
+from bench.hardware import host_object, launch_probes, matrix_probes, prepare, rate_probes, report, run, sweep
 from bench.hardware.gpu_driver import CudaError, Driver, LaunchConfig
 from tileiras import sim
 from tileiras.codegen import ptxas
@@ -100,6 +100,27 @@ def test_mma_probe_in_the_simulator() -> None:
     out = np.zeros(len(product.expected), np.uint8)
     sim.simulate(product.ptx, kernel="probe", grid=(1, 1, 1), args=[out, np.frombuffer(product.data, np.uint8).copy()])
     assert out.tobytes() == product.expected
+
+
+def test_rate_probes_have_names_of_their_own_and_run_in_the_simulator() -> None:
+    probes = {p.name: p for p in rate_probes.rates()}
+    assert len(probes) == len(rate_probes.rates())
+    for name in ("tma_l2_own_1", "gather_8_l1", "wgmma_f16_n64_rs_4w", "bar_sync_8w"):
+        probe = probes[name]
+        assert ptxas.assemble(probe.ptx, ["-arch=sm_90a"]).cubin[:4] == b"\x7fELF"
+        out, data = np.zeros(64 << 10, np.uint8), np.zeros(1 << 18, np.uint8)
+        sim.simulate(probe.ptx, kernel="probe", grid=(1, 1, 1), args=[out, data], dynamic_shared=probe.shared, races=False)
+        assert out[:8].any(), name
+
+
+def test_a_rate_is_work_over_cycles(plan: pathlib.Path) -> None:
+    case = next(e for e in json.loads((plan / "plan.json").read_text())["experiments"] if e["kind"] == "case")
+    got = run.Runner(plan, Driver(FakeCuda())).run({
+        "kind": "rate", "cubin": case["cubin"], "blocks": 2, "per_sm": 1, "threads": 32, "iterations": 4, "work": 64,
+        "unit": "bytes", "bytes": 64, "shared": 0, "cold": True})
+    # the fake one writes two words of counts: 256 in the low half of the first block's cycles, 2 in the high one
+    first = 256 | 2 << 32
+    assert got["slowest"] == first / 4 and got["cycles"] == first / 8 and got["rate"] == 64 / got["cycles"]
 
 
 def test_swizzled_images_are_permutations() -> None:
