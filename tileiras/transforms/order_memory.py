@@ -16,9 +16,10 @@ together). What ops do is said in `analysis/effects.py`.
 The stages of a ring are ordered by their pipe: accesses to the same ring don't wait for each other here, only for what else has
 its place. Products into tensor memory are done in order, and every thread waits for them itself: behind the wait nobody else's
 barrier is needed. An agent's barriers are its team's. Where the copy engine or the tensor cores themselves touch bytes that threads
-write, the writers say `fence_async` behind their writes: before the next barrier, before they tell that a stage is full, or at
-the end of their block. A wait for groups of copies counts as a write; behind one for copies of other threads the fence stands at
-once, since who waits there may begin a product without meeting anybody.
+write, or write bytes that threads read, these say `fence_async` behind it: before the next barrier, before they tell that a stage
+is full or empty, or at the end of their block. (Without, an H100's copy engine fills a stage again that `ldmatrix` is still
+reading, though its warp has given the stage back.) A wait for groups of copies counts as a write; behind one for copies of other
+threads the fence stands at once, since who waits there may begin a product without meeting anybody.
 """
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ from tileiras.errors import CompileError
 
 NEVER = -1
 FREE = "nv_tileas.tmem_free"
-ACQUIRE, RELEASE = "nv_tileas.producer_acquire", "nv_tileas.consumer_release"
+ACQUIRE, COMMIT, RELEASE = "nv_tileas.producer_acquire", "nv_tileas.producer_commit", "nv_tileas.consumer_release"
+READ_BY_ENGINES = frozenset({*COPIES_BY_THREADS, "nv_tileas.dot_wait", "nv_tileas.store_wait"})
+"""What threads do themselves and yet doesn't touch memory there: who waits for copies, or for an engine that has read."""
 
 
 @dataclass(frozen=True)
@@ -247,10 +250,10 @@ class _Ordering:
                 before.parent.insert_op_before(nv_tileas.FenceAsync.create(location=before.location), before)
 
     def needs_fence(self, op: Operation, mine: list[Touch], engine: bool) -> bool:
-        """Whether the copy engine or the tensor cores touch what threads have written by this op. What a copy brings is there at
-        the wait for it, not here."""
-        return not engine and op.name not in COPIES_BY_THREADS and any(
-            t.writes and t.start < e.end and e.start < t.end for t in mine for e in self.engine)
+        """Whether the copy engine or the tensor cores touch what threads have written by this op, or write what it reads. What a
+        copy brings is there at the wait for it, not here."""
+        return not engine and op.name not in READ_BY_ENGINES and any(
+            (t.writes or e.writes) and t.start < e.end and e.start < t.end for t in mine for e in self.engine)
 
     def visit(self, op: Operation) -> None:
         if op.name == "nv_tileas.barrier":
@@ -282,7 +285,7 @@ class _Ordering:
                 self.barrier(op)
             self.branch(op)
         else:
-            if op.name == "nv_tileas.producer_commit":
+            if op.name in (COMMIT, RELEASE):
                 self.fence(op)
             self.access(op)
             self.leave(op)

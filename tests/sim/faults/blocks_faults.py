@@ -210,6 +210,7 @@ WAIT: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [%r2], %r12;
  @!%p2 bra WAIT;
  mov.u32 %r4, s; mad.lo.u32 %r4, %t, 8, %r4; ld.shared.v2.u32 {{%r6, %r7}}, [%r4];
  mapa.shared::cluster.u32 %r10, %r3, 0; mapa.shared::cluster.u32 %r11, %r3, 1;
+ fence.proxy.async.shared::cta;
  mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r10];
  mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r11];
  mad.lo.u32 %r5, %r9, 2, %rank; mul.wide.u32 %d1, %r5, 256; mul.wide.u32 %d2, %t, 8; add.u64 %d1, %d1, %d2; add.u64 %d1, %d1, %g1;

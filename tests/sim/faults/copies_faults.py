@@ -51,6 +51,7 @@ CONSUME:
 CW: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r13], %r10;
  @!%p2 bra CW;
  ld.shared.v2.u32 {{%r1, %r2}}, [%r16];
+ fence.proxy.async.shared::cta;
  mbarrier.arrive.shared::cta.b64 _, [%r14];
  mul.wide.u32 %d1, %r11, 256; add.u64 %d1, %d1, %g1; mul.wide.u32 %d2, %lane, 8; add.u64 %d1, %d1, %d2;
  st.global.v2.u32 [%d1], {{%r1, %r2}};
@@ -76,6 +77,8 @@ fault(ring, "the consumer starts in the wrong phase", ("@%p1 bra CONSUME;", "@%p
       InFlight, UninitializedRead, DataRace, Deadlock)
 fault(ring, "the producer's parity is wrong", ("xor.b32 %r15, %r10, 1;", "mov.u32 %r15, %r10;"), Deadlock)
 fault(ring, "no fence behind the initialisation", ("fence.mbarrier_init.release.cluster;", ""), MissingProxyFence)
+fault(ring, "no fence between the loads and the copy that overwrites them", ("fence.proxy.async.shared::cta;", ""),
+      MissingProxyFence)
 fault(ring, "no barrier behind the initialisation", ("READY:\n bar.sync 0;", "READY:"), DataRace, BarrierError)
 fault(ring, "the consumer never gives a stage back", ("mbarrier.arrive.shared::cta.b64 _, [%r14];", ""), Deadlock)
 fault(ring, "a stage is given back before it is read",

@@ -8,7 +8,8 @@ them writing, is a finding:
 - between warps `DataRace`; two writers of one value aren't one, since kernels store one value many times (between threads of one
   warp: see `lanes`);
 - with an operation of an engine `InFlight`: it is under way from its issue until somebody who waited for it says so;
-- written by a warp and then used by an engine, in order but without the fence between their proxies: `MissingProxyFence`.
+- written by a warp and then used by an engine, or read by a warp and then written by an engine, in order but without the fence
+  between their proxies: `MissingProxyFence` (an H100's copy engine does overtake `ldmatrix` whose warp has given the stage back).
 
 The usual access is found innocent by one comparison: everything it meets is older than what every warp knows.
 `Shadow` also takes accesses to global memory, which `globalshadow` judges.
@@ -353,15 +354,19 @@ class Shadow:
             i = int(np.argmax(late))
             return MissingProxyFence(f"{op.name} {verb} {self.place(int(where[i]), lane)}, which "
                                      f"{self.who(int(agents[i]), lane)} wrote, with no fence.proxy.async between", thread=lane)
-        if verb == "reads":
-            return None
-        if int(self.rlast[where].max(initial=0)) <= order.floor and int(self.rlast[where].max(initial=0)) <= int(known.min()):
+        last = int(self.rlast[where].max(initial=0))
+        if verb == "reads" or (last <= order.floor and last <= int(known.min()) and last <= int(fenced[:order.warps].min())):
             return None
         for agent in range(order.warps):
-            bad = self.rtime[agent * self.count + where] > known[agent]
+            read = self.rtime[agent * self.count + where]
+            bad = read > known[agent]
             if bad.any():
                 return DataRace(f"{op.name} {verb} {self.place(int(where[np.argmax(bad)]), lane)}, which "
                                 f"{self.who(agent, lane)} read with no barrier between", thread=lane)
+            bad = read > fenced[agent]
+            if bad.any() and op.name not in GENERIC:
+                return MissingProxyFence(f"{op.name} {verb} {self.place(int(where[np.argmax(bad)]), lane)}, which "
+                                         f"{self.who(agent, lane)} read, with no fence.proxy.async between", thread=lane)
         for part in range(ASYNC_READERS):
             slots = self.ereader[part * self.count + where]
             bad = self.etime[part * self.count + where] > known[slots]
