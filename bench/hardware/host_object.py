@@ -6,9 +6,10 @@ data, by readelf):
     __CUDA_TILEIR_CALLBACKS       72 B  2, 0, 0, 0, 0x40 (size of a row below), &FUNC_CALLBACKS, 1 (rows), 2, &ON_PRE_LOAD
     __CUDA_TILEIR_FUNC_CALLBACKS  64 B  a row a kernel: &name, 0, 0, 0, 0, &ON_ARGUMENTS_CHANGE, 0, 0
 
-What the callbacks receive and must return is question 5. So these write what they got into a log at `LOG_ADDRESS`, where
+What the callbacks receive and must return was question 5. So these write what they got into a log at `LOG_ADDRESS`, where
 the launching process has mapped a file: word 0 counts records, a record is 16 words: tag, the six integer argument
-registers, and, for variants that look behind the pointers, the first words behind the first three.
+registers, and, for variants that look behind the pointers, the first words behind the first three. The answer: both return a
+CUresult (an address, as in the variants "vector", fails the launch), and ON_PRE_LOAD may leave `*out` alone.
 """
 from __future__ import annotations
 

@@ -194,21 +194,59 @@ def test_dry_run_and_report(plan: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert "old" not in page.read_text() and page.read_text().endswith(f"{report.END}\nafter\n")
 
 
+MACHINE = {"gpu": "NVIDIA H200", "driver": 13000, "sms": 132}
+
+
+def launched(name: str, question: int = 1, threads: int = 128, ctaid: int = 0, **result: object) -> dict[str, Any]:
+    registers = [[threads, 1, ctaid, 0, 1, ctaid, 0, 1, 1, 0, 1, 0, 1, smid, 0, 0] for smid in (3, 9)]
+    return {"name": name, "question": question, "kind": "launch", "block": [1, 1, 1], "host": question == 5, "result":
+            {"threads": 2 * threads, "blocks": 2, "hidden": None, "registers": registers, **result}}
+
+
 def test_report_renders_every_kind() -> None:
     base = {"grid": [1, 1, 1]}
     rows = [
-        {**base, "name": "language_7/block1", "question": 1, "kind": "launch", "block": [1, 1, 1],
-         "result": {"threads": 128, "blocks": 1, "hidden": [7] * 32, "registers": [list(range(16))], "log_after_load": [["0x1"]]}},
+        launched("language_7/block1"), launched("language_8/block1"), launched("threads_256/block1", threads=256),
+        launched("hidden/block1", 4, hidden=[7] * 32), {**launched("x/block1"), "result": {"error": "CudaError: no"}},
         {**base, "name": "w", "question": 10, "kind": "product", "result": {"right": False, "got": "00", "expected": "01"}},
         {**base, "name": "ours/v", "question": 12, "kind": "case", "result": {"right": True, "worst": {"0": 0.5}}},
         {**base, "name": "copy", "question": 13, "kind": "copy", "result": {"microseconds": 10.0, "rate": 4300.0, "unit": "GB/s"}},
         {**base, "name": "bar", "question": 15, "kind": "latency", "result": {"cycles": 21.5}},
         {**base, "name": "x", "question": 6, "kind": "frontend", "result": {"error": "ImportError: no torch"}}]
-    machine = {"gpu": "NVIDIA H200", "driver": 13000, "sms": 132}
-    text = report.render({"date": "2026-01-01", "tileiras": "0", "machine": machine, "results": rows}, "r.json")
-    for part in ("| language_7/block1 | [1, 1, 1] | 128 | 1 | %ntid.x 0", "00000007", "all: different 1", "ours: right 1",
-                 "| copy | 10.0 | 4300 GB/s |", "| bar | 21.5 |", "ImportError: no torch", "### 14. Benchmark kernels\nNot run."):
-        assert part in text
+    text = report.render({"date": "2026-01-01", "tileiras": "0", "machine": MACHINE, "results": rows}, "r.json")
+    for part in ("| `language_{7, 8}`: block1 | 128 | 2 | 1, 1 | 0, 0 | 0, 0 | 1, 1 |  |", "| `threads_256`: block1 | 256 | 2 |",
+                 "| 1, 1 | 0x7 |", "| `x`: block1 | CudaError: no |", "wgmma: different 1", "suite, ours: right 1",
+                 "Not run: question 2, 3, 7.", "copy: 10.0 us, 4300 GB/s.", "Cycles: bar 21.5.", "ImportError: no torch",
+                 "### 14. Benchmark kernels\nNot run."):
+        assert part in text, part
+
+
+def test_report_tells_when_callbacks_were_called() -> None:
+    def record(tag: int, *words: int) -> list[str]:
+        return [hex(w) for w in (tag, 0x7000, 0x8000, *words, *[0] * (13 - len(words)))]
+    loaded, changed = record(1, 1, 0x9000, 5, 6, 56), record(2, 0xA000, 0xB000, 5, 6, 56, 0, 0, 0, 0, 0, 0, 0, 1)
+    logs = {"log_after_load": [], "log_after_first": [loaded, changed], "log_after_same": [loaded, changed, changed],
+            "log_after_other": [loaded, changed, changed, changed]}
+    rows = [launched("host_zero_look/block1", 5, **logs),
+            {**launched("host_vector/block1", 5), "result": {"error": "CudaError: cuLaunchKernelEx: unknown error (-1265713088)"}}]
+    lines = "\n".join(report.callback_lines([report.kept(r) for r in rows]))
+    for part in ("ON_PRE_LOAD 0, 1, 1, 1; ON_ARGUMENTS_CHANGE 0, 1, 2, 3.", "version 1, out)",
+                 "the same first two arguments, and 1 buffer", "its size, 56 bytes",
+                 "`host_vector`: the launch fails with 0xb48ec040"):
+        assert part in lines, part
+
+
+def test_report_sets_times_beside_each_other(tmp_path: pathlib.Path) -> None:
+    def row(who: str, cold: float, in_turn: float, difference: list[float | None]) -> dict[str, Any]:
+        return {"name": f"speed/{who}/k", "question": 14, "kind": "speed", "result":
+                {"all": [cold + 0.5, cold, cold, cold + 9] * 4, "in_turn": in_turn, "difference": difference}}
+    first = {"date": "d", "tileiras": "0", "machine": MACHINE, "results":
+             [row("ours", 10, 9, [None]), row("original", 30, 27, [0.5])]}
+    second = {**first, "results": [row("ours", 12, 8, [None]), row("torch", 20, 16, [])]}
+    (tmp_path / "speed.json").write_text(json.dumps([{"kernel": "k", "machine": "H100", "ratio": 2.5}]))
+    lines = report.speed_lines(report.merged([first, second])["results"], tmp_path / "speed.json")
+    assert "1 kernels: 3.00 cold, 3.38 in turn, 2.50 predicted; of PyTorch's over ours, 1: 2.00, 2.00." in lines[0]
+    assert "| k | 10.0, 8.0 | 30.0, 27.0 | 20.0, 16.0 | 3.00 | 3.38 | 2.50 |" in lines and "`k` 0.5." in lines[-1]
 
 
 def test_the_sweep_is_compared_with_the_encoder() -> None:
@@ -216,11 +254,49 @@ def test_the_sweep_is_compared_with_the_encoder() -> None:
     rows: list = [[g, 0, report.tensor_map(g).encode().hex()] for g in good if g["box"][0] * 2 % 16 == 0][:5]
     odd = bytearray.fromhex(rows[0][2])
     odd[10] ^= 2
+    driver = b"".join(w.to_bytes(4, "little") for w in report.tensor_map(rows[0][0]).driver_words())
     rows += [[rows[0][0], 0, odd.hex()], [rows[0][0], 1, ""], [{**rows[0][0], "box": [300, 1]}, 1, ""],
-             [{**rows[0][0], "address": 8}, 0, rows[0][2]]]
+             [{**rows[0][0], "address": 8}, 0, rows[0][2]], [rows[0][0], 0, driver.hex()]]
     lines = report.encode_lines([{"name": "encode_sweep", "result": {"rows": rows}}])
-    assert lines == ["different 1, refused by both 1, refused by the driver only 1, refused by tileiras only 1, the same 5.",
-                     "Differing bits (word.bit): 2.17."]
+    assert lines == ["different 2, refused by both 1, refused by the driver only (f16) 1, "
+                     "refused by tileiras only (the address isn't a multiple of 16) 1, the same 5.",
+                     "Differing bits (word.bit): 2.1, 2.17, 2.21, 16.13, 18.4. With `TensorMap.driver_words`, 1 are the same."]
+
+
+def test_approximations_beside_the_simulators() -> None:
+    exact = report.simulated("rcp.approx.f32", report.INPUTS[::64])
+    off = exact.copy()
+    off[5] = np.nextafter(off[5], np.float32(np.inf))
+    rows = [{"name": name, "question": 18, "kind": "approximation", "result": {"every": 64, "outputs": data.tobytes().hex()}}
+            for name, data in (("rcp.approx.f32", off), ("sqrt.approx.f32", exact))]
+    lines = report.approximation_lines([report.kept(r) for r in rows])
+    assert lines[2].startswith("| `rcp.approx.f32` | 1024 | 100% | 1 | 2^-23.") and lines[2].endswith("| 0 |")
+    assert lines[3].endswith("| 512 |")         # where one is no number
+
+
+def test_what_is_kept_says_the_same(tmp_path: pathlib.Path) -> None:
+    found = [[g, int(i % 2), "" if i % 2 else bytes(128).hex()] for i, g in enumerate(sweep.inputs())]
+    rows = [launched("language_7/block1"), launched("language_8/block1"), launched("shared_16k/block1", 7),
+            {"name": "encode_sweep", "question": 8, "kind": "encode", "result": {"rows": found}},
+            {"name": "device_map_f16_rank2", "question": 9, "kind": "device_map", "result":
+             {"device": "00" * 128, "driver": "00" * 64 + "11" * 64, "cycles": 600}},
+            {"name": "gone", "question": 15, "kind": "latency", "result": {"error": "not run"}}]
+    run_ = {"date": "2026-01-01", "tileiras": "0", "machine": MACHINE, "results": rows}
+    kept = tmp_path / "kept.json"
+    kept.write_text(report.as_text(report.merged([run_])))
+    text = report.render(run_, "r")
+    assert report.render(report.read(kept), "r") == text
+    assert "| 2 | 1 | 1 | 1 | 600 |" in text and "array's size in 0 of 1 launches" in text
+    assert kept.stat().st_size < 200_000 and kept.read_text().count("language_7") == 1
+
+
+def test_the_evidence_for_the_page_is_there() -> None:
+    """docs/hardware.md's last section is made of bench/results/hardware-h100.json; predictions beside it may be newer."""
+    made = report.render(report.read(ROOT / "bench/results/hardware-h100.json"), "bench/results/hardware-h100.json")
+    page = (ROOT / "docs/hardware.md").read_text()
+    written = page[page.index(report.BEGIN):page.index(report.END) + len(report.END)]
+    parts = [[part for part in text.split("\n### ") if not part.startswith("14.")] for text in (made, written)]
+    assert parts[0] == parts[1]
 
 
 def test_without_a_plan_or_a_gpu_the_runner_says_so(tmp_path: pathlib.Path) -> None:

@@ -29,7 +29,7 @@ def random_map(rng: random.Random) -> TensorMap:
         swizzle = rng.choice([0, 32, 64, 128, 96])
         m = TensorMap(rng.randrange(1 << 50) * 16, element, tuple(rng.randint(1, 1 << 32) for _ in range(rank)),
                       tuple(rng.randrange(1, 1 << 36) * 16 for _ in range(rank - 1)),
-                      (rng.choice([16, 32, 64, 96, 128]) // size, *(rng.randint(1, 256) for _ in range(rank - 1))),
+                      (rng.choice([16, 32, 64, 96, 128]) // size, *(rng.randint(1, rng.choice((256, 6))) for _ in range(rank - 1))),
                       (1, *(rng.randint(1, 8) for _ in range(rank - 1))), swizzle=swizzle,
                       atomicity=rng.choice(ATOMICITIES) if swizzle == 128 else "16B", promotion=rng.choice([0, 64, 128, 256]),
                       nan_fill=element[0] not in "us" and rng.random() < 0.5)

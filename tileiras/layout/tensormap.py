@@ -15,7 +15,10 @@ NVIDIA doesn't document the bits. The fields of a tiled map are known from the s
     14     box sizes of dimensions 1-4 less 1, a byte each
 
 Maps that launches get have more in word 2: bit 0 im2col; bits 1-3 a version, 1; bits 17-18 the L2 promotion; bit 21
-whether the tensor spans 128 KiB or more.
+whether the tensor spans 128 KiB or more. That is what the original's host objects write for every SM. Driver 580's
+cuTensorMapEncodeTiled on an H100 agrees in all other bits of words 0-15, leaves version and bit 21 at 0, and notes something
+in words 16 and 18 (`driver_words`); host objects' maps copy right there all the same. On Blackwell bit 21 matters: CUTLASS
+clears it of small tensors where a driver up to 13.1 has set it.
 
 Unverified, since no instruction writes them and no map was seen: where im2col maps keep their corners (word 14: lower in
 the low half, upper in the high half; 16, 8 or 5 bits a dimension), channels (where a box has dimension 0) and pixels
@@ -52,6 +55,7 @@ WORD, DOUBLE = (1 << 32) - 1, (1 << 64) - 1
 ADDRESS_BITS = (1 << 57) - (1 << 4)  # of an address what a map keeps
 LARGE_BIT = 21                      # of word 2
 LARGE = 1 << 17                     # bytes that a tensor spans from which bit 21 of word 2 is set
+SHARED = 227 * 1024                 # bytes of a box above which an H100's driver refuses a map: more than any SM's block has
 
 
 class TensorMapError(ValueError):
@@ -106,8 +110,15 @@ class TensorMap:
             count = self.channels * self.pixels
         return count * (8 * self.interleave if self.interleave and self.mode == "tile" else self.bits) // 8
 
+    def _noted_bytes(self) -> int:
+        """Bytes of a tiled map's box as the driver counts them: steps round down, and elements are never slices."""
+        count = 1
+        for n, step in zip(self.box, self.steps or (1,) * self.rank):
+            count *= n // step
+        return count * self.bits // 8
+
     def check(self) -> None:
-        """Raise TensorMapError where the documented rules of cuTensorMapEncode* are broken."""
+        """Raise TensorMapError where the documented rules of cuTensorMapEncode* are broken, or a box is larger than it takes."""
         for good, why in self._rules():
             if not good:
                 raise TensorMapError(why)
@@ -141,6 +152,8 @@ class TensorMap:
             yield len(self.box) == rank, f"{len(self.box)} box sizes for {rank} dimensions"
             for b in self.box:
                 yield 1 <= b <= 256, f"box size {b} isn't from 1 to 256"
+            size = self._noted_bytes()
+            yield size <= SHARED, f"a box of {size} bytes: more than shared memory has"
             inner = self.box[0] * self.bits // 8
         else:
             yield not self.box, "im2col maps have channels and pixels, no box"
@@ -178,6 +191,15 @@ class TensorMap:
         """The 128 bytes for any values, as code of a launch makes them: of each only the bits that its field has. A size of
         0 reads as 2**32."""
         return struct.pack(f"<{BYTES // 4}I", *self.words())
+
+    def driver_words(self) -> list[int]:
+        """The words of a tiled map as driver 580 writes them on an H100: version 0, bit 21 never set, and, where maps of host
+        objects have zeros, word 16 the bytes of a box, word 18 how its place in shared memory is aligned (16, or eight rows
+        of the swizzle). No copy depends on the last two."""
+        words = self.words()
+        words[2] &= ~(7 << 1 | 1 << LARGE_BIT)
+        words[16], words[18] = self._noted_bytes(), 8 * self.swizzle or 16
+        return words
 
     def words(self) -> list[int]:
         """`unchecked` as words of 32 bits."""
