@@ -80,7 +80,7 @@ hardware: $(VENV)/.demo $(REFERENCE)/.installed
 gpu:
 	@test -f build/hardware/plan.json || $(MAKE) hardware
 	@$(PYTHON) bench/hardware/run.py build/hardware --out build/hardware-results.json $(ARGS)
-	@$(PYTHON) -m bench.hardware.report build/hardware-results.json --write docs/hardware.md
+	@$(PYTHON) -m bench.hardware.report build/hardware-results.json --keep bench/results/hardware.json --write docs/hardware.md
 
 clean:
 	rm -rf $(VENV) $(REFERENCE) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis tests/filecheck/Output
