@@ -154,6 +154,29 @@ def test_who_streams_in_several_blocks_keeps_them(blocks: int) -> None:
     assert f".reqntid {384 if blocks == 1 else 288}" in ptx
 
 
+@pytest.mark.parametrize(("occupancy", "stack", "shared", "freed", "followed"), [
+    (3, 176, 66000, 0, False),      # three blocks' 149 KiB, and L1 has 54 left
+    (3, 32, 66000, 0, True),        # 27 KiB
+    (3, 176, 66000, 800, True),     # without the hint it spills as much
+    (None, 176, 66000, 0, True)])   # there is no hint
+def test_a_hint_is_left_where_spills_have_no_room_in_l1(monkeypatch: pytest.MonkeyPatch, occupancy: int | None, stack: int,
+                                                        shared: int, freed: int, followed: bool) -> None:
+    rows = np.zeros((16, 32000), np.float32)
+    kernel = ct.kernel(_distances) if occupancy is None else ct.kernel(_distances, occupancy=occupancy)
+    made = export(kernel, (rows, rows, rows, np.zeros(16, np.float32), 32000, 8192), "sm_90")
+
+    def compiled(bytecode: bytes, llvm: str, options: CompileOptions) -> CompiledModule:
+        spilled, registers = (stack, 72) if options.meet_occupancy else (freed, 124)
+        entry = Entry("k", (), 288, shared, registers, spilled, spilled, spilled)
+        return CompiledModule(llvm=llvm, entries=(entry,), _bytecode=bytecode, _options=options)
+    monkeypatch.setattr(compiler, "_compiled", compiled)
+    monkeypatch.setattr(compiler, "CHANGES", ())
+    options = CompileOptions(find_target("sm_90"), remarks=[])
+    module = compiler.compile_module(made.bytecode, options)
+    assert (module.entries[0].registers == 72) is followed
+    assert any(r.name == "RemarkHintIgnored" for r in options.remarks or ()) is not followed
+
+
 def test_registers_are_lent_where_that_saves_spills(monkeypatch: pytest.MonkeyPatch, kernel_bytecode: Callable[..., bytes]) -> None:
     """The second attempt lends; if it is better, those that follow do, too."""
     asked: list[tuple[bool, bool]] = []
