@@ -1,11 +1,13 @@
 """Depths of load rings: by the formula worked out by hand, by hints, by shared memory, by other blocks on the SM."""
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 
 import pytest
 
+import tileiras
 from tests.kernels import runner
 from tileiras.compiler import compile_module
 from tileiras.driver.options import CompileOptions
@@ -75,6 +77,22 @@ def test_what_waits_for_its_loads_has_a_deeper_ring_beside_two_blocks_than_what_
     assert ring_depth(RingFacts(8192, 177, has_product=False, blocks=4), b200).stages == 6
     assert ring_depth(RingFacts(8192, 80, has_product=False, blocks=2), b200).stages == 11      # as wanted
     assert ring_depth(RingFacts(8192, 80, has_product=False, blocks=4, occupancy=4), b200).stages == 6
+
+
+def test_few_blocks_have_deep_rings_to_live_on() -> None:
+    # 8 KiB at 37.4 B a cycle: 219 cycles; 2.5 times 1,019 are 11.6 of these; 228 KiB by two hold thirteen
+    facts = RingFacts(8192, 80, has_product=False, blocks=4, few=True)
+    assert ring_depth(facts, H100).stages == 13 and ring_depth(replace(facts, few=False), H100).stages == 6
+    assert ring_depth(replace(facts, has_product=True), H100) == ring_depth(replace(facts, has_product=True, few=False), H100)
+    assert ring_depth(replace(facts, occupancy=4), H100).stages == 6
+
+
+@pytest.mark.parametrize(("case", "deep"), [("layer_norm_backward_sum_parts_twin", True), ("kl_divergence_f32_ragged_twin", False)])
+def test_loops_that_walk_down_rows_are_of_few_blocks(case: str, deep: bool) -> None:
+    """Those along rows aren't: of theirs an SM holds four blocks."""
+    ptx = tileiras.compile(runner.export_case(case), gpu_name="sm_90").ptx
+    found = re.search(r"\.shared .*\[(\d+)\];", ptx)
+    assert found is not None and (int(found[1]) > shared_budget(H100, 3)) is deep and int(found[1]) <= shared_budget(H100, 2)
 
 
 def test_budgets_are_what_a_block_may_declare_and_its_share_of_the_sm() -> None:

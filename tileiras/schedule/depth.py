@@ -12,7 +12,7 @@ block has the SM to itself, those that hide the latency if they are more.
 Where registers let several blocks share an SM, each has their number times the interval, and rings that kept the others
 out would be a loss: the ring gets what is wanted for a block alone only as far as the others' rings still fit. A kernel that shares
 out its tiles over the blocks there are (`strides_by_blocks`) is launched with few: as many an SM as its hint `occupancy` says, one
-where it has none.
+where it has none. So is one that walks down rows without a product (`walks_down`): its rings hide more than a latency.
 """
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.access import contiguous_of
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.program_slice import loop_around, strides_by_blocks
@@ -42,6 +43,10 @@ MOST_BLOCKS = 4
 MOST_BLOCKS_OF_STREAMS = 3
 """The same where an iteration's loads take longer than its work: a grid may have fewer blocks than SMs hold, and one alone lives on
 its ring."""
+MOST_BLOCKS_OF_FEW, LONGER_ALONE = 2, 2.5
+"""The same where a launch has few blocks, and how many times the latency their rings hide then: where all that is on its way comes
+from rings of blocks on a part of the SMs, memory answers late (sums of 2048 rows by 64 blocks, an H100: 40.8 us with 48 KiB
+a ring, 36.5 with 72, 34.9 with 105, 34.7 with 130)."""
 BESIDE_CARRIED = 48
 """Registers a thread that a loop needs besides what it carries, and a quarter of that: addresses, fragments."""
 LANES = 32
@@ -62,7 +67,7 @@ class RingFacts:
     `occupancy`: blocks that an SM is to hold, by the hint. `blocks`: that an SM can hold by their registers. `latency`: the
     hint, the largest of the loads'. `warps`: of the block. `asked`: stages that `generate-schedule`, or an option, decided on.
     `rather_shares`: the tensor core multiplies by itself, into its own memory, or what warps gather that do nothing else.
-    `alone`: as many blocks are launched as there are SMs."""
+    `alone`: as many blocks are launched as there are SMs. `few`: a launch has few blocks, whose loops are long."""
 
     stage_bytes: int
     work: float
@@ -75,6 +80,7 @@ class RingFacts:
     asked: int | None = None
     rather_shares: bool = False
     alone: bool = False
+    few: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,9 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     model = model_of(target, facts.warps)
     transfer = facts.stage_bytes / model.ingress
     latency = model.latencies.loaded + transfer
+    streams_alone = facts.few and not facts.has_product
+    if streams_alone:
+        latency *= LONGER_ALONE
     interval = max(facts.work, HANDOVER, 0 if facts.has_product else transfer)
     wanted, bound = min(MOST_STAGES, ceil(latency / interval) + 1), "latency"
     if facts.latency is not None and facts.latency > 0:
@@ -117,7 +126,7 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
 
     blocks = max(1, facts.occupancy, facts.blocks)
     if not facts.has_product and facts.work < transfer:
-        blocks = max(facts.occupancy, min(blocks, MOST_BLOCKS_OF_STREAMS))
+        blocks = max(facts.occupancy, min(blocks, MOST_BLOCKS_OF_FEW if streams_alone else MOST_BLOCKS_OF_STREAMS))
     stages = min(wanted, fit(max(1, facts.occupancy)))
     if stages < wanted:
         bound = "shared memory"
@@ -161,7 +170,21 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
     return RingFacts(stage_bytes, work, has_product, other_bytes, occupancy or 1,
                      blocks, latency_hint(loads), warps,
                      max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), rather_shares,
-                     shares_out and occupancy in (None, 1))
+                     shares_out and occupancy in (None, 1), shares_out or walks_down(loop, loads))
+
+
+def walks_down(loop: Operation, loads: Collection[Operation]) -> bool:
+    """Whether a loop goes from row to row of what it loads: blocks are then as many as a row has tiles. Along rows there are as
+    many as rows, and a row ends soon."""
+    index = loop.regions[0].block.args[0]
+    found = False
+    for op in loads:
+        coords = list(getattr(op, "coords", ()))
+        if index in coords:
+            if contiguous_of(op) in (None, coords.index(index)):
+                return False
+            found = True
+    return found
 
 
 def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:
