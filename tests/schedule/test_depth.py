@@ -47,9 +47,10 @@ def test_a_hint_of_latency_asks_for_one_stage_more(hint: int, stages: int) -> No
 
 @pytest.mark.parametrize(("hint", "stages"), [(1, 5), (4, 5), (5, 6)])
 def test_a_block_alone_has_no_fewer_stages_by_a_hint(hint: int, stages: int) -> None:
-    """Its shared memory is of use to nobody else."""
-    facts = RingFacts(32768, 512, other_bytes=30000, alone=True)
-    assert ring_depth(facts, H100).stages == 5 and ring_depth(replace(facts, latency=hint), H100).stages == stages
+    """Its shared memory is of use to nobody else; one and a half times the latency, 2513 cycles, are to be hidden."""
+    facts = RingFacts(32768, 640, other_bytes=30000, alone=True)
+    assert ring_depth(facts, H100).stages == 5 and ring_depth(replace(facts, alone=False), H100).stages == 4
+    assert ring_depth(replace(facts, latency=hint), H100).stages == stages
 
 
 def test_shared_memory_bounds_a_ring() -> None:

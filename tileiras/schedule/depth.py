@@ -47,6 +47,10 @@ MOST_BLOCKS_OF_FEW, LONGER_ALONE = 2, 2.5
 """The same where a launch has few blocks, and how many times the latency their rings hide then: where all that is on its way comes
 from rings of blocks on a part of the SMs, memory answers late (sums of 2048 rows by 64 blocks, an H100: 40.8 us with 48 KiB
 a ring, 36.5 with 72, 34.9 with 105, 34.7 with 130)."""
+LONGER_BESIDE_PRODUCTS = 1.5
+"""How many times the latency a block hides that has products and the SM to itself as long as the launch takes: what it waits for
+once it waits for in all its tiles (a persistent masked product of 128x128x64, H100: 467 us by four stages, 442 by five, 445 by 7;
+in clusters of four 512 by five, 503 by six)."""
 BESIDE_CARRIED = 48
 """Registers a thread that a loop needs besides what it carries, and a quarter of that: addresses, fragments."""
 LANES = 32
@@ -114,6 +118,8 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     streams_alone = facts.few and not facts.has_product
     if streams_alone:
         latency *= LONGER_ALONE
+    elif facts.alone and facts.has_product:
+        latency *= LONGER_BESIDE_PRODUCTS
     interval = max(facts.work, HANDOVER, 0 if facts.has_product else transfer)
     wanted, bound = min(MOST_STAGES, ceil(latency / interval) + 1), "latency"
     if facts.latency is not None and facts.latency > 0:
