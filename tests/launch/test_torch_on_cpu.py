@@ -14,6 +14,8 @@ torch = pytest.importorskip("torch")
 if torch.cuda.is_available():
     pytest.skip("PyTorch has a GPU of its own here", allow_module_level=True)
 
+VERSION = torch.version.cuda
+
 
 @ct.kernel
 def add(a, b, c, TILE: ct.Constant[int]):
@@ -104,6 +106,16 @@ def test_operators_registered_for_cuda():
     assert twice(torch.ones(16, device="cuda")).tolist() == [2.0] * 16
 
 
+@pytest.mark.parametrize("order", [("CPU", "CUDA"), ("CUDA", "CPU")], ids=" ".join)
+def test_operators_registered_for_both(order):
+    names = {"CPU": -1.0, "CUDA": 1.0}
+    library = torch.library.Library(f"tileiras_{order[0]}_first", "DEF")
+    library.define("which(Tensor x) -> Tensor")
+    for key in order:
+        library.impl("which", lambda x, value=names[key]: torch.full_like(x, value), key)
+    assert getattr(torch.ops, f"tileiras_{order[0]}_first").which(torch.zeros(2, device="cuda")).tolist() == [1.0, 1.0]
+
+
 def test_torch_cuda_answers_for_the_sm():
     cutile.install("sm_120")
     assert torch.cuda.is_available() and torch.cuda.device_count() == 1 and torch.cuda.current_device() == 0
@@ -124,6 +136,9 @@ def test_streams_and_events():
     assert start.elapsed_time(end) > 0
     with pytest.raises(RuntimeError, match="graphs"):
         torch.cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="graphs"):
+        torch.cuda.graph(None)
+    assert (torch.cuda.CUDAGraph | None).__args__ == (torch.cuda.CUDAGraph, type(None))     # transformers annotates with it
 
 
 def test_threads_have_cuda_too():
@@ -198,7 +213,7 @@ def test_afterwards_pytorch_is_as_it_was():
     assert not torch.cuda.is_available() and not before.is_cuda and before.device.type == "cpu"
     with pytest.raises((AssertionError, RuntimeError)):
         torch.zeros(3, device="cuda")
-    assert torch.Generator().__class__ is torch.Generator and torch.version.cuda is None
+    assert torch.Generator().__class__ is torch.Generator and torch.version.cuda == VERSION
     assert threading.Thread.start.__module__ == "threading"
 
 

@@ -342,8 +342,11 @@ _NULL_STREAM = Stream()
 _state = SimpleNamespace(stream=_NULL_STREAM)
 
 
-def _refuse_graphs(*_: Any, **__: Any) -> Any:
-    raise RuntimeError("CUDA graphs aren't recorded where the simulator stands in for the GPU")
+class CUDAGraph:
+    """None can be made; programs name the class in their annotations."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise RuntimeError("CUDA graphs aren't recorded where the simulator stands in for the GPU")
 
 
 @contextmanager
@@ -383,8 +386,8 @@ def _patch_cuda(patches: Patches, torch: Any, gpu_name: str) -> None:
     patches.set(torch.cuda, "device_of", _nothing)
     patches.set(torch.cuda, "get_rng_state", lambda device=None: torch.get_rng_state())
     patches.set(torch.cuda, "set_rng_state", lambda state, device=None: torch.set_rng_state(state))
-    patches.set(torch.cuda, "CUDAGraph", _refuse_graphs)
-    patches.set(torch.cuda, "graph", _refuse_graphs)
+    patches.set(torch.cuda, "CUDAGraph", CUDAGraph)
+    patches.set(torch.cuda, "graph", CUDAGraph)
     # Which of CUDA's attention kernels a program prefers: the CPU has its own.
     patches.set(import_module("torch.nn.attention"), "sdpa_kernel", _nothing)
     if torch.version.cuda is None:
@@ -399,7 +402,8 @@ class _Zeros(dict):
 
 
 def _patch_libraries(patches: Patches, torch: Any) -> None:
-    """Operators that a program registers for cuda are the CPU's as well: that is where their tensors are."""
+    """Operators that a program registers for cuda are the CPU's as well, also where it has others for the CPU: that is where their
+    tensors are."""
     library = torch.library
     custom_op, impl, register = library.custom_op, library.Library.impl, library.register_kernel
 
@@ -411,8 +415,19 @@ def _patch_libraries(patches: Patches, torch: Any) -> None:
     def custom(name: Any, fn: Any = None, /, *, device_types: Any = None, **named: Any) -> Any:
         return custom_op(name, fn, device_types=types_of(device_types), **named)
 
+    of_cuda: set[tuple[str, str, str]] = set()
+
     def implement(self: Any, name: Any, fn: Any, dispatch_key: str = "", **named: Any) -> Any:
-        return impl(self, name, fn, {"CUDA": "CPU", "AutogradCUDA": "AutogradCPU"}.get(dispatch_key, dispatch_key), **named)
+        key = dispatch_key or self.dispatch_key
+        standing = {"CUDA": "CPU", "AutogradCUDA": "AutogradCPU"}.get(key)
+        place = (self.ns, str(name), standing or key)
+        if standing is None:
+            return None if place in of_cuda else impl(self, name, fn, dispatch_key, **named)
+        of_cuda.add(place)
+        try:
+            return impl(self, name, fn, standing, **named)
+        except RuntimeError:        # the program registered one for the CPU before, and this PyTorch lets none take its place
+            return impl(self, name, fn, standing, **{**named, "allow_override": True})
 
     def kernel(op: Any, device_types: Any, func: Any = None, /, **named: Any) -> Any:
         return register(op, types_of(device_types), func, **named)
