@@ -96,6 +96,13 @@ def test_loops_that_walk_down_rows_are_of_few_blocks(case: str, deep: bool) -> N
     assert found is not None and (int(found[1]) > shared_budget(H100, 3)) is deep and int(found[1]) <= shared_budget(H100, 2)
 
 
+def test_a_hint_of_occupancy_that_no_ring_meets_makes_none_shorter() -> None:
+    """150 KiB beside the ring: two blocks have no room (absorbed latent attention, H100: 13.9 us by one stage, 7.0 by two)."""
+    facts = RingFacts(16384, 5000, other_bytes=153856)
+    assert ring_depth(replace(facts, occupancy=2), H100) == ring_depth(facts, H100) == Depth(2, 2, "latency", 1238, 5000)
+    assert ring_depth(replace(facts, other_bytes=96000, occupancy=2), H100).stages == 1
+
+
 def test_budgets_are_what_a_block_may_declare_and_its_share_of_the_sm() -> None:
     assert shared_budget(H100) == 227 * 1024 - 256
     assert shared_budget(H100, 2) == 113 * 1024 - 256

@@ -130,10 +130,13 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     def fit(blocks: int) -> int:
         return max(1, (shared_budget(target, blocks) - facts.other_bytes) // max(1, facts.stage_bytes))
 
-    blocks = max(1, facts.occupancy, facts.blocks)
+    occupancy = max(1, facts.occupancy)
+    while occupancy > 1 and shared_budget(target, occupancy) < facts.other_bytes + facts.stage_bytes:
+        occupancy -= 1      # so many blocks have no room, however short their rings are
+    blocks = max(occupancy, facts.blocks)
     if not facts.has_product and facts.work < transfer:
-        blocks = max(facts.occupancy, min(blocks, MOST_BLOCKS_OF_FEW if streams_alone else MOST_BLOCKS_OF_STREAMS))
-    stages = min(wanted, fit(max(1, facts.occupancy)))
+        blocks = max(occupancy, min(blocks, MOST_BLOCKS_OF_FEW if streams_alone else MOST_BLOCKS_OF_STREAMS))
+    stages = min(wanted, fit(occupancy))
     if stages < wanted:
         bound = "shared memory"
     beside_others = fit(blocks)
