@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from tests.conversion.products import Product
+from tileiras.layout.f2 import Span
 from tileiras.layout.operands import described_buffer, turning_layouts
 from tileiras.layout.shared import access
+from tileiras.layout.turned_bytes import NO_LANE, stored, turns
 
 KINDS = [("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("tf32", "f32"), ("e4m3", "f32"), ("e5m2", "f32"), ("e4m3", "f16"),
          ("s8", "s32"), ("u8", "s32")]
@@ -187,10 +189,35 @@ def test_tiles_are_turned_in_few_passes(shape: tuple[int, int], size: int) -> No
     passes = []
     for layout in found:
         assert sorted(layout.bases) == [1 << i for i in range(len(layout.bases))]
-        stores = access(layout, described_buffer(shape, size, 0, layout, 0).layout, size)
+        buffer = described_buffer(shape, size, 0, layout, 0).layout
+        way = turns(layout, buffer, size, 0)
+        assert (way is None) == (size == 4)
+        stores = access(layout if way is None else stored(layout, 0, way), buffer, size)
         assert stores.vec * size == (16 if size == 4 else 4)
         passes.append(stores.passes(size))
         if size == 4:
             lines = {sum(b for i, b in enumerate(layout.lane) if lane >> i & 1) * size // 128 for lane in range(32)}
             assert len(lines) == 1 << layout.reg.index(shape[1])    # as many as there are elements side by side
-    assert passes == [4] * 3 if size == 4 else min(passes) <= 2
+    assert passes == [4] * 3 if size == 4 else passes[0] == 1
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (128, 128), (128, 64), (64, 256)])
+def test_threads_that_store_bytes_in_turns_read_longer_pieces_of_rows(shape: tuple[int, int]) -> None:
+    """Four lanes side by side along memory's rows: without turns their stores would meet in one bank."""
+    layout = turning_layouts(shape, 1, 0, 4)[0]
+    buffer = described_buffer(shape, 1, 0, layout, 0).layout
+    way = turns(layout, buffer, 1, 0)
+    assert way is not None and NO_LANE not in way
+    assert access(layout, buffer, 1).passes(1) == 4 and access(stored(layout, 0, way), buffer, 1).passes(1) == 1
+    own = next(i for i, basis in enumerate(layout.reg) if basis >= shape[1])       # bits of a thread's columns
+    assert [basis >> own for basis in layout.lane[:2]] == [1, 2] and all(basis >= shape[1] for basis in layout.lane[2:])
+    assert len(Span(stored(layout, 0, way).bases)) == len(layout.bases)
+
+
+@pytest.mark.parametrize("kind, acc", [("e4m3", "f32"), ("u8", "s32")])
+@pytest.mark.parametrize("tile", [(64, 64, 64), (64, 128, 64), (128, 128, 128)])
+def test_bytes_are_turned_by_eight_selections_for_four_rows_of_four(kind: str, acc: str, tile: tuple[int, int, int]) -> None:
+    ptx = multiplies(Product(kind, acc, tile, steps=3, b_order="kn", fast=kind == "e4m3"))
+    turned = tile[1] * tile[2] // (32 * (8 if tile[0] > 64 else 4))
+    found = len(re.findall(r"\bprmt\.b32\b", ptx))
+    assert found and found % (turned // 2) == 0

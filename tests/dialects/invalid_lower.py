@@ -365,6 +365,7 @@ PLACED: list[Row] = [
     ("nv_tileas.store_shared", "%f44, %half", f"rounds = {ints(64)}, round = {ints(0)[1:-1]}", "",
      "rounds [64] must be masks over the index of 8x8"),
     ("nv_tileas.store_shared", "%f44, %half", f"rounds = {ints(1)}, round = {ints(2)[1:-1]}", "", "round 2 isn't one of 2"),
+    ("nv_tileas.store_shared", "%f, %buffer", f"turned = {ints(0, 5, 5)}", "", "no words of four bytes along its dimension"),
     ("nv_tileas.load_shared", "%buffer", segments(1, 0, 0), "tensor<16x16xf32>", "the buffer must be 16x16 or larger"),
     ("nv_tileas.load_shared", "%n", segments(1, 0, 0), "tensor<8x16xf32>", "operand #0 ('buffer') must be a buffer"),
     ("nv_tileas.load_shared", "%half, %f", segments(1, 0, 1), "tensor<8x8xf32>", "must go into a tile like its result"),

@@ -546,11 +546,12 @@ class StoreShared(TileOp):
     The buffer has the tensor's shape, or a larger one: the tensor is then its slice number 0. With `slice` (dim, index,
     count) only the `index`-th of `count` equal parts along `dim` is written, and the buffer has that part's shape. With
     `rounds` (masks over the buffer's flat index) only those elements are written for which the parities of the masked index
-    are the bits of `round`, or of `round | number`. With `owners` only an element's owner writes it."""
+    are the bits of `round`, or of `round | number`. With `owners` only an element's owner writes it. `turned` (dim, lane bits):
+    bytes go by words along `dim`, and threads with these lane bits set store another row first (layout/turned_bytes.py)."""
 
     name = "nv_tileas.store_shared"
     OPERANDS = "source:tile buffer:buffer number:i32?"
-    ATTRS = "slice:numbers? rounds:numbers? round:count? owners:unit?"
+    ATTRS = "slice:numbers? rounds:numbers? round:count? owners:unit? turned:numbers?"
 
 
 class LoadShared(TileOp):

@@ -9,7 +9,7 @@ from xdsl.ir import Block
 
 from tileiras.analysis.agents import FEWEST_REGISTERS, MOST_REGISTERS, REGISTER_STEP, agents_of
 from tileiras.analysis.async_copies import CHUNKS, copies_chunks, fills_with_zeros
-from tileiras.analysis.layout_rules import accumulator_layout, dot_shape
+from tileiras.analysis.layout_rules import accumulator_layout, dot_shape, layout_or_none
 from tileiras.analysis.tensor_dots import TENSOR_DOT, umma_of
 from tileiras.analysis.tma import ROUNDED, map_element
 from tileiras.analysis.warpgroup_dots import tile_of, wgmma_of
@@ -96,6 +96,8 @@ def _rounds(op: Any) -> None:
 
 def _store_shared(op: Any) -> None:
     _rounds(op)
+    if op.turned is not None:
+        _turned(op)
     if op.slice is None:
         _in_buffer(op, op.source)
         return
@@ -109,6 +111,16 @@ def _store_shared(op: Any) -> None:
     if kind(op.buffer) != kind(op.source) or shape(op.buffer) != extents:
         raise InvalidOp(op, f"the buffer must be {written(extents)} of '{kind(op.source)}', but is {written(shape(op.buffer))} of "
                             f"'{kind(op.buffer)}'")
+
+
+def _turned(op: Any) -> None:
+    from tileiras.layout.turned_bytes import NO_LANE, is_turned  # few kernels have such
+    dim, *lanes = int_values(op.turned)
+    layout = layout_or_none(op.source)
+    if layout is None or not is_turned(layout, op.buffer.type.layout.data, element_bytes(kind(op.source)), dim):
+        raise InvalidOp(op, "no words of four bytes along its dimension are made of four of the other one")
+    if len(lanes) != 2 or any(not 0 <= bit <= NO_LANE for bit in lanes) or lanes[0] == lanes[1] < NO_LANE:
+        raise InvalidOp(op, f"{lanes} must be two lane bits, or {NO_LANE} for none")
 
 
 def _load_shared(op: Any) -> None:

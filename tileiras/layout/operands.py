@@ -27,6 +27,10 @@ COLUMNS_OF_LANES = (1, 2, 4)
 """Where a transposed matrix's columns lie, in elements: lane bits 2 to 4 count them."""
 HALF_OF_BYTES = 8
 """Columns from a lane's first register to its second one, of a matrix of 16 x 16 bytes."""
+BANKED = 127
+"""The bits of an offset in bytes that say which bank it is in."""
+TURNS = 2
+"""Lane bits that change the order in which a thread stores bytes."""
 WIDE_BYTES = 4
 """Of elements that matrix descriptors name only in the form WIDE_ATOMS where K isn't contiguous."""
 
@@ -177,7 +181,7 @@ def turning_layouts(shape: tuple[int, ...], elem_bytes: int, k_dim: int, num_war
         for row_bytes, along_k in ((ROW_BYTES, 4), (ROW_BYTES, 5), (ROW_BYTES // 2, 4)):
             ways.append((((other, log2(row_bytes // elem_bytes)), (k_dim, max(0, log2(WORD_BYTES // elem_bytes)))),
                          ((other, LANE_BITS - along_k), (k_dim, along_k))))
-    out = []
+    out = _turning_bytes(shape, k_dim, num_warps) if elem_bytes == 1 else []
     for registers, lanes in ways:
         free = {d: [1 << low + i for i in range(count)] for d, (low, count) in enumerate(fields)}
 
@@ -192,6 +196,31 @@ def turning_layouts(shape: tuple[int, ...], elem_bytes: int, k_dim: int, num_war
         warps = log2(num_warps)
         if len(lane) == LANE_BITS and len(rest) >= warps:
             out.append(LinearLayout(shape, tuple(reg + rest[:len(rest) - warps]), tuple(lane), tuple(rest[len(rest) - warps:])))
+    return out
+
+
+def _turning_bytes(shape: tuple[int, ...], k_dim: int, num_warps: int) -> list[LinearLayout]:
+    """Those of bytes whose threads store in turns (layout/turned_bytes.py): lanes go along memory's rows, too, as far as turns keep
+    them out of one another's banks."""
+    rank = len(shape)
+    other = 2 * rank - 3 - k_dim
+    (k_low, k_bits), (low, bits) = (dim_bits(shape)[d] for d in (k_dim, other))
+    if 1 << k_bits < ROW_BYTES or 1 << bits < GROUP_ROWS:
+        return []
+    buffer = described_buffer(shape, 1, k_dim, LinearLayout(shape, (), (0,) * LANE_BITS, ()), 0).layout
+    banks = Span(buffer.offset(1 << low + i) & BANKED for i in range(TURNS))
+    lanes = [b for i in range(2, k_bits) if banks.add(buffer.offset(b := 1 << k_low + i) & BANKED)]
+    out = []
+    for row_bytes in (ROW_BYTES, ROW_BYTES // 2):
+        own = log2(row_bytes)
+        columns = [1 << low + i for i in range(bits)]
+        lane = [*columns[own:own + TURNS], *lanes][:LANE_BITS]
+        reg = [*columns[:own], 1 << k_low, 2 << k_low]
+        rest = [b for b in (1 << i for i in range(sum(n for _, n in dim_bits(shape)))) if b not in lane and b not in reg]
+        warps = log2(num_warps)
+        if len(lane) == LANE_BITS and len(reg) == own + 2 and len(rest) >= warps:
+            kept = len(rest) - warps
+            out.append(LinearLayout(shape, (*reg, *rest[:kept]), tuple(lane), tuple(rest[kept:])))
     return out
 
 

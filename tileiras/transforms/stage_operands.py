@@ -23,10 +23,12 @@ from tileiras.analysis.layout_rules import DOTS, multiply_add_reader, operand_fr
 from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileaa import int_array
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of, with_layout
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.operands import described_buffer, multiply_add_buffer, operand_buffer
+from tileiras.layout.turned_bytes import turns
 
 
 def run(module: Operation, context: Any) -> None:
@@ -154,5 +156,7 @@ def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, frag
     alloc = nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(layout))])
     _insert(alloc, op)
     numbers = ArrayAttr([IntAttr(k_dim), IntAttr(part), IntAttr(slices)]) if slices > 1 else None
-    _insert(nv_tileas.StoreShared.make([x, alloc.results[0]], [], {"slice": numbers}), op)
+    way = turns(layout_of(x), layout, size, k_dim) if described is not None and numbers is None else None
+    turned = None if way is None else int_array((k_dim, *way))
+    _insert(nv_tileas.StoreShared.make([x, alloc.results[0]], [], {"slice": numbers, "turned": turned}), op)
     return alloc.results[0]

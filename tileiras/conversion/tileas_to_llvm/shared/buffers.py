@@ -75,6 +75,11 @@ def store_shared(low: Lowering, op: Operation) -> None:
         if matrices is not None:
             store_matrices(low, to_plain(low.b, low.vec(source)), matrices, low.scalar(buffer))
             return
+    if "turned" in op.properties:
+        from tileiras.conversion.tileas_to_llvm.shared.turned_bytes import store_turned  # few kernels have such
+
+        store_turned(low, op)
+        return
     plan, wanted = _plan(low, op, source, buffer.type.layout.data)  # type: ignore[attr-defined]
     only = None
     if "owners" in op.properties:
