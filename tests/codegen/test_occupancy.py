@@ -100,6 +100,11 @@ def test_a_product_gives_up_a_few_registers_for_a_block_more() -> None:
     assert tried_with(product, 138) == []
     assert tried_with(product, 170) == ["168"]      # three blocks; far from four
     assert tried_with("wgmma.fence.sync.aligned;", 130) == []
+    stored, multiplied = "fence.proxy.async.shared::cta;\n", "wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.s8 ...;\n"
+    assert tried_with(stored + multiplied, 115) == ["96"]       # five blocks; far from eight
+    assert tried_with(stored + multiplied, 125) == []
+    assert tried_with(multiplied + stored, 115) == []           # stored behind the products: the copy engine takes it away
+    assert tried_with(stored + multiplied + "setmaxnreg.inc.sync.aligned.u32 168;", 115) == []
 
 
 def test_products_and_limits_of_the_programs_own_stay() -> None:

@@ -3,8 +3,9 @@
 Left alone, ptxas takes the registers that there are to bring every load of a straight line of code in front of the first use: a
 streaming kernel then has two blocks an SM and waits at each barrier, each reduction, each beginning and end of a block. With a
 limit it orders the loads otherwise, mostly without a spill. Products are left as they are, since their accumulators need the
-registers, unless a few registers less (by `mma.sync`, or where sums lie in tensor memory) make room for a block more: of two blocks
-of five warps, as kernels with a load agent have them, one part of an SM gets three, 168 registers each.
+registers, unless a few registers less (by `mma.sync`, where sums lie in tensor memory, or where warpgroups store what they
+multiply) make room for a block more: of two blocks of five warps, as kernels with a load agent have them, one part of an SM gets
+three, 168 registers each.
 """
 from __future__ import annotations
 
@@ -33,9 +34,19 @@ FEW = 8
 """So many registers ptxas finds in a product's code without a spill, mostly by another order of its addresses."""
 FEW_BESIDE_SUMS = 24
 """The same where sums lie in tensor memory: what is stored of them waits in registers, in larger pieces than it has to."""
+FEW_OF_FED = 24
+"""The same of warpgroups that store what they multiply: while a block's threads load, turn and store, and wait for one another, the
+tensor core multiplies for others (e4m3, 64x128x64, a measured H100: 324 us by 3 blocks of 115 registers, 258 by 4 of 96; u8,
+64x64x64: 409 by 4 of 77, 368 by 6 of 64)."""
+ENOUGH_FED = 32
+"""Warps an SM from which more gain nothing there."""
+CACHE_KEPT = 32 << 10
+"""Bytes of an SM's shared memory that blocks of such may not take: what their threads ask for has to have a place in the cache
+(tf32, 64x64x32, a measured H100: 156 us by 4 blocks, which leave 52 KiB of 228, 193 by 5, which leave 8)."""
 _PRODUCTS = re.compile(r"\bw?mma\.")
-_FIXED = re.compile(r"\bwgmma\.|\.maxnreg|\bsetmaxnreg\.")
+_FIXED = re.compile(r"\.maxnreg|\bsetmaxnreg\.")
 """What settles the registers of its kernel otherwise."""
+_WARPGROUPS, _PRODUCT, _STORED = "wgmma.", "wgmma.mma_async", "fence.proxy.async"
 _IN_TENSOR_MEMORY = re.compile(r"\btcgen05\.")
 _ALLOCATES = re.compile(r"\btcgen05\.alloc\.[^;]*, (%r\d+);")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
@@ -62,13 +73,18 @@ def with_more_warps(ptx: str, entries: tuple[Entry, ...], target: Target, assemb
 
 def could_have_more(entry: Entry, target: Target) -> bool:
     """Whether some text of an entry would be assembled once more."""
-    return bool(limits_of(entry, target, enough_warps=ENOUGH_IN_LINE))
+    return bool(limits_of(entry, target, enough_warps=max(ENOUGH_IN_LINE, ENOUGH_FED if target.has_wgmma else 0)))
 
 
 def _tried(entry: Entry, body: str, target: Target) -> list[int]:
     """The limits that an entry with this text is to be assembled with."""
     if _FIXED.search(body):
         return []
+    if _WARPGROUPS in body:
+        if _STORED not in body[:max(0, body.rfind(_PRODUCT))]:
+            return []
+        beside = (target.smem_per_sm - CACHE_KEPT) // (entry.shared_bytes + RESERVED_SHARED)
+        return [n for n in limits_of(entry, target, max(1, beside), ENOUGH_FED) if entry.registers - n <= FEW_OF_FED]
     if _IN_TENSOR_MEMORY.search(body):
         return [n for n in limits_of(entry, target, _beside_by_columns(body)) if entry.registers - n <= FEW_BESIDE_SUMS]
     if _PRODUCTS.search(body):
