@@ -54,10 +54,10 @@ from tileiras.transforms.iterations import WIDE
 from tileiras.transforms.rules import int_constant
 from tileiras.transforms.structure import holder_in, only_store
 
-LEAST_CHUNKS = 4
+LEAST_CHUNKS = 2
 """Of a thread of one warpgroup, for a stage: each lane's arrival at a barrier takes a pass through shared memory, and a warp's
-chunk takes four (a convolution with two a thread, H100: 95.1 us, by way of registers 90.4). Where more warps compute, fewer gather
-(`gathering_warps.py`)."""
+chunk takes four (a convolution with two a thread, a measured H100: 116 us, by way of a load agent's registers 135, of the other
+warps' 127). Where more warps compute, fewer gather (`gathering_warps.py`)."""
 LOOKED_UP = "its address depends on what the loop loads or computes"
 BY_OTHERS = "only warps that do nothing else could copy it, and not all products of the loop let them"
 BY_REGISTERS = "a load agent brings several iterations' tiles at once, by way of registers"
