@@ -5,7 +5,8 @@
 A tile's elements reach the printing thread, which loops over them, in row-major order through shared memory: in a buffer
 each where all tiles of a print fit (`provide-scratch`), else one after the other, as many elements at a time as fit. Values are
 promoted as C's varargs are: floats to double, integers to the width that the conversion's length modifier names.
-Output of different blocks may interleave.
+Prints of different blocks don't interleave: one without tiles is one call, one with tiles holds a lock in global memory, as the
+original's do (without, an H100 prints "tile[0tile[1]:]:[[08, , 19, ").
 """
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import Float64Type, IntegerType, TensorType
+from xdsl.dialects.builtin import Float64Type, IntAttr, IntegerType, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I1, I32, I64, width_of
@@ -22,10 +23,22 @@ from tileiras.conversion.tileas_to_llvm.effects import string_pointer
 from tileiras.conversion.tileas_to_llvm.elementwise.casts import convert_float
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.shared import accesses
+from tileiras.dialects import llvm
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import PtrType
 from tileiras.dialects.nv_tileas import BufferType, scratch_of
 
+LOCK = """{
+ .reg .pred taken;
+ .reg .b32 was;
+TAKE:
+ atom.global.acquire.gpu.exch.b32 was, [$0], 1;
+ setp.ne.b32 taken, was, 0;
+ @taken nanosleep.u32 200;
+ @taken bra TAKE;
+}"""
+UNLOCK = "st.release.gpu.global.b32 [$0], 0;"
+LOCK_BYTES = 4
 CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d*)?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp]))")
 
 
@@ -74,12 +87,19 @@ def _say(low: Lowering, text: str, *args: SSAValue) -> None:
 @lowers("nv_tileas.print")
 def lower_print(low: Lowering, op: Operation) -> None:
     together = "in_turn" not in op.properties
-    go_on = _first_thread(low) if together else None
+    if not any(isinstance(v.type, TensorType | BufferType) for v in _arguments(op)):
+        _print_scalars(low, op)
+        return
+    go_on = _first_thread(low)
+    lock = low.b.address_of(_lock(low), llvm.GLOBAL)
+    low.b.asm(LOCK, "l,~{memory}", [], [lock])
+    if not together:
+        _all_threads(low, go_on)
     remaining = iter(_arguments(op))
     for literal, conversion in pieces(op.properties["format"].data):  # type: ignore[attr-defined]
         v = next(remaining, None) if conversion is not None else None
         tile = v is not None and isinstance(v.type, TensorType | BufferType)
-        inside = go_on or _first_thread(low)
+        inside = go_on if together else _first_thread(low)
         if conversion is None or v is None or tile:
             _say(low, literal)
         else:
@@ -94,8 +114,35 @@ def lower_print(low: Lowering, op: Operation) -> None:
             if tile:
                 assert v is not None and conversion is not None
                 _print_in_rounds(low, v, scratch_of(op)[0], conversion)
-    if go_on is not None:
-        _all_threads(low, go_on)
+    if not together:
+        go_on = _first_thread(low)
+    low.b.asm(UNLOCK, "l,~{memory}", [], [lock])
+    _all_threads(low, go_on)
+
+
+def _print_scalars(low: Lowering, op: Operation) -> None:
+    """A print without tiles: one call."""
+    go_on = _first_thread(low)
+    remaining = iter(_arguments(op))
+    text, values = "", []
+    for literal, conversion in pieces(op.properties["format"].data):  # type: ignore[attr-defined]
+        text += literal
+        v = next(remaining, None) if conversion is not None else None
+        if conversion is not None and v is not None:
+            text += conversion.group()
+            values.append(_promoted(low, low.scalar(v), low.element(v), conversion))
+    _say(low, text, *values)
+    _all_threads(low, go_on)
+
+
+def _lock(low: Lowering) -> str:
+    """The name of the kernel's lock."""
+    symbol = f"__tile_print_lock_{low.kernel}"
+    if not any(g.properties["sym_name"] == StringAttr(symbol) for g in low.extra_globals):
+        low.extra_globals.append(llvm.Global.create(properties={
+            "sym_name": StringAttr(symbol), "size": IntAttr(LOCK_BYTES), "alignment": IntAttr(LOCK_BYTES),
+            "space": IntAttr(llvm.GLOBAL), "init": StringAttr(bytes(LOCK_BYTES).hex()), "linkage": StringAttr("internal")}))
+    return symbol
 
 
 def _first_thread(low: Lowering) -> Block:
