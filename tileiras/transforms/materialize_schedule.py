@@ -255,7 +255,7 @@ def _cut(func: Operation, pipes: list[Operation], context: Any, by_registers: bo
     layouts = narrowed(parts.loader, parts.compute) if load_warps > 1 and _copy_warps(parts.loader, warps) == 1 else None
     load_warps = 1 if layouts is not None else load_warps
     if by_registers and layouts is None and context.target.has_wgmma:
-        _check_streams(parts.loader, warps)
+        _check_streams(func, parts.loader, warps)
     _check_instructions(func, warps + load_warps, context.target)
     crowded = max((joined_registers(dot, warps) for dot in func.walk() if "joined" in dot.properties), default=0)
     for v, layout in (layouts or {}).items():
@@ -304,13 +304,15 @@ def _divided(func: Operation, pipes: list[Operation]) -> Division:
     return Division(chains, own, shared, loads, loader, Slice(func, computes, above=shared, keep_tokens=True))
 
 
-def _check_streams(loader: Slice, warps: int) -> None:
+def _check_streams(func: Operation, loader: Slice, warps: int) -> None:
     """Raises Refusal where warps that compute rather bring tiles by way of registers themselves. What others store they fence,
     which waits for all that they have asked for, too: they never have more than one stage's loads on their way, and blocks of one
     warpgroup do better with more blocks on the SM (tf32, 64x64x32, a measured H100: 188 us with a load agent, 156 without; e4m3,
     64x128x64: 348, 324). Of two warpgroups an SM has one block, whose products go on beside large tiles' loads (e4m3, 128x128x128:
     1744 us, without 2024; unaligned f16: 775, 917); for small ones alone they take too many registers (scales of mxfp4: 1490,
-    890)."""
+    890). Warps that have more to do than one product's, as attention's, leave loads to others."""
+    if sum(op.name in DOTS for op in func.walk()) > 1:
+        return
     stores = [op for op in loader.ops if op.name == "nv_tileas.store_shared"]
     nbytes = sum(tile_bytes(op.operands[0].type) for op in stores if isinstance(op.operands[0].type, TensorType))
     if nbytes and (warps == WARPGROUP or nbytes < LARGE_STREAMS):
