@@ -16,7 +16,6 @@ from tileiras.layout.reduction import steps_of as reduction_steps
 from tileiras.layout.scanning import Exchange
 from tileiras.layout.scanning import steps_of as scan_steps
 from tileiras.layout.shared import Access, access
-from tileiras.layout.turned_bytes import stored, turns
 
 SECTOR_BYTES = 32
 LINE_BYTES = 128
@@ -142,8 +141,12 @@ def multiply_add_staging(writer: LinearLayout, reader: LinearLayout, k_dim: int,
 def described_staging(writer: LinearLayout, k_dim: int, elem_bytes: int, columns: int) -> float:
     """Slots of an operand on its way to a buffer from which the tensor cores take it themselves."""
     shared = described_buffer(writer.shape, elem_bytes, k_dim, writer, columns).layout
-    way = turns(writer, shared, elem_bytes, k_dim)
-    return shared_access(access(writer if way is None else stored(writer, k_dim, way), shared, elem_bytes), elem_bytes)
+    if elem_bytes == 1:
+        from tileiras.layout.turned_bytes import stored, turns  # few kernels have such
+
+        way = turns(writer, shared, elem_bytes, k_dim)
+        writer = writer if way is None else stored(writer, k_dim, way)
+    return shared_access(access(writer, shared, elem_bytes), elem_bytes)
 
 
 def described_reading(layout: LinearLayout, elem_bytes: int) -> float:

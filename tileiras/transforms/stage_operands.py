@@ -28,7 +28,6 @@ from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of,
 from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.operands import described_buffer, multiply_add_buffer, operand_buffer
-from tileiras.layout.turned_bytes import turns
 
 
 def run(module: Operation, context: Any) -> None:
@@ -156,7 +155,11 @@ def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, frag
     alloc = nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(layout))])
     _insert(alloc, op)
     numbers = ArrayAttr([IntAttr(k_dim), IntAttr(part), IntAttr(slices)]) if slices > 1 else None
-    way = turns(layout_of(x), layout, size, k_dim) if described is not None and numbers is None else None
-    turned = None if way is None else int_array((k_dim, *way))
+    turned = None
+    if described is not None and numbers is None and size == 1:
+        from tileiras.layout.turned_bytes import turns  # few kernels have such
+
+        way = turns(layout_of(x), layout, size, k_dim)
+        turned = None if way is None else int_array((k_dim, *way))
     _insert(nv_tileas.StoreShared.make([x, alloc.results[0]], [], {"slice": numbers, "turned": turned}), op)
     return alloc.results[0]
