@@ -18,9 +18,9 @@ FMA, ALU, FP16, XU, FP64, UNIFORM, LSU, TENSOR, CONTROL = range(9)
 PIPE_NAMES = ("FMA", "ALU", "FP16", "XU", "FP64", "uniform", "LSU", "tensor", "control")
 
 
-REQUEST_SHARED, REQUEST_GLOBAL = 1.6, 2.0
+REQUEST_SHARED, REQUEST_GLOBAL = {75: 1.6, 90: 1.0, 100: 1.6}, 2.0
 """Cycles of an SM's load-store unit that an access takes however little it moves. QR: LDS of 32 bits reach 50 to 68 % of what LDS
-of 128 bits do; HU: one request to global memory in two cycles."""
+of 128 bits do (on H100, 2026-11-27, STS of 8 to 32 bits go one a cycle); HU: one request to global memory in two cycles."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,8 @@ _ON_CONTROL = set("BRA BRX JMP JMX CALL RET EXIT BAR BSSY BSYNC WARPSYNC NOP YIE
                   "UTMACMDFLUSH UTMACCTL FENCE USETMAXREG HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCBAR UTCCP "
                   "UTCSHIFT UTCATOMSWS UCGABAR_ARV UCGABAR_WAIT ACQBULK PREEXIT ENDCOLLECTIVE CGAERRBAR SETLMEMBASE VOTEU".split())
 _ON_TENSOR = set("HMMA IMMA QMMA DMMA OMMA BMMA".split())
+MATRIX = _ON_TENSOR | set("HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCQMMA UTCIMMA UTCOMMA".split())
+"""Operations of the tensor cores."""
 _ON_UNIFORM = set("R2UR LDCU S2UR R2B".split())
 _SHAPES = {"1684": (16, 8, 4), "1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32), "16864": (16, 8, 64),
            "8816": (8, 8, 16), "8832": (8, 8, 32), "884": (8, 8, 4), "168128": (16, 8, 128), "168256": (16, 8, 256)}

@@ -90,8 +90,9 @@ class Model:
         self.machine: Machine = machine_of(target.cc)
         self.latencies: Latencies = latencies(target.cc)
         self.generation = units.generation(target.cc)
-        self.ingress = min(self.machine.ingress, self.machine.l2_per_cycle / self.machine.sms)
-        """Bytes a cycle that an SM gets of L2 when all of them read."""
+        rate = (self.machine.l2_rate + self.machine.l2_shared) / 2
+        self.ingress = min(self.machine.ingress, rate / self.machine.sustained_clock / self.machine.sms)
+        """Bytes a cycle that an SM gets of L2 when all of them read, some of it what others read, too."""
 
     # ---- pieces
 

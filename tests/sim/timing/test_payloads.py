@@ -50,8 +50,17 @@ def test_sectors_are_the_different_32_byte_pieces():
     warps = np.repeat([0, 1], 32)
     address = np.concatenate([4096 + 4 * LANES, 4096 + 64 * LANES]).astype(np.uint64)
     one, two = payloads.accesses(GLOBAL, Form(4, False), warps, np.tile(LANES, 2), address, None, None, np.zeros(2, np.int64))
-    assert one == GlobalAccess((128, 129, 130, 131), 128)
+    assert one == GlobalAccess((128, 129, 130, 131), 128, waves=1)
     assert isinstance(two, GlobalAccess) and two.sectors == tuple(128 + 2 * i for i in range(32))
+    assert two.waves == 16          # 64 bytes apart: two banks have all words
+
+
+def test_lanes_at_one_place_are_what_an_atomic_waits_for():
+    def atomic(address):
+        found = payloads.accesses(GLOBAL, Form(4, True, True), np.zeros(32, int), LANES, address.astype(np.uint64), None, None,
+                                  np.zeros(1, np.int64))
+        return found[0].waves
+    assert atomic(4096 + 0 * LANES) == 32 and atomic(4096 + 4 * (LANES // 8)) == 8 and atomic(4096 + 4 * LANES) == 1
 
 
 def test_a_copy_that_brings_nothing_reads_no_sector():

@@ -121,9 +121,9 @@ def test_a_wgmma_of_any_type_takes_half_as_many_cycles_as_it_has_columns(shape, 
 
 
 def test_bytes_that_moved_need_l2_and_from_dram_only_what_the_arrays_hold():
-    """9 TB/s of L2 and 3350 GB/s of DRAM at 1.8216 GHz."""
+    """7.5 TB/s of L2 and 3350 GB/s of DRAM at 1.8216 GHz."""
     clock = 0.92 * H100_CLOCK
-    found = estimate(machine_of("H100"), {}, {"global read": 9_000_000_000}, 0, 1000, footprint=3_350_000, clock=clock)
+    found = estimate(machine_of("H100"), {}, {"global read": 7_500_000_000}, 0, 1000, footprint=3_350_000, clock=clock)
     assert found.units["L2"] == pytest.approx(1e-3 * clock) and found.units["DRAM"] == pytest.approx(1e-6 * clock)
     assert found.seconds == pytest.approx(1e-3) and found.limit == "L2"
 
@@ -134,10 +134,18 @@ def test_a_b200_under_load_holds_the_clock_that_was_seen(share, published):
     assert machine_of("B200").clocked(share).sustained_clock == pytest.approx(published, rel=0.05)
 
 
+@pytest.mark.parametrize(("share", "seen"), [(0.754, 1.596e9), (0.867, 1.480e9)])
+def test_an_h100_under_load_holds_the_clock_that_was_measured(share, seen):
+    """Products of f16 of 4096 and 8192; kernels without the tensor cores ran at 1.98 GHz, the others with them at 1.79 to 1.85."""
+    machine = machine_of("H100")
+    assert machine.clocked(share).sustained_clock == pytest.approx(seen, rel=0.05)
+    assert machine.working(False).sustained_clock == 1.98e9 and machine.working(True) == machine
+
+
 def test_light_loads_and_other_machines_keep_their_clock():
     assert machine_of("B200").clocked(0.4) == machine_of("B200")
-    for name in ("A100", "H100", "RTX 5090"):
-        assert machine_of(name).clocked(1.0) == machine_of(name)
+    for name in ("A100", "RTX 5090"):
+        assert machine_of(name).clocked(1.0) == machine_of(name).working(False) == machine_of(name)
 
 
 def tensor_memory_products(apart: int) -> KernelStreams:

@@ -41,6 +41,7 @@ class Kind(IntEnum):
 
 FP64_LATENCY, UNIFORM_LATENCY, OTHER_LATENCY = 10, 12, 20
 LOCAL_BYTES = re.compile(r"\.(64|128|256)\b")
+_LOCAL_PLACE = re.compile(r"^\[(?:([A-Z]+\d*)(?:\+(?:0x([0-9a-f]+))?)?|0x([0-9a-f]+))\]")
 _SPECIAL = {"S2R", "S2UR", "CS2R"}
 _CONSTANT = {"LDC", "ULDC", "LDCU"}
 _COUNTED = re.compile(r"^SB(\d)$")
@@ -53,8 +54,9 @@ _SHARED_BASES = {"LDS", "STS", "LDSM", "STSM"}
 class Decoded:
     """An instruction as the engine sees it, with what it has counted there."""
 
-    __slots__ = ("instruction", "kind", "base", "stall", "waits", "write", "read", "pipe", "port", "interval", "slack", "latency",
-                 "why", "cached", "count", "left", "scoreboard", "commits", "default", "issued", "lost")
+    __slots__ = ("instruction", "kind", "base", "stall", "waits", "write", "read", "pipe", "port", "turns", "interval", "slack",
+                 "latency", "why", "cached", "reads", "count", "offset", "left", "scoreboard", "commits", "default", "issued",
+                 "lost")
 
     def __init__(self, instruction: Instruction, machine: Machine, latency: Latencies) -> None:
         use = units.use_of(machine.sm, instruction.opcode, machine.tensor_half)
@@ -65,12 +67,15 @@ class Decoded:
         self.write, self.read = instruction.write_sb, instruction.read_sb
         self.pipe = -1 if use.pipe == units.CONTROL else use.pipe
         self.port, self.interval = use.port, use.interval
+        self.turns = use.port < 0 and use.pipe == units.FMA and units.ports(machine.sm)[units.FMA] > 1
         self.slack = {units.XU: QUEUE_XU * use.interval, units.LSU: QUEUE_LSU * use.interval}.get(use.pipe, 0)
         self.latency, self.why = _latency(self.base, use.pipe, latency)
         self.cached = not ("STRONG" in parts or "BYPASS" in parts)
         held = self.write is not None or self.read is not None
         self.kind = int(Kind.EVENT if self.base in _EVENTS else Kind.VARIABLE if held else Kind.PLAIN)
+        self.reads = use.pipe in (units.FMA, units.ALU, units.FP16) and sum(r[0] == "R" for r in set(instruction.src)) > 1
         self.count = _local_words(instruction.opcode)
+        self.offset = _local_offset(instruction) if self.base in ("LDL", "STL") else 0
         self.scoreboard, self.left = _counted(instruction)
         self.commits = any(o == "gsb0" for o in instruction.operands)
         self.default = _default(instruction)
@@ -115,6 +120,15 @@ def _variable(base: str, pipe: int, latency: Latencies) -> tuple[int, Reason]:
 def _local_words(opcode: str) -> int:
     found = LOCAL_BYTES.search(opcode)
     return int(found[1]) // 32 if found else 1
+
+
+def _local_offset(instruction: Instruction) -> int:
+    """Where a local access lies: bytes from its base register, and somewhere else for each of those."""
+    for operand in instruction.operands:
+        if found := _LOCAL_PLACE.match(operand):
+            base = sum(map(ord, found[1] or "")) * 4099 if found[1] not in (None, "R1") else 0
+            return base + int(found[2] or found[3] or "0", 16)
+    return 0
 
 
 def _counted(instruction: Instruction) -> tuple[int, int]:

@@ -35,9 +35,9 @@ class Tma:
             if work.direction == "reduce":
                 end = self.memory.reduced(read, work.sectors, shift, amount)
             else:
-                self.memory.touched.update(s + shift for s in work.sectors)
-                end = self.memory.write(read, amount)
-            return max(read, end - latency.l2), end + latency.l2
+                self.memory.touched.put({s + shift for s in work.sectors})
+                end = max(read, self.memory.write(start + latency.shared, amount))
+            return max(read, end - latency.l2), end + latency.bulk_store
         if work.direction == "shared":
             end = self.memory.port(start, work.bytes / tensor.SMEM_PORT) + latency.distributed_shared
             return end, end

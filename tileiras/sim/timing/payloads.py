@@ -1,7 +1,7 @@
-"""What did the lanes of a warp touch together? Sectors of global memory and passes of shared memory, from addresses.
+"""What did the lanes of a warp touch together? Sectors of global memory and passes of shared memory and L1, from addresses.
 
-Shared memory has 32 banks of four bytes. A warp's access of 4, 8 or 16 bytes a lane goes in groups of 32, 16 or 8 lanes, and a
-group takes as many passes as its busiest bank has different words; atomics on one word come one after the other.
+Shared memory and L1 have 32 banks of four bytes. A warp's access of 4, 8 or 16 bytes a lane goes in groups of 32, 16 or 8 lanes,
+and a group takes as many passes as its busiest bank has different words; atomics on one word come one after the other.
 """
 from __future__ import annotations
 
@@ -39,7 +39,12 @@ def accesses(space: int, form: Form, warps: np.ndarray, lanes: np.ndarray, addre
         else:
             chosen_warps, chosen = warps, address
         sectors = _sectors(chosen_warps, chosen, count)
-        return [GlobalAccess(s, a, form.is_store, form.atomic, form.to_shared, p) for s, a, p in zip(sectors, amounts, passes)]
+        if form.to_shared:
+            waves = [0] * count
+        else:
+            waves = _most(warps, address, form, count) if form.atomic else _passes(warps, lanes, address, form, count)
+        return [GlobalAccess(s, a, form.is_store, form.atomic, form.to_shared, p, w)
+                for s, a, p, w in zip(sectors, amounts, passes, waves)]
     passes = _passes(warps, lanes, address, form, count)
     first = np.searchsorted(warps, np.arange(count))
     owner = (address[first] >> np.uint64(_RANK)).astype(np.int64)
@@ -57,6 +62,17 @@ def _sectors(warps: np.ndarray, address: np.ndarray, count: int) -> list[tuple[i
     w, s = w[keep], s[keep].tolist()
     cuts = np.searchsorted(w, np.arange(count + 1)).tolist()
     return [tuple(s[a:b]) for a, b in pairwise(cuts)]
+
+
+def _most(warps: np.ndarray, address: np.ndarray, form: Form, count: int) -> list[int]:
+    """The most lanes of every execution that access one place."""
+    place = (address // np.uint64(max(form.width, 1))).astype(np.int64)
+    order = np.lexsort((place, warps))
+    w, at = warps[order], place[order]
+    starts = np.flatnonzero(np.concatenate([[True], (w[1:] != w[:-1]) | (at[1:] != at[:-1])]))
+    most = np.zeros(count, np.int64)
+    np.maximum.at(most, w[starts], np.diff(np.append(starts, len(w))))
+    return most.tolist()
 
 
 def _passes(warps: np.ndarray, lanes: np.ndarray, address: np.ndarray, form: Form, count: int) -> list[int]:

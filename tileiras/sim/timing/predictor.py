@@ -81,6 +81,8 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
     active = min(machine.sms, max(round(total / for_sm), 1))
     shared = sharing(machine, found.ctas, total, active, held.ctas, memory, warm, found.arrays)
 
+    machine = machine.working(_multiplies(leaders))
+
     def replay(clocked: Machine) -> _Timed:
         run = _Run(clocked, shared, held.ctas, held.ctas * first.shared_bytes, timeline)
         if any(c.tiles > 1 for c in leaders):
@@ -115,6 +117,11 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
     if shared.dram_share < 0.999:
         prediction.notes.append(f"{1 - shared.dram_share:.0%} of first reads come from L2, since other SMs read the same")
     return prediction
+
+
+def _multiplies(leaders: Sequence[CtaStreams]) -> bool:
+    """Whether the tensor cores have something to do."""
+    return any(step[0].base in units.MATRIX for cta in leaders for warp in cta.warps for step in warp.steps)
 
 
 @dataclass(frozen=True)
@@ -213,7 +220,7 @@ def _extrapolate(replayed: Replayed, for_sm: int, length: int, resident: int, pe
 
 def _busiest(r: Replayed) -> float:
     """Cycles that the busiest of the SM's shared units works."""
-    return max(r.dram_busy, r.l2_busy, r.ingress_busy, r.port_busy, r.tensor_busy)
+    return max(r.dram_busy, r.l2_busy, r.requests_busy, r.ingress_busy, r.port_busy, r.tensor_busy)
 
 
 def _shares(r: Replayed) -> dict[str, float]:
@@ -224,8 +231,8 @@ def _shares(r: Replayed) -> dict[str, float]:
     found |= {name: busy[name] for name in ("FMA", "ALU", "FP16", "XU", "FP64", "LSU")}
     for name, ports in (("FMA", r.ports[units.FMA]), ("ALU", r.ports[units.ALU]), ("FP16", r.ports[units.FP16])):
         found[name] /= ports
-    found |= {"shared port": r.port_busy, "tensor": r.tensor_busy, "SM ingress": r.ingress_busy, "L2": r.l2_busy,
-              "DRAM": r.dram_busy}
+    found |= {"shared port": r.port_busy, "tensor": r.tensor_busy, "SM ingress": r.ingress_busy,
+              "L2": max(r.l2_busy, r.requests_busy), "DRAM": r.dram_busy}
     return {name: min(value / cycles, 1.0) for name, value in found.items()}
 
 

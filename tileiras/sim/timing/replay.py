@@ -74,13 +74,13 @@ class Event:
 class Warp:
     """A resident warp."""
 
-    __slots__ = ("steps", "length", "at", "cta", "partition", "taken", "pipes", "boards", "causes", "lists", "ready", "why", "last",
-                 "groups", "order", "name", "blocked", "phases")
+    __slots__ = ("steps", "length", "at", "cta", "partition", "taken", "pipes", "turns", "boards", "causes", "lists", "ready",
+                 "why", "last", "groups", "order", "name", "blocked", "phases")
 
     def __init__(self, steps: list, cta: Cta, partition: int, order: int, name: str) -> None:
         self.steps, self.length, self.at = steps, len(steps), 0
         self.cta, self.partition, self.order, self.name = cta, partition, order, name
-        self.taken, self.pipes = cta.sm.taken[partition], cta.sm.pipes[partition]
+        self.taken, self.pipes, self.turns = cta.sm.taken[partition], cta.sm.pipes[partition], cta.sm.turns[partition]
         self.boards = [0.0] * 6
         self.causes: list[int] = [int(Reason.OTHER)] * 6
         self.lists: list[list[float]] = [[], [], [], [], [], []]
@@ -104,6 +104,7 @@ class Sm:
         ports = units.ports(machine.sm)
         self.taken: list[set[int]] = [set() for _ in range(units.PARTITIONS)]
         self.pipes = [[[0.0] * n for n in ports] for _ in range(units.PARTITIONS)]
+        self.turns = [[0] * len(ports) for _ in range(units.PARTITIONS)]
         self.pipe_busy = [0.0] * len(ports)
         self.issued = 0
         self.memory = SmMemory(machine, latency, sharing, shared_used)
@@ -163,6 +164,8 @@ class Replayed:
     """Of it, what wgmma and tcgen05 make: at the full rate."""
     ingress_busy: float
     l2_busy: float
+    requests_busy: float
+    """Of requests to L2, and of its atomics, whichever is more."""
     dram_busy: float
     ingress_bytes: float
     dram_bytes: float
@@ -228,6 +231,7 @@ class Replay:
             max([self.finish, *(sm.drained() for sm in self.sms)]), self.ends, self.starts, self.steps, pipes,
             port_busy=mean(m.port_busy for m in memories), tensor_busy=pipes[units.TENSOR] / units.PARTITIONS + engines,
             engine_busy=engines, ingress_busy=mean(m.ingress.busy for m in memories), l2_busy=mean(m.l2.busy for m in memories),
+            requests_busy=mean(max(m.requests.busy, m.atomics.busy) for m in memories),
             dram_busy=mean(m.dram.busy for m in memories), ingress_bytes=mean(m.ingress.moved for m in memories),
             dram_bytes=mean(m.dram.moved for m in memories), sectors=sum(m.sectors for m in memories),
             l1_hits=sum(m.l1_hits for m in memories), decoded=list(self.decoded.values()), events=self.events,
@@ -286,6 +290,7 @@ class Replay:
         while heap:
             at, order, warp = pop(heap)
             program, boards, taken, pipes, sm = warp.steps, warp.boards, warp.taken, warp.pipes, warp.cta.sm
+            turns, busy, partition = warp.turns, sm.wgmma.free, warp.partition
             if len(taken) > PRUNE:
                 taken.difference_update([t for t in taken if t < at - 64])
             while True:
@@ -300,7 +305,11 @@ class Replay:
                     ports = pipes[d.pipe]
                     port = d.port
                     if port < 0:
-                        port = 1 if len(ports) == 2 and ports[1] < ports[0] else 0
+                        if d.turns:
+                            port = turns[d.pipe]
+                            turns[d.pipe] = 1 - port
+                        else:
+                            port = 1 if len(ports) == 2 and ports[1] < ports[0] else 0
                     free = ports[port] - d.slack
                     if free < at:
                         free = at
@@ -311,6 +320,8 @@ class Replay:
                     when += 1
                 taken.add(when)
                 start = when
+                if d.reads and busy[partition] > when:      # the tensor core's accumulators need the registers' ports, too
+                    taken.add(when + 1)
                 if ports is not None:
                     if ports[port] > start:
                         start = ports[port]
@@ -328,6 +339,8 @@ class Replay:
                     d.lose(slot_reason, when - free)
                 warp.last = when
                 ready = when + d.stall
+                if d.reads and busy[partition] > when:
+                    ready += 1
                 # what it does
                 if d.kind:
                     resume: float | None = ready
@@ -449,16 +462,16 @@ class Replay:
     def _global(self, warp: Warp, d: Decoded, payload: GlobalAccess, at: float) -> float:
         memory, shift = warp.cta.sm.memory, warp.cta.shift
         if payload.atomic:
-            end = memory.atomic(at, payload.sectors, shift)
+            end = memory.atomic(at, payload.sectors, shift, payload.waves)
             return self._hold(warp, d, end, at + READ_LATENCY, Reason.GLOBAL)
         if payload.is_store:
-            read = memory.store(at, payload.sectors, shift)
+            read = memory.store(at, payload.sectors, shift, payload.waves)
             if d.read is None and read > at + READ_LATENCY + self.latency.l2:
                 d.lose(Reason.PIPE, read - at)          # the queue in front of the unit is full
                 warp.last = read
                 return read + d.stall
             return self._hold(warp, d, read, read, Reason.GLOBAL)
-        end = memory.load(at, payload.sectors, shift, d.cached)
+        end = memory.load(at, payload.sectors, shift, d.cached, payload.waves)
         resume = self._behind_port(warp, d, at, memory)
         if payload.to_shared:
             # Written when it arrives; the port is paid for now, since requests come to it in the order of their times.
@@ -679,14 +692,18 @@ class Replay:
         """Instructions that do something, with no payload."""
         base, latency, memory = d.base, self.latency, warp.cta.sm.memory
         if base in ("LDL", "STL"):
-            end = memory.port(at, d.count) + (latency.l1 if base == "LDL" else 0)
-            return self._hold(warp, d, end, at + READ_LATENCY, Reason.GLOBAL)
+            end = memory.local(at, warp.order, d.offset, d.count, base == "STL")
+            resume = self._behind_port(warp, d, at, memory)
+            self._hold(warp, d, end, end if base == "STL" else at + READ_LATENCY, Reason.GLOBAL)
+            return resume
         if base == "SHFL":
             end = memory.port(at, 1 / memory.port_scale) + latency.shuffle - 1
             return self._hold(warp, d, end, at + READ_LATENCY, Reason.SHARED)
         if base in ("MEMBAR", "FENCE", "ERRBAR"):
             far = "GPU" in d.instruction.opcode or "SYS" in d.instruction.opcode
-            end = at + (latency.fence_gpu if base == "MEMBAR" and far else latency.fence_cta)
+            end = at + (latency.fence_view if base != "MEMBAR" else latency.fence_gpu if far else latency.fence_cta)
+            if d.write is not None and not far:         # who waits for it stands still, not the fence
+                return self._hold(warp, d, end, end, Reason.OTHER)
             return self._until(warp, d, at, end, Reason.OTHER)
         if base == "USETMAXREG":
             return self._until(warp, d, at, at + latency.register_change, Reason.OTHER)

@@ -13,11 +13,11 @@ from math import sqrt
 import numpy as np
 
 from tileiras.machine.machines import Machine
-from tileiras.sim.timing.memory import Sharing
+from tileiras.sim.timing.memory import L2_USABLE, Sharing
 from tileiras.sim.timing.stream import SECTOR_BYTES, BulkCopy, CtaStreams, GlobalAccess
 
-L2_USABLE = 0.7
-"""Of the capacity, with what hashing and other data take."""
+KIB_SECTORS = 32
+ANY_PLACES = 1e9
 RASTER = 1.2
 """How much worse than square the CTAs of a wave lie."""
 REUSED = 1.5
@@ -36,6 +36,21 @@ def read_sectors(cta: CtaStreams) -> set[int]:
             elif kind is BulkCopy and payload.direction in ("load", "prefetch", "reduce"):     # type: ignore[union-attr]
                 found.update(payload.sectors)                # type: ignore[union-attr]
     return found
+
+
+def atomic_places(ctas: Sequence[CtaStreams], total: int) -> float:
+    """Different kibibytes that all CTAs' atomics go to: each lies in one slice of L2."""
+    found: list[set[int]] = []
+    for cta in ctas:
+        found.append(places := set())
+        for warp in cta.warps:
+            for _, payload in warp.steps:
+                if type(payload) is GlobalAccess and payload.atomic:            # type: ignore[union-attr]
+                    places.update(s // KIB_SECTORS for s in payload.sectors)    # type: ignore[union-attr]
+    union, each = len(set().union(*found)), sum(map(len, found))
+    if not union:
+        return ANY_PLACES
+    return union if each > union * REUSED or len(ctas) == 1 else union * max(total / len(ctas), 1.0)
 
 
 def read_bytes(read: Sequence[set[int]], arrays: Sequence[tuple[int, int]]) -> int:
@@ -59,18 +74,19 @@ def sharing(machine: Machine, ctas: Sequence[CtaStreams], total: int, active: in
     """How `total` CTAs share the chip, `active` SMs at a time with `resident` CTAs each, from samples; `memory`: bytes that the
     launch can touch, in `arrays` (address, bytes), where they are known. `warm`: it lies in L2 from the launch before, as far as
     it fits."""
+    places = atomic_places(ctas, total)
     weight = sum(c.count for c in ctas)
     read = [read_sectors(c) for c in ctas]
     mean = sum(len(sectors) / c.tiles * c.count for c, sectors in zip(ctas, read)) / max(weight, 1) * SECTOR_BYTES
     asked = mean * total
     whole = min(float(memory), asked) if memory else asked
-    fits = whole <= L2_USABLE * machine.l2
+    warm = warm and whole <= L2_USABLE * machine.l2
     if asked <= 0:
-        return Sharing(active, 1.0, False)
+        return Sharing(active, 1.0, False, places)
     if readable := read_bytes(read, arrays):        # a norm's rows are read once, and its weights by all: results don't count
         whole = min(whole, float(readable))
     once = whole / asked
-    if fits or asked / whole < REUSED:
-        return Sharing(active, once, warm and fits)
+    if whole <= L2_USABLE * machine.l2 or asked / whole < REUSED:
+        return Sharing(active, once, warm, places)
     wave = max(active * resident, 1)
-    return Sharing(active, min(1.0, max(once, RASTER / sqrt(wave))), False)
+    return Sharing(active, min(1.0, max(once, RASTER / sqrt(wave))), False, places)

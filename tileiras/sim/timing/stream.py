@@ -49,13 +49,15 @@ class Skipped:
 @dataclass(frozen=True, slots=True)
 class GlobalAccess:
     """A load, store or atomic on global memory. `sectors`: different absolute sector numbers (address // 32), sorted.
-    `bytes`: what the lanes asked for. `cp.async` is an access with `to_shared`."""
+    `bytes`: what the lanes asked for. `cp.async` is an access with `to_shared`. `waves`: passes through the banks of L1 (as of
+    shared memory); of an atomic, the most lanes at one word; 0: isn't known."""
     sectors: tuple[int, ...]
     bytes: int
     is_store: bool = False
     atomic: bool = False
     to_shared: bool = False
     passes: int = 0                 # of shared memory, where `to_shared`
+    waves: int = 0
 
 
 @dataclass(frozen=True, slots=True)

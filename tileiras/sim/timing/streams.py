@@ -290,7 +290,7 @@ def _part(payload: Payload, share: int) -> Payload:
     """One of several instructions that carry out an access together."""
     if isinstance(payload, GlobalAccess):
         return GlobalAccess(payload.sectors, payload.bytes // share, payload.is_store, payload.atomic, payload.to_shared,
-                            payload.passes // share)
+                            payload.passes // share, payload.waves if payload.atomic else -(-payload.waves // share))
     if isinstance(payload, SharedAccess):
         return SharedAccess(max(payload.passes // share, 1), payload.bytes // share, payload.is_store, payload.atomic,
                             payload.cta)
