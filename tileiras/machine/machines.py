@@ -115,7 +115,7 @@ ROWS: tuple[tuple[str, str, tuple], ...] = (
                                              (1.2,   5.4,   3.0,   5.2,   5.0,   7.5,   7.5,   19.0,  18.5,  5.5,   9.5,   11.0)),
     # H100 2026-11-27: all SMs at once get 28.7 bytes a cycle each of their own, 45.6 of panels that 11 or 12 read, and write 16.
     ("l2_shared",    "H100; others as l2_rate",
-                                             (1.2,   5.4,   3.0,   5.2,   5.0,   10.8,  10.8,  19.0,  18.5,  5.5,   9.5,   11.0)),
+                                             (1.2,   5.4,   3.0,   5.2,   5.0,   10.5,  10.5,  19.0,  18.5,  5.5,   9.5,   11.0)),
     ("l2_write",     "H100; others as l2_rate",
                                              (1.2,   5.4,   3.0,   5.2,   5.0,   4.2,   4.2,   19.0,  18.5,  5.5,   9.5,   11.0)),
     # H100 2026-11-27: 80 slices of 1.70 GHz take a request a cycle each; gathers of sectors anywhere keep 96 % of that.
