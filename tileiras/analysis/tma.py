@@ -51,7 +51,8 @@ from tileiras.layout.shared import (
 from tileiras.layout.tensormap import MAX_RANK
 
 ALIGNMENT = 16
-"""Bytes that address and strides of a tensor map are multiples of (cuTensorMapEncodeTiled)."""
+"""Bytes that address and strides of a tensor map are multiples of (cuTensorMapEncodeTiled), and the place along memory where a box
+begins (another one is an illegal instruction to an H100)."""
 MOST_COPIES = 32
 """Boxes a tile: one thread issues them one after the other."""
 COORDINATE_BITS = 32
@@ -130,6 +131,9 @@ def map_facts(op: Operation, axis: AxisAnalysis, filled: bool = False, contiguou
         row = int_values(t.tile_shape)[major] * element_bytes(t.memref.element_type)
         if row < CHUNK_BYTES:
             out.append(Refusal(f"a row of the tile has {row} bytes, copies have {CHUNK_BYTES} at least; use a wider tile"))
+        step = int_values(t.steps)[major] * element_bytes(t.memref.element_type)
+        if step % ALIGNMENT:
+            out.append(Refusal(f"tiles lie {step} bytes apart along memory, and boxes begin at multiples of {ALIGNMENT}"))
     if out or element is None or major is None:
         return out
     if op.name.endswith("tiled_atomic_rmw"):

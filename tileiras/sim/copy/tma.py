@@ -215,12 +215,19 @@ def _global_rows(st, m: Map, rows: box.Rows, lane: int, write: bool) -> int:
     return base
 
 
+BOX_BITS = 128
+"""What a box begins at multiples of along memory: an H100 takes another place for an illegal instruction."""
+
+
 def _rows(st, m: Map, mode: str, rank: int, coords: np.ndarray, info: np.ndarray, lane: int) -> box.Rows:
     if m.rank != rank:
         raise DescriptorError(f"a tensor map of {m.rank} dimensions in an instruction of {rank}", thread=lane)
     step = 128 if m.element in ("b4x16_p64", "b6x16_p32") else 2 if m.bits == 4 else 1
     if int(coords[0]) % step:
         raise Misaligned(f"coordinate {int(coords[0])} of dimension 0 isn't a multiple of {step}, as {m.element} needs",
+                         thread=lane)
+    if int(coords[0]) * m.bits % BOX_BITS:
+        raise Misaligned(f"a box begins at coordinate {int(coords[0])} of dimension 0, which is no multiple of 16 bytes",
                          thread=lane)
     try:
         return box.rows_of(m, "im2col" if mode == "im2col_no_offs" else mode, tuple(int(c) for c in coords),
