@@ -56,6 +56,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("load-where-used", "nv_tileaa", 1, of="dot dot_scaled"),
     _transform("simplify", "nv_tileaa", 1),
     _transform("remove-dead-args", "nv_tileaa", 1, of="scf.for"),
+    _transform("flush-exponentials", "nv_tileaa", 1, of="math.exp2"),
     _transform("dce", "nv_tileaa", 0),
     _transform("plan-cta", "nv_tileaa", 0),
     _transform("plan-chains", "nv_tileaa", 1, of="dot"),

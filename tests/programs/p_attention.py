@@ -53,6 +53,39 @@ def attention_capped(dtype, tm, tn, d, n):
 
 
 @ct.kernel
+def far_below(scores, before, p, sums, tm: Const, tn: Const):
+    """Exponentials of what rows have below a maximum of before, and their sums times 2^120; also below the row's own maximum."""
+    s, old = ct.load(scores, (0, 0), (tm, tn)), ct.load(before, (0, 0), (tm, 1))
+    own = ct.max(s, axis=1, keepdims=True)
+    x = ct.exp2(s - ct.maximum(old, own))
+    ct.store(p, (0, 0), x.astype(p.dtype))
+    ct.store(sums, (0, 0), ct.sum(x, axis=1, keepdims=True) * 2.0 ** 120)
+    y = ct.exp2(s - own)
+    ct.store(p, (1, 0), y.astype(p.dtype))
+    ct.store(sums, (1, 0), ct.sum(y, axis=1, keepdims=True))
+
+
+@program(*((seed, np.float16, 32) for seed in range(5)), (5, np.float16, 256), (6, bf16, 32), quick=True)
+def softmax_far_below(seed, dtype, tn):
+    """Maxima of before up to 149 above a row's: exponentials that are subnormal, whole ones, so that sums of these are exact."""
+    draws = np.random.default_rng(seed)
+    far = np.concatenate([[0, 1, 63, 64, 65, 66, 80, 94, 96, 120, 125, 126, 127, 140, 148, 149, 160, 400], draws.integers(0, 149, 14)])
+    old = draws.integers(-400, 400, (32, 1)) / 4
+    below = draws.integers(0, np.clip(150 - far, 1, 12)[:, None], (32, tn))
+    below[:, draws.integers(tn)] = 0
+    s = (old - far[:, None] - below).astype(np.float32)
+    s[20], s[21, 3], s[22, 5], s[23, ::2] = -np.inf, np.nan, np.inf, -np.inf
+    old[24], old[25], s[25] = np.inf, -np.inf, -np.inf
+    old = old.astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        own = np.fmax.reduce(s, axis=1, keepdims=True)
+        x, y = (np.exp2(s - m).astype(np.float64) for m in (np.fmax(own, old), own))
+    p, sums = np.zeros((64, tn), dtype), np.zeros((64, 1), np.float32)
+    return Launch(far_below, (1,), (s, old, p, sums, 32, tn), {
+        2: np.concatenate([x, y]).astype(dtype), 3: np.concatenate([x.sum(1) * 2.0**120, y.sum(1)])[:, None]}, 1e-30)
+
+
+@ct.kernel
 def chunked(q, k, v, out, c: Const, d: Const):
     """Linear attention: a state that is carried is an operand, and grows by a product."""
     h = ct.bid(0)
