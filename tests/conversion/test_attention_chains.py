@@ -160,7 +160,7 @@ def test_two_blocks_share_an_sm_where_scores_are_few() -> None:
     entry, sm = made.entries[0], find_target("sm_100")
     assert 2 * entry.threads * entry.registers <= sm.registers_per_sm
     assert 2 * (entry.shared_bytes + 1024) <= 228 * 1024
-    assert entry.spill_stores <= 16
+    assert entry.spill_stores <= 24
     assert re.findall(r"setmaxnreg\.\w+\S+ \t?(\d+)", made.ptx) == ["104", "104", "32"]
 
 

@@ -69,7 +69,7 @@ def far_below(scores, before, p, sums, tm: Const, tn: Const):
 def softmax_far_below(seed, dtype, tn):
     """Maxima of before up to 149 above a row's: exponentials that are subnormal, whole ones, so that sums of these are exact."""
     draws = np.random.default_rng(seed)
-    far = np.concatenate([[0, 1, 63, 64, 65, 66, 80, 94, 96, 120, 125, 126, 127, 140, 148, 149, 160, 400], draws.integers(0, 149, 14)])
+    far = np.array([0, 1, 63, 64, 65, 66, 80, 94, 96, 120, 125, 126, 127, 140, 148, 149, 160, 400, *draws.integers(0, 149, 14)])
     old = draws.integers(-400, 400, (32, 1)) / 4
     below = draws.integers(0, np.clip(150 - far, 1, 12)[:, None], (32, tn))
     below[:, draws.integers(tn)] = 0

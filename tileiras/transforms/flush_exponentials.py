@@ -66,8 +66,10 @@ def run(module: Operation, context: Any) -> None:
             continue
         if found.exact:
             op.properties["ftz"] = UnitAttr()
-        elif context.target.has_tma and t.get_shape()[found.dim] >= (LEAST_ALONE if len(sums) == len(list(op.results[0].uses)) else LEAST_COLUMNS):
-            _lower(op, found, sums)
+        elif context.target.has_tma:
+            alone = len(sums) == len(list(op.results[0].uses))
+            if t.get_shape()[found.dim] >= (LEAST_ALONE if alone else LEAST_COLUMNS):
+                _lower(op, found, sums)
 
 
 def _softmax(x: SSAValue) -> _Softmax | None:
