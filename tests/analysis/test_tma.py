@@ -28,11 +28,12 @@ def placed(program: str) -> Any:
 
 
 def load_of(element: str = "f16", tile: str = "64x32", strides: str = "?,1", padding: str = "", base: int = 16, stride: int = 8,
-            semantics: str = "weak", hint: str = "", index: str = "i32", from_memory: bool = False) -> Any:
+            semantics: str = "weak", hint: str = "", index: str = "i32", from_memory: bool = False, steps: str = "") -> Any:
     """What is said of a load of a tile of a matrix."""
     view = f"tensor_view<?x?x{element}, strides=[{strides}]>"
     pad = f", padding_value = {padding}" if padding else ""
-    tiled = f"partition_view<tile=({tile}){pad}, {view}>"
+    kind = "strided" if steps else "partition"
+    tiled = f"{kind}_view<tile=({tile}){', traversal_strides=' + steps if steps else ''}{pad}, {view}>"
     n = "%loaded" if from_memory else "%n"
     given = ", ".join("%s1" if s == "?" else s for s in strides.split(","))
     func = placed(f"""cuda_tile.module @m {{
@@ -42,7 +43,7 @@ def load_of(element: str = "f16", tile: str = "64x32", strides: str = "?,1", pad
     %p1 = assume div_by<{base}>, %p : tile<ptr<{element}>>
     %s1 = assume div_by<{stride}>, %s : tile<{index}>
     %w = make_tensor_view %p1, shape = [{n}, %n], strides = [{given}] : tile<{index}> -> {view}
-    %a = make_partition_view %w : {tiled}
+    %a = make_{kind}_view %w : {tiled}
     %x, %t = load_view_tko {semantics} %a[%zero, %zero]{hint} : {tiled}, tile<{index}>, tile<{index}>
       -> tile<{tile}x{element}>, token
     %e = store_view_tko weak %x, %a[%zero, %zero] : tile<{tile}x{element}>, {tiled}, tile<{index}>, tile<{index}> -> token
@@ -59,6 +60,7 @@ def test_an_aligned_view_has_a_map() -> None:
     assert isinstance(facts, MapFacts) and facts.element == "f16" and not facts.nan
     assert (facts.tile.shape, facts.tile.major, facts.tile.swizzle) == ((64, 32), 1, 64)
     assert load_of(padding="zero") == facts
+    assert load_of(steps="[30, 40]") == facts
     padded = load_of(padding="nan")
     assert isinstance(padded, MapFacts) and padded.nan
 
@@ -74,6 +76,7 @@ def test_an_aligned_view_has_a_map() -> None:
     ({"hint": " optimization_hints = <sm_90 = {allow_tma = false}>"}, "the hint allow_tma = false"),
     ({"index": "i64"}, "sizes or indices have more than 32 bits"),
     ({"tile": "64x4"}, "a row of the tile has 8 bytes, copies have 16 at least; use a wider tile"),
+    ({"steps": "[64, 36]"}, "tiles lie 72 bytes apart along memory, and boxes begin at multiples of 16"),
     ({"element": "i1", "stride": 16}, "the copy engine has no elements of type i1"),
     ({"from_memory": True}, "address, sizes or strides are computed in the kernel, not functions of its parameters, and the map "
                             "would serve one tile")])

@@ -123,10 +123,10 @@ def test_swizzles_look_at_the_shared_address(width, atomicity):
 
 def test_what_lies_outside_is_nan_where_the_map_says_so():
     array = tensor((4, 16), "f16")
-    m = tiled(0, "f16", (16, 4), (8, 4), nan_fill=True)
-    got = tmakit.load(array, m, (12, 2), 64).view(np.float16).reshape(4, 8)
-    assert np.array_equal(got[:2, :4], array[2:, 12:])
-    assert np.isnan(got[2:]).all() and np.isnan(got[:, 4:]).all()
+    m = tiled(0, "f16", (16, 4), (16, 4), nan_fill=True)
+    got = tmakit.load(array, m, (8, 2), 128).view(np.float16).reshape(4, 16)
+    assert np.array_equal(got[:2, :8], array[2:, 8:])
+    assert np.isnan(got[2:]).all() and np.isnan(got[:, 8:]).all()
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3, 5])
@@ -159,17 +159,17 @@ def test_reductions_into_a_tensor(op, element):
     dtype = DTYPES[element]
     rng = np.random.default_rng(7)
     old = rng.integers(0, 50, (6, 16)).astype(dtype)
-    new = rng.integers(0, 50, (4, 8)).astype(dtype)
+    new = rng.integers(0, 50, (4, 16)).astype(dtype)
     array = old.copy()
-    m = tiled(0, element, (16, 6), (8, 4))
-    tmakit.store(array, m, (10, 3), new, op=op)
-    a, b = old[3:, 10:], new[:3, :6]
+    m = tiled(0, element, (16, 6), (16, 4))
+    tmakit.store(array, m, (8, 3), new, op=op)
+    a, b = old[3:, 8:], new[:3, :8]
     with np.errstate(over="ignore"):
         expected = {"add": lambda: a + b, "min": lambda: np.minimum(a, b), "max": lambda: np.maximum(a, b),
                     "and": lambda: a & b, "or": lambda: a | b, "xor": lambda: a ^ b,
                     "inc": lambda: np.where(a >= b, 0, a + 1), "dec": lambda: np.where((a == 0) | (a > b), b, a - 1)}[op]()
-    assert np.array_equal(array[3:, 10:], expected.astype(dtype))
-    array[3:, 10:] = old[3:, 10:]
+    assert np.array_equal(array[3:, 8:], expected.astype(dtype))
+    array[3:, 8:] = old[3:, 8:]
     assert np.array_equal(array, old)
 
 
@@ -325,6 +325,15 @@ def test_coordinates_of_packed_types():
     m = TensorMap(0, "b4x16_p64", (256, 3), (128,), (128, 2))
     with pytest.raises(Misaligned, match="multiple of 128"):
         tmakit.load(array, m, (64, 1), 64)
+
+
+@pytest.mark.parametrize("element, coordinate", [("u16", 12), ("u32", 110), ("u8", -8), ("f64", 1)])
+def test_boxes_begin_at_multiples_of_16_bytes(element, coordinate):
+    """An H100 ends a kernel that copies from another place: an illegal instruction."""
+    array = tensor((4, 128), element)
+    m = tiled(0, element, (128, 4), (16, 2))
+    with pytest.raises(Misaligned, match="multiple of 16 bytes"):
+        tmakit.load(array, m, (coordinate, 1), 32 * array.itemsize)
 
 
 def test_maps_that_dont_fit_the_instruction():

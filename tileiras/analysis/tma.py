@@ -128,11 +128,10 @@ def map_facts(op: Operation, axis: AxisAnalysis, filled: bool = False, contiguou
     if element is None:
         out.append(Refusal(f"the copy engine has no elements of type {element_name(t.memref.element_type)}"))
     elif major is not None:
-        row = int_values(t.tile_shape)[major] * element_bytes(t.memref.element_type)
+        row, step = (int_values(numbers)[major] * element_bytes(t.memref.element_type) for numbers in (t.tile_shape, t.steps))
         if row < CHUNK_BYTES:
             out.append(Refusal(f"a row of the tile has {row} bytes, copies have {CHUNK_BYTES} at least; use a wider tile"))
-        step = int_values(t.steps)[major] * element_bytes(t.memref.element_type)
-        if step % ALIGNMENT:
+        elif step % ALIGNMENT:
             out.append(Refusal(f"tiles lie {step} bytes apart along memory, and boxes begin at multiples of {ALIGNMENT}"))
     if out or element is None or major is None:
         return out
