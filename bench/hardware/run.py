@@ -450,6 +450,8 @@ class Runner:
             raise RuntimeError("no tileiras on PATH")
         said = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=60).stdout.strip()
 
+        globals()["ct"] = ct        # where annotations are looked up
+
         @ct.kernel
         def add(a, b, out, n: ct.Constant[int]):
             i = ct.bid(0)

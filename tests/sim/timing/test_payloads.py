@@ -59,7 +59,7 @@ def test_lanes_at_one_place_are_what_an_atomic_waits_for():
     def atomic(address):
         found = payloads.accesses(GLOBAL, Form(4, True, True), np.zeros(32, int), LANES, address.astype(np.uint64), None, None,
                                   np.zeros(1, np.int64))
-        return found[0].waves
+        return found[0].waves  # type: ignore[union-attr]
     assert atomic(4096 + 0 * LANES) == 32 and atomic(4096 + 4 * (LANES // 8)) == 8 and atomic(4096 + 4 * LANES) == 1
 
 
