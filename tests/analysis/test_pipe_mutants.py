@@ -166,12 +166,23 @@ def is_harmless(source: Source, mutant: Mutant) -> bool:
     """Whether a mutant that nobody caught may be no mistake."""
     of_agents = OF_AGENTS if source.gpu == "sm_100" else OF_AGENTS[:1]
     return mutant.name.startswith((*HARMLESS, *(of_agents if source.ctas > 1 else ()))) or (
-        mutant.name.startswith("drop fence_async") and is_between_threads(source, int(mutant.name.rpartition(" ")[2])))
+        mutant.name.startswith("drop fence_async") and is_unseen(source, int(mutant.name.rpartition(" ")[2])))
 
 
-def is_between_threads(source: Source, number: int) -> bool:
-    """Whether that fence of a module follows a store to a buffer that threads alone read, where tensor cores read before."""
+def is_unseen(source: Source, number: int) -> bool:
+    """Whether that fence of a module is one that a run of the kernel doesn't need."""
     fence = [op for op in module_of(source).walk() if op.name == "nv_tileas.fence_async"][number]
+    return is_between_threads(fence) or is_before_nothing(source, fence)
+
+
+def is_before_nothing(source: Source, fence: Operation) -> bool:
+    """Whether a fence stands before a stage is given back, in a kernel whose loop ends before stages are filled again; those of the
+    twins are."""
+    return fence.next_op is not None and fence.next_op.name == "nv_tileas.consumer_release" and not source.kernel.endswith("_twin")
+
+
+def is_between_threads(fence: Operation) -> bool:
+    """Whether a fence follows a store to a buffer that threads alone read, where tensor cores read before."""
     store = fence.prev_op
     while store is not None and store.name != "nv_tileas.store_shared":
         store = store.prev_op
@@ -215,6 +226,7 @@ BY_THE_SIMULATOR = (
     ("gemm_bf16_f32_256x128x64_twin", "sm_90", 2, "no peers of pipe 0"),            # stages are filled that others still read
     ("persistent", "sm_100", 2, "early release 0"),                                 # a pair's next sums over those still read
     ("matmul_float16_float32_twin", "sm_100", 4, "a peer less of pipe 1"),
+    ("gemm_gated_pair_f16_twin", "sm_90", 1, "drop fence_async 0"),                 # a stage is filled again that threads read
     ("matmul_float16_float32_twin", "sm_90", 4, "drop producer_tail 0"))      # threads tell a CTA that has left
 """Mistakes that the checker of pipes doesn't know: of tensor memory, of stores, and between CTAs."""
 
