@@ -9,6 +9,7 @@ from tests.kernels import runner
 from tileiras.codegen.occupancy import limits_of, with_more_warps
 from tileiras.codegen.ptxas import Assembled
 from tileiras.codegen.resources import Entry
+from tileiras.errors import CompileError
 from tileiras.machine.targets import find_target
 
 H100, ADA = find_target("sm_90"), find_target("sm_89")
@@ -43,8 +44,9 @@ def text(body: str) -> str:
     return ".version 9.2\n" + "".join(kernels)
 
 
-def tried(body: str, spilling: dict[str, set[int]]) -> list[dict[str, int]]:
-    """The limits by entry of each attempt, where an entry spills at the limits named; the last is what came out."""
+def tried(body: str, spilling: dict[str, set[int]], refused: dict[str, int] | None = None) -> list[dict[str, int]]:
+    """The limits by entry of each attempt, where an entry spills at the limits named, or is refused below one; the last is what
+    came out."""
     seen: list[dict[str, int]] = []
 
     def limits(ptx: str) -> dict[str, int]:
@@ -52,6 +54,10 @@ def tried(body: str, spilling: dict[str, set[int]]) -> list[dict[str, int]]:
 
     def assemble(ptx: str) -> Assembled:
         seen.append(limits(ptx))
+        for name, least in (refused or {}).items():
+            if seen[-1].get(name, least) < least:
+                raise CompileError(f"ptxas failed\nptxas fatal   : (C7602) Insufficient registers ({seen[-1][name]}) to compile "
+                                   f"instruction at line 9 in function {name}.")
         spills = {name: 4 * (n in spilling.get(name, ())) for name, n in seen[-1].items()}
         report = "".join(f"Function properties for {name}\n 0 bytes stack frame, {n} bytes spill stores, 0 bytes spill loads\n"
                          for name, n in spills.items())
@@ -67,6 +73,12 @@ def test_a_kernel_that_spills_gets_the_next_limit_and_then_none() -> None:
     assert tried(MEETS, {"a": {128}}) == [{"a": 128, "b": 128}, *2 * [{"a": 168, "b": 128}]]
     assert tried(MEETS, {"a": {128, 168}}) == [{"a": 128, "b": 128}, {"a": 168, "b": 128}, *2 * [{"b": 128}]]
     assert tried(MEETS, {"a": {128, 168}, "b": {128, 168}}) == [{"a": 128, "b": 128}, {"a": 168, "b": 168}, {}]
+
+
+def test_what_ptxas_refuses_is_as_what_spills() -> None:
+    """Instructions of wgmma have more sums than some limits leave registers."""
+    assert tried(MEETS, {}, {"a": 144}) == [{"a": 128, "b": 128}, *2 * [{"a": 168, "b": 128}]]
+    assert tried(MEETS, {}, {"a": 200}) == [{"a": 128, "b": 128}, {"a": 168, "b": 128}, *2 * [{"b": 128}]]
 
 
 LOOPS = "$L__BB0_1:\n\tadd.s32 %r1, %r1, 1;\n@%p1 bra \t$L__BB0_1;"

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from tileiras.codegen.ptxas import Assembled
 from tileiras.codegen.resources import Entry, with_resources
+from tileiras.errors import CompileError
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.machine.targets import REGISTER_STEP, SCHEDULERS, WARP_THREADS, Target
 
@@ -50,23 +51,28 @@ _WARPGROUPS, _PRODUCT, _STORED = "wgmma.", "wgmma.mma_async", "fence.proxy.async
 _IN_TENSOR_MEMORY = re.compile(r"\btcgen05\.")
 _ALLOCATES = re.compile(r"\btcgen05\.alloc\.[^;]*, (%r\d+);")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+_NAME = re.compile(r"[\w$]+")
 _BARRIER = re.compile(r"\bbar(?:rier)?\.")
 _LABEL_OR_BRANCH = re.compile(r"^(\$\w+):|\bbra(?:\.uni)?\s+(\$\w+);", re.MULTILINE)
 
 
 def with_more_warps(ptx: str, entries: tuple[Entry, ...], target: Target, assemble: Callable[[str], Assembled],
                     first: Assembled) -> tuple[str, Assembled]:
-    """The text with limits of registers where they let more warps reside and nothing spills, and its cubin; what was given
-    where there are none. `first`: the cubin of `ptx`, whose resources `entries` are."""
+    """The text with limits of registers where they let more warps reside, nothing spills and ptxas takes them, and its cubin; what
+    was given where there are none. `first`: the cubin of `ptx`, whose resources `entries` are."""
     bodies = _bodies(ptx)
     wanted = {e.name: limits for e in entries if (limits := _tried(e, bodies.get(e.name, ""), target))}
     while wanted:
         text = _limited(ptx, {name: limits[0] for name, limits in wanted.items()})
-        made = assemble(text)
-        spilled = {e.name for e in with_resources([replace(e, registers=0) for e in entries], made.report)
-                   if e.name in wanted and e.spill_stores + e.spill_loads > 0}
-        if not spilled:
-            return text, made
+        try:
+            made = assemble(text)
+        except CompileError as error:       # an instruction of wgmma needs more registers
+            spilled = set(_NAME.findall(error.message)) & set(wanted) or set(wanted)
+        else:
+            spilled = {e.name for e in with_resources([replace(e, registers=0) for e in entries], made.report)
+                       if e.name in wanted and e.spill_stores + e.spill_loads > 0}
+            if not spilled:
+                return text, made
         wanted = {name: left for name, limits in wanted.items() if (left := limits[1:] if name in spilled else limits)}
     return ptx, first
 
