@@ -9,7 +9,7 @@ import tileiras
 from tileiras.sim import simulate
 from tileiras.sim.cutile import export
 
-BLOCKS = 6
+BLOCKS, MANY = 6, 36
 
 
 @ct.kernel
@@ -20,6 +20,13 @@ def tiles(x, n: ct.Constant[int]):
 @ct.kernel
 def scalars(x, n: ct.Constant[int]):
     ct.printf("block %d of %d, %d%%\n", ct.bid(0), n, ct.num_blocks(0))
+
+
+@ct.kernel
+def many(x):
+    a, b, c, d = ct.bid(0), ct.bid(0) + 1, ct.bid(0) + 2, ct.bid(0) + 3
+    ct.printf("%d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d %d\n",
+              a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d, a, b, c, d)
 
 
 @pytest.mark.parametrize("opt_level", [0, 3])
@@ -42,3 +49,11 @@ def test_a_print_of_scalars_is_one_call() -> None:
     assert ptx.count("vprintf, ") == 1 and "exch.b32" not in ptx
     report = simulate(ptx, kernel=made.symbol, grid=(3, 1, 1), args=list(made.flat))
     assert sorted(report.output.splitlines()) == [f"block {i} of 7, 3%" for i in range(3)]
+
+
+def test_prints_of_more_scalars_than_a_call_takes() -> None:
+    """`vprintf` takes 32 arguments, and prints what the format says of others as it is."""
+    made = export(many, (np.zeros(8, np.int32),), "sm_90")
+    report = simulate(tileiras.compile(made.bytecode, "sm_90").ptx, kernel=made.symbol, grid=(3, 1, 1), args=list(made.flat))
+    assert sorted(report.output.splitlines()) == [" ".join(str(i + n % 4) for n in range(MANY)) for i in range(3)]
+    assert not report.findings

@@ -92,15 +92,26 @@ def read_string(st, thread: int, address: int) -> str:
     return data.decode("utf-8", "replace")
 
 
+MOST_PRINTED = 32
+"""Arguments of a `printf` beside its format (CUDA's programming guide)."""
+
+
 def format_text(template: str, slots, string_at) -> str:
-    """printf: `slots(size)` gives the next argument's bytes, `string_at(address)` the text of a %s."""
+    """printf: `slots(size)` gives the next argument's bytes, `string_at(address)` the text of a %s. What the device takes no more
+    arguments for it prints as it is."""
+    taken = 0
+
     def integer(size: int, signed: bool) -> int:
         return int.from_bytes(slots(size), "little", signed=signed)
 
     def replace(m: re.Match) -> str:
+        nonlocal taken
         kind = m["kind"]
         if kind == "%":
             return "%"
+        taken += 1 + (m["width"] == "*") + (m["precision"] == "*")
+        if taken > MOST_PRINTED:
+            return m.group()
         spec = "%" + m["flags"]
         if m["width"]:
             spec += str(integer(4, True)) if m["width"] == "*" else m["width"]

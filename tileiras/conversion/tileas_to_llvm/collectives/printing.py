@@ -5,8 +5,8 @@
 A tile's elements reach the printing thread, which loops over them, in row-major order through shared memory: in a buffer
 each where all tiles of a print fit (`provide-scratch`), else one after the other, as many elements at a time as fit. Values are
 promoted as C's varargs are: floats to double, integers to the width that the conversion's length modifier names.
-Prints of different blocks don't interleave: one without tiles is one call, one with tiles holds a lock in global memory, as the
-original's do (without, an H100 prints "tile[0tile[1]:]:[[08, , 19, ").
+Prints of different blocks don't interleave: one of a few scalars is one call, one with tiles or with more than a call takes holds a
+lock in global memory, as the original's do (without, an H100 prints "tile[0tile[1]:]:[[08, , 19, ").
 """
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ TAKE:
 }"""
 UNLOCK = "st.release.gpu.global.b32 [$0], 0;"
 LOCK_BYTES = 4
+MOST_OF_A_CALL = 32
+"""Arguments that `vprintf` takes beside the format; conversions of others it prints as they are (CUDA's programming guide)."""
 CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d*)?(hh|h|ll|l|j|z|t|L)?([diouxXcsfFeEgGaAp]))")
 
 
@@ -87,7 +89,8 @@ def _say(low: Lowering, text: str, *args: SSAValue) -> None:
 @lowers("nv_tileas.print")
 def lower_print(low: Lowering, op: Operation) -> None:
     together = "in_turn" not in op.properties
-    if not any(isinstance(v.type, TensorType | BufferType) for v in _arguments(op)):
+    args = _arguments(op)
+    if len(args) <= MOST_OF_A_CALL and not any(isinstance(v.type, TensorType | BufferType) for v in args):
         _print_scalars(low, op)
         return
     go_on = _first_thread(low)
@@ -95,7 +98,7 @@ def lower_print(low: Lowering, op: Operation) -> None:
     low.b.asm(LOCK, "l,~{memory}", [], [lock])
     if not together:
         _all_threads(low, go_on)
-    remaining = iter(_arguments(op))
+    remaining = iter(args)
     for literal, conversion in pieces(op.properties["format"].data):  # type: ignore[attr-defined]
         v = next(remaining, None) if conversion is not None else None
         tile = v is not None and isinstance(v.type, TensorType | BufferType)
@@ -121,7 +124,7 @@ def lower_print(low: Lowering, op: Operation) -> None:
 
 
 def _print_scalars(low: Lowering, op: Operation) -> None:
-    """A print without tiles: one call."""
+    """A print of a few scalars: one call."""
     go_on = _first_thread(low)
     remaining = iter(_arguments(op))
     text, values = "", []
