@@ -6,8 +6,9 @@ from typing import Any, TypeAlias
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.tma import Refusal
+from tileiras.analysis.tma import ALIGNMENT, Refusal
 from tileiras.dialects import arith, nv_tileas
+from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import DYNAMIC, TiledViewType, int_array, int_values
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import stmatrix_plan
@@ -40,12 +41,13 @@ def erase(*ops: Operation) -> None:
 
 def coordinates(access: Any, at: Operation) -> list[SSAValue]:
     """The first element of an access's tile in each dimension of the tile, as i32, computed before `at`. Where an extent is 0,
-    one more: its map says 1, and so nothing of the tile lies inside."""
+    16 bytes further (boxes begin at multiples of these): its map says 1, and so nothing of the tile lies inside."""
     view: Any = access.view
     maker: Any = view.owner.operands[0].owner
     t = view.type
     sizes = iter(maker.sizes)
     extents = [next(sizes) if n == DYNAMIC else n for n in int_values(t.memref.shape)]
+    beyond = max(1, ALIGNMENT // element_bytes(t.memref.element_type))
     out = []
 
     def add(new: Operation) -> SSAValue:
@@ -60,9 +62,10 @@ def coordinates(access: Any, at: Operation) -> list[SSAValue]:
         extent = extents[d]
         if isinstance(extent, SSAValue):
             is_zero = arith.Cmpi.make([extent, constant(0, extent.type)], [IntegerType(1)], {"predicate": StringAttr("eq")})
-            value = add(arith.Addi.make([value, add(arith.Extui.make([add(is_zero)], [i32]))], [i32]))
+            further = add(arith.Muli.make([add(arith.Extui.make([add(is_zero)], [i32])), constant(beyond)], [i32]))
+            value = add(arith.Addi.make([value, further], [i32]))
         elif extent == 0:
-            value = add(arith.Addi.make([value, constant(1)], [i32]))
+            value = add(arith.Addi.make([value, constant(beyond)], [i32]))
         out.append(value)
     return out
 
