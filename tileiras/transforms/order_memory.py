@@ -125,9 +125,9 @@ def _release_together(func: Operation, effects: dict[Operation, Effects]) -> Non
 def _reads(op: Operation, effects: dict[Operation, Effects], step: Callable[[Operation], Operation | None],
            end: str) -> Operation | None:
     """The next op of a name in a block, one way or the other, if threads read from shared memory on the way there, and nothing on
-    it has regions."""
+    it has regions or waits for an empty stage."""
     reads, at = False, step(op)
-    while at is not None and not at.regions:
+    while at is not None and not at.regions and at.name != ACQUIRE:
         if at.name == end:
             return at if reads else None
         found = effects.get(at)
