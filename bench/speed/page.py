@@ -9,7 +9,8 @@ from bench.speed.kernels import Kernel
 
 INTRODUCTION = """# Speed, predicted
 Each kernel is compiled by us and by the original from the same bytecode and predicted by the timing model
-([timing.md](timing.md)) on the same machine, at sizes that fill it. Nothing here was measured. A ratio is the original's time over
+([timing.md](timing.md)) on the same machine, at sizes that fill it. Nothing here was measured; what an H100 measured of these
+kernels is in [hardware.md](hardware.md). A ratio is the original's time over
 ours: above 1, ours is faster. A ratio in brackets is an *estimate*: a side couldn't be joined to its machine code, and its time is
 a lower bound from its work. Rows marked † are older: predicted by an earlier state of the model, and of our code. Neither counts in
 a mean. Made by `make speed`; figures, and the key of what each follows from, are in `bench/results/speed.json`.
