@@ -94,7 +94,7 @@ def static_facts(case: str, compiled: CompiledModule) -> Row:
     entry = next(e for e in compiled.entries if e.name == runner.case_of(case).name)
     facts = cubin.inspect(compiled.cubin)[entry.name]
     return {"barriers": len(BARRIER.findall(compiled.ptx)), "shared": entry.shared_bytes, "registers": entry.registers,
-            "spills": entry.spill_stores + entry.spill_loads, "sass": facts.instructions}
+            "spills": entry.spill_bytes, "sass": facts.instructions}
 
 
 def dynamic_facts(case: str, ptx: str) -> Row:

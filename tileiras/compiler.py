@@ -209,6 +209,19 @@ def _attempt(bytecode: bytes, options: CompileOptions) -> CompiledModule:
     return _with_fewer_spills(module, bytecode, options) if _spills(module) > few and options.opt_level else module
 
 
+def _for_another_attempt(options: CompileOptions, **changes: Any) -> CompileOptions:
+    """The options with changes, by which nothing is printed again and remarks wait for `_keep_remarks`."""
+    from dataclasses import replace
+
+    return replace(options, print_sink=None, remarks=None if options.remarks is None else [], **changes)
+
+
+def _keep_remarks(options: CompileOptions, other: CompileOptions) -> None:
+    """The attempt that other options are of is what becomes of the program: its remarks are the program's."""
+    if options.remarks is not None:
+        options.remarks[:] = other.remarks or []
+
+
 def _settled(bytecode: bytes, llvm: str, options: CompileOptions) -> tuple[CompiledModule, CompileOptions]:
     """What LLVM IR becomes, and the options that it is by: where a kernel held to registers for the blocks that passes counted on
     spills much, that of the program lowered without, unless that fails."""
@@ -217,14 +230,12 @@ def _settled(bytecode: bytes, llvm: str, options: CompileOptions) -> tuple[Compi
         return module, options
     from dataclasses import replace
 
-    other = replace(options, count_blocks=False, counts_blocks=False, print_sink=None,
-                    remarks=None if options.remarks is None else [])
+    other = _for_another_attempt(options, count_blocks=False, counts_blocks=False)
     try:
         module = _compiled(bytecode, lower(bytecode, other), other)
     except CompileError:
         return module, options
-    if options.remarks is not None:
-        options.remarks[:] = other.remarks or []
+    _keep_remarks(options, other)
     return module, replace(other, remarks=options.remarks)
 
 
@@ -261,17 +272,13 @@ def _without_asynchronous_code(bytecode: bytes, options: CompileOptions, error: 
 
 def _spills(module: CompiledModule) -> int:
     """Bytes that threads of a module's kernels store to and load from local memory for want of registers."""
-    return sum(map(_spills_of, module.entries))
-
-
-def _spills_of(entry: Entry) -> int:
-    return entry.spill_stores + entry.spill_loads
+    return sum(entry.spill_bytes for entry in module.entries)
 
 
 def _spills_of_blocks(module: CompiledModule) -> int:
     """The same of a block's threads together, those that load left out (the others are a power of two): they share a port to memory
     (attention of 256 rows, B200: 4.61 us by 512 threads that spill 900 bytes each, 4.09 by 256 with 1,104)."""
-    return sum((entry.spill_stores + entry.spill_loads) << max(entry.threads, 1).bit_length() - 1 for entry in module.entries)
+    return sum(entry.spill_bytes << max(entry.threads, 1).bit_length() - 1 for entry in module.entries)
 
 
 CHANGES: tuple[tuple[str, str, bool, int], ...] = (
@@ -305,10 +312,7 @@ def _unless_l1_overflows(module: CompiledModule, bytecode: bytes, options: Compi
     three blocks of 288 threads that spill 176 bytes each 724 us, two without spills 446)."""
     if not options.meet_occupancy or not _overflows_l1(module, options):
         return module
-    from dataclasses import replace
-
-    other = replace(options, meet_occupancy=False, print_sink=None, timing=None if options.timing is None else [],
-                    remarks=None if options.remarks is None else [])
+    other = _for_another_attempt(options, timing=None if options.timing is None else [], meet_occupancy=False)
     try:
         llvm = lower(bytecode, other)
         freed = _compiled(bytecode, llvm, other) if llvm != module.llvm else module
@@ -316,8 +320,7 @@ def _unless_l1_overflows(module: CompiledModule, bytecode: bytes, options: Compi
         return module
     if freed is module or _overflows_l1(freed, options):
         return module
-    if options.remarks is not None:
-        options.remarks[:] = other.remarks or []
+    _keep_remarks(options, other)
     return freed
 
 
@@ -329,7 +332,7 @@ def _overflows_l1(module: CompiledModule, options: CompileOptions) -> bool:
     for entry in module.entries:
         each = entry.shared_bytes + RESERVED_SHARED
         blocks = max(1, min(blocks_by_registers(entry, options.target), options.target.smem_per_sm // each))
-        if _spills_of(entry) and blocks * (entry.stack_bytes * entry.threads + each) > machine_of(options.target.cc).l1:
+        if entry.spill_bytes and blocks * (entry.stack_bytes * entry.threads + each) > machine_of(options.target.cc).l1:
             return True
     return False
 
@@ -339,8 +342,7 @@ def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: Compile
     """The module, or the same with these changes of options if that spills less, and the options that it is by."""
     from dataclasses import replace
 
-    other = replace(options, **changes, may_lend=False, print_sink=None, timing=None if options.timing is None else [],
-                    remarks=None if options.remarks is None else [])
+    other = _for_another_attempt(options, timing=None if options.timing is None else [], may_lend=False, **changes)
     try:
         llvm = lower(bytecode, other)
         plain, other = _settled(bytecode, llvm, other) if llvm != module.llvm else (module, other)
@@ -350,8 +352,7 @@ def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: Compile
         options.timing += other.timing or []
     if _spills_of_blocks(plain) >= _spills_of_blocks(module) or (_spills(plain) and _has_fewer_blocks(plain, module, options)):
         return module, options
-    if options.remarks is not None:
-        options.remarks[:] = other.remarks or []
+    _keep_remarks(options, other)
     return plain, replace(options, **changes, may_lend=other.may_lend, count_blocks=other.count_blocks)
 
 

@@ -222,7 +222,7 @@ def _shared_operations() -> dict[str, tuple[list[str], float]]:
     out["atoms_add"] = (["red.shared.add.u32 [%s0+{o}], %thr;"], 4)
     out["atoms_add_same"] = (["red.shared.add.u32 [%s0+{o}], %thr;"], 0)
     out["atoms_add_f32"] = (["red.shared.add.f32 [%s0+{o}], %v0;"], 4)
-    out["sts128_lds128"] = (["st.volatile.shared.v4.u32 [%s0+{o}], {{%v0, %v1, %v2, %v3}};".replace("{{", "{").replace("}}", "}"),
+    out["sts128_lds128"] = (["st.volatile.shared.v4.u32 [%s0+{o}], {%v0, %v1, %v2, %v3};",
                              "ld.volatile.shared.v4.u32 {%v4, %v5, %v6, %v7}, [%s0+{o}];"], 16)
     return out
 

@@ -47,9 +47,8 @@ class Runner:
 
     def __init__(self, folder: pathlib.Path, driver: Driver, log: str = "", whole_blocks: bool = False,
                  once: bool = False) -> None:
-        self.folder, self.driver, self.whole_blocks, self.once, self.scratch = folder, driver, whole_blocks, once, 0
+        self.folder, self.driver, self.whole_blocks, self.once = folder, driver, whole_blocks, once
         self.pool: dict[str, tuple[int, int]] = {}
-        self.sms = 0
         self.log = self._map_log(log) if log else None
 
     def run(self, e: dict[str, Any]) -> dict[str, Any]:
@@ -286,8 +285,7 @@ class Runner:
     def flush(self) -> None:
         """Write more than L2 holds."""
         size = 512 << 20
-        self.scratch = self.scratch or self.driver.allocate(size)
-        self.driver.fill_async(self.scratch, size)
+        self.driver.fill_async(self.pooled("flush", size), size)
 
     def compared(self, name: str, pointers: list[int], sizes: list[tuple[int, str]]) -> list[float | None]:
         """For each array, the largest difference from what the other side left, over the largest value: of three pieces."""
@@ -365,9 +363,7 @@ class Runner:
         one, and microseconds of each launch. The first launch isn't counted."""
         driver = self.driver
         library, kernel = self.load(e)
-        if not self.sms:
-            self.sms = driver.attribute(16)
-        blocks = e["blocks"] or self.sms * e["per_sm"]
+        blocks = e["blocks"] or driver.attribute(16) * e["per_sm"]
         source, size = self.pooled("rate_in", e["bytes"]), 16 * blocks + 32768
         out = self.pooled("rate_out", size)
         driver.call("cuKernelSetAttribute", 8, e["shared"], kernel, driver.device)
@@ -378,7 +374,7 @@ class Runner:
         for i in range(5):
             driver.fill_async(out, size)
             if e["cold"]:
-                driver.fill_async(self.pooled("flush", 512 << 20), 512 << 20)
+                self.flush()
             driver.call("cuEventRecord", events[0], None)
             driver.launch(kernel, (blocks, 1, 1), (e["threads"], 1, 1), [c.c_uint64(out), c.c_uint64(source)], shared=e["shared"])
             driver.call("cuEventRecord", events[1], None)

@@ -30,7 +30,7 @@ def kernel_info(ptx: str, entry: Entry) -> dict[str, int]:
     """The figures of a kernel, by the names of METRICS, in their order."""
     found: dict[str, int] = dict.fromkeys(METRICS, 0)
     found.update(regs=entry.registers, smem=entry.shared_bytes, cmem=entry.param_base + entry.param_bytes,
-                 params=len(entry.params) + len(entry.hidden), local=entry.spill_stores + entry.spill_loads,
+                 params=len(entry.params) + len(entry.hidden), local=entry.spill_bytes,
                  stack=entry.stack_bytes, barriers=entry.barriers)
     for predicate, opcode in _INSTRUCTION.findall(_body(ptx, entry.name)):
         base = opcode.partition(".")[0]

@@ -70,7 +70,7 @@ def with_more_warps(ptx: str, entries: tuple[Entry, ...], target: Target, assemb
             spilled = set(_NAME.findall(error.message)) & set(wanted) or set(wanted)
         else:
             spilled = {e.name for e in with_resources([replace(e, registers=0) for e in entries], made.report)
-                       if e.name in wanted and e.spill_stores + e.spill_loads > 0}
+                       if e.name in wanted and e.spill_bytes > 0}
             if not spilled:
                 return text, made
         wanted = {name: left for name, limits in wanted.items() if (left := limits[1:] if name in spilled else limits)}
@@ -125,7 +125,7 @@ def limits_of(entry: Entry, target: Target, beside: int | None = None, enough_wa
     blocks = blocks_by_registers(entry, target)
     most = max(1, target.smem_per_sm // (entry.shared_bytes + RESERVED_SHARED))
     enough = min(max(ENOUGH_BLOCKS, enough_warps // warps), most, beside or most)
-    if entry.registers == 0 or entry.spill_stores + entry.spill_loads > 0 or blocks >= enough:
+    if entry.registers == 0 or entry.spill_bytes > 0 or blocks >= enough:
         return []
     return sorted({target.registers_for(n * warps) for n in (enough, blocks + 1)})
 

@@ -63,6 +63,11 @@ class Entry:
     built_maps: int = 0
 
     @property
+    def spill_bytes(self) -> int:
+        """Bytes that a thread stores to and loads from local memory for want of registers."""
+        return self.spill_stores + self.spill_loads
+
+    @property
     def param_offsets(self) -> tuple[int, ...]:
         """Where each parameter lies in the parameter buffer, hidden ones behind: aligned as it lies in the constant bank."""
         offsets = []

@@ -27,6 +27,7 @@ from typing import Any
 from xdsl.dialects.builtin import FloatAttr, StringAttr, TensorType, UnitAttr, f32, i1
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.axis_info import shape_of
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.transforms.rules import attr_splat, build, float_constant, with_element
@@ -85,24 +86,19 @@ def _softmax(x: SSAValue) -> _Softmax | None:
     if product and 0.0 < (float_constant(product[1]) or 0.0) < float("inf"):
         scaled.append((product[0], float_constant(product[1])))
     minus = 0
-    while isinstance(spread.owner, (arith.Negf, aa.Broadcast)) and _shape(spread) == _shape(x):
+    while isinstance(spread.owner, (arith.Negf, aa.Broadcast)) and shape_of(spread.type) == shape_of(x.type):
         minus += isinstance(spread.owner, arith.Negf)
         spread = spread.owner.operands[0]
     if isinstance(spread.owner, arith.Negf):
         minus, spread = minus + 1, spread.owner.operands[0]
-    different = [d for d, (a, b) in enumerate(zip(_shape(x), _shape(spread))) if a != b]
-    if minus != len(factors) or len(_shape(x)) != len(_shape(spread)) or len(different) != 1:
+    different = [d for d, (a, b) in enumerate(zip(shape_of(x.type), shape_of(spread.type))) if a != b]
+    if minus != len(factors) or len(shape_of(x.type)) != len(shape_of(spread.type)) or len(different) != 1:
         return None
     for tile, factor in scaled:
         most = _most(spread, tile, different[0], factor)
         if most is not None:
             return _Softmax(shift, len(shift.operands) - 1, spread, different[0], most, _viewed(spread) is most)
     return None
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    t: Any = value.type
-    return tuple(t.get_shape()) if isinstance(t, TensorType) else ()
 
 
 def _viewed(value: SSAValue) -> SSAValue:
@@ -114,8 +110,8 @@ def _viewed(value: SSAValue) -> SSAValue:
 
 def _most(value: SSAValue, tile: SSAValue, dim: int, factor: float | None) -> SSAValue | None:
     """The maxima of a tile's rows, times a factor, if a value is these or the maxima of these and others."""
-    shape, op = _shape(tile), value.owner
-    if _shape(value) not in (shape[:dim] + shape[dim + 1:], shape[:dim] + (1,) + shape[dim + 1:]):
+    shape, op = shape_of(tile.type), value.owner
+    if shape_of(value.type) not in (shape[:dim] + shape[dim + 1:], shape[:dim] + (1,) + shape[dim + 1:]):
         return None
     if isinstance(op, (arith.Maxf, aa.View)):
         return next((most for v in op.operands if (most := _most(v, tile, dim, factor)) is not None), None)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from functools import reduce
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I32, I64
@@ -39,9 +38,7 @@ def string_pointer(low: Lowering, text: str) -> SSAValue:
     """A generic pointer to a constant, NUL-terminated string."""
     symbol = f"__tile_string_{low.kernel}_{len(low.extra_globals)}"
     data = text.encode() + b"\0"
-    low.extra_globals.append(llvm.Global.create(properties={
-        "sym_name": StringAttr(symbol), "size": IntAttr(len(data)), "alignment": IntAttr(1), "space": IntAttr(llvm.GLOBAL),
-        "init": StringAttr(data.hex()), "constant": UnitAttr(), "linkage": StringAttr("internal")}))
+    low.add_global(symbol, data, 1, constant=True)
     return low.b.cast("addrspacecast", low.b.address_of(symbol, llvm.GLOBAL), ptr(llvm.GENERIC))
 
 

@@ -32,8 +32,11 @@ from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
     FloatTF32Type,
+    IntAttr,
     IntegerType,
+    StringAttr,
     TensorType,
+    UnitAttr,
     UnknownLoc,
     VectorType,
 )
@@ -239,6 +242,13 @@ class Lowering:
     def _remember(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         table[key] = value
         self._scopes[-1].append((table, key))
+
+    def add_global(self, symbol: str, data: bytes, alignment: int, constant: bool = False) -> None:
+        """Bytes in global memory that the kernel's code has for itself; `constant`: nobody writes them."""
+        self.extra_globals.append(llvm.Global.create(properties={
+            "sym_name": StringAttr(symbol), "size": IntAttr(len(data)), "alignment": IntAttr(alignment),
+            "space": IntAttr(llvm.GLOBAL), "linkage": StringAttr("internal"), "init": StringAttr(data.hex()),
+            **({"constant": UnitAttr()} if constant else {})}))
 
     def enter(self) -> None:
         """A nested region begins: what is made from here on doesn't dominate what follows the region."""

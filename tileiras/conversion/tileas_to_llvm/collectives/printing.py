@@ -11,11 +11,11 @@ lock in global memory, as the original's do (without, an H100 prints "tile[0tile
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import Float64Type, IntAttr, IntegerType, StringAttr, TensorType
+from xdsl.dialects.builtin import Float64Type, IntegerType, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I1, I32, I64, width_of
@@ -66,6 +66,13 @@ def pieces(text: str) -> list[tuple[str, re.Match[str] | None]]:
     return out
 
 
+def _pieces_with_values(op: Operation) -> Iterator[tuple[str, re.Match[str] | None, SSAValue | None]]:
+    """The pieces of a print's format, each with what its conversion prints."""
+    remaining = iter(_arguments(op))
+    for literal, conversion in pieces(op.properties["format"].data):  # type: ignore[attr-defined]
+        yield literal, conversion, next(remaining, None) if conversion is not None else None
+
+
 def _promoted(low: Lowering, x: SSAValue, element: Attribute, conversion: re.Match[str]) -> SSAValue:
     """A value as `vprintf` takes it for this conversion."""
     b = low.b
@@ -98,9 +105,7 @@ def lower_print(low: Lowering, op: Operation) -> None:
     low.b.asm(LOCK, "l,~{memory}", [], [lock])
     if not together:
         _all_threads(low, go_on)
-    remaining = iter(args)
-    for literal, conversion in pieces(op.properties["format"].data):  # type: ignore[attr-defined]
-        v = next(remaining, None) if conversion is not None else None
+    for literal, conversion, v in _pieces_with_values(op):
         tile = v is not None and isinstance(v.type, TensorType | BufferType)
         inside = go_on if together else _first_thread(low)
         if conversion is None or v is None or tile:
@@ -126,11 +131,9 @@ def lower_print(low: Lowering, op: Operation) -> None:
 def _print_scalars(low: Lowering, op: Operation) -> None:
     """A print of a few scalars: one call."""
     go_on = _first_thread(low)
-    remaining = iter(_arguments(op))
     text, values = "", []
-    for literal, conversion in pieces(op.properties["format"].data):  # type: ignore[attr-defined]
+    for literal, conversion, v in _pieces_with_values(op):
         text += literal
-        v = next(remaining, None) if conversion is not None else None
         if conversion is not None and v is not None:
             text += conversion.group()
             values.append(_promoted(low, low.scalar(v), low.element(v), conversion))
@@ -142,9 +145,7 @@ def _lock(low: Lowering) -> str:
     """The name of the kernel's lock."""
     symbol = f"__tile_print_lock_{low.kernel}"
     if not any(g.properties["sym_name"] == StringAttr(symbol) for g in low.extra_globals):
-        low.extra_globals.append(llvm.Global.create(properties={
-            "sym_name": StringAttr(symbol), "size": IntAttr(LOCK_BYTES), "alignment": IntAttr(LOCK_BYTES),
-            "space": IntAttr(llvm.GLOBAL), "init": StringAttr(bytes(LOCK_BYTES).hex()), "linkage": StringAttr("internal")}))
+        low.add_global(symbol, bytes(LOCK_BYTES), LOCK_BYTES)
     return symbol
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import FloatAttr, FloatTF32Type, IntAttr, IntegerAttr, IntegerType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import FloatAttr, FloatTF32Type, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.conversion.tileas_to_llvm.builder import I1, I8, I64
@@ -80,7 +80,5 @@ def _table_address(low: Lowering, table: list[int], width: int) -> SSAValue:
     """The address of a read-only array in the module that holds the table."""
     data = b"".join(x.to_bytes(width, "little") for x in table)
     symbol = f"constant_{low.kernel}_{len(low.extra_globals)}"
-    low.extra_globals.append(llvm.Global.create(properties={
-        "sym_name": StringAttr(symbol), "size": IntAttr(len(data)), "alignment": IntAttr(16), "constant": UnitAttr(),
-        "space": IntAttr(llvm.GLOBAL), "linkage": StringAttr("internal"), "init": StringAttr(data.hex())}))
+    low.add_global(symbol, data, 16, constant=True)
     return low.b.address_of(symbol, llvm.GLOBAL)
