@@ -64,6 +64,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("decompose-dot-scaled", "nv_tileaa", 0, of="dot_scaled"),
     _transform("prepare-dot-scaled", "nv_tileaa", 1, of="dot_scaled"),
     _transform("skip-masks", "nv_tileaa", 1, of="dot dot_scaled"),
+    _transform("join-steps", "nv_tileaa", 1, of="dot"),
     _transform("split-steps", "nv_tileaa", 1, of="dot"),
     _transform("split-operands", "nv_tileaa", 1, of="dot"),
     _conversion("convert-tileaa-to-tileas", "nv_tileas"),

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
 from xdsl.ir import Block, Operation, Region
 
 from tileiras.analysis.entry_hints import worker_warps
 from tileiras.dialects import arith
-from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
+from tileiras.dialects.element import REGISTER_BYTES, tile_bytes
+from tileiras.transforms.steps import sums_apart
 
 DOT = "nv_tileaa.dot"
 LOADS, STORES = ("tiled_load", "load"), ("tiled_store", "store")
@@ -64,7 +65,7 @@ def _split(func: Operation, context: Any) -> None:
         return
     dots = [op for op in ops if op.name == DOT]
     axes = Axes(func)
-    for dim in (-1, -2) if context.target.has_wgmma and any(map(_sums_apart, dots)) else (-2, -1):
+    for dim in (-1, -2) if context.target.has_wgmma and any(map(sums_apart, dots)) else (-2, -1):
         found = {axes.of(op.results[0], len(op.results[0].type.get_shape()) + dim) for op in dots}       # type: ignore[attr-defined]
         if len(found) == 1 and found <= set(axes.free()):
             plan = Plan(axes, {found.pop(): PARTS - 1}, PARTS)
@@ -80,12 +81,6 @@ def _split(func: Operation, context: Any) -> None:
     number = PartNumber()
     Split(func, plan, number).run()
     _enclose(func, number.constant)
-
-
-def _sums_apart(dot: Operation) -> bool:
-    """Whether a product of bytes may not be summed where it is added, but takes registers of its own (`choose-atoms`)."""
-    t: Any = dot.operands[1].type
-    return element_bytes(t.element_type) == 1 and not isinstance(t.element_type, IntegerType) and "fast_acc" not in dot.properties
 
 
 def _by_parts(op: Operation, plan: Any) -> bool:
