@@ -7,6 +7,9 @@ only keep registers from each other: the products of 128 rows and 256 columns fi
     128 x 256 accumulators                    num_warps = 8:  128 registers a thread
     two of 128 x 128, carried by one loop     num_warps = 8:  128 registers a thread
 
+So they do where a product's rows become another one's and both take as many together (attention of 128 rows, 64 keys a step and 64
+columns, 2048 x 2048 x 32 heads, predicted for an H100: 133 us by one, 95 by two; 64 x 32 the same by both).
+
 Where the tensor core reads accumulators from its own memory and threads widen and turn an operand for it (weights of 8 or 4
 bits), two warpgroups share that work: it is what the loop waits for (B200, int8 weights 2048 x 4096 x 2048: 90.6 us by one, 68.2 by
 two; 4-bit ones 78.4 and 69.6). Not where they gather it: what they look up in is in L1, which more warps don't make faster (89.9,
@@ -41,6 +44,8 @@ MOST_ACCUMULATORS = 128
 MORE_THAN_FIT = MOST_ACCUMULATORS * WARPGROUP * WARP_THREADS + 1
 """Registers of a warpgroup's threads together."""
 MOST_WARPS = 2 * WARPGROUP
+ROWS_OF_TWO = 128
+"""Rows of two warpgroups' products."""
 MUCH_TO_WIDEN = 8192
 """Elements of an operand, 32 a thread of two warpgroups. Less is better widened by one (B200, int8 weights, 64 x 64 a step: 185 us
 by one, 283 by two)."""
@@ -65,12 +70,15 @@ def run(module: Operation, context: Any) -> None:
             continue
         words = max((_carried_words(op) for op in func.walk() if op.name == "scf.for"), default=0)
         shared = "two warpgroups share the products' rows"
-        between = _words_between(func) if context.uses("tcgen05") else 0
-        if context.uses("tcgen05") and target.has_tcgen05 and any(_widened_elements(op) > between for op in func.walk()):
+        into_memory = context.uses("tcgen05") and target.has_tcgen05
+        between = _words_between(func) if into_memory else 0
+        if not into_memory:
+            words = max(words, _words_of_chains(func))
+        elif any(_widened_elements(op) > between for op in func.walk()):
             words, shared = MORE_THAN_FIT, "two warpgroups widen an operand of the products"
         elif between:
             words = between
-        elif context.uses("tcgen05") and target.has_tcgen05 and _are_stored_in_pieces(func, context):
+        elif _are_stored_in_pieces(func, context):
             func.properties["num_warps"] = IntAttr(WARPGROUP)
             if planned.data > WARPGROUP and context.remarks is not None:
                 _report(func, context.remarks, WARPGROUP, "the copy engine stores the products' rows, a part at a time")
@@ -138,6 +146,16 @@ def _is_narrower(loaded: Any, made: Any) -> bool:
     """Whether a tile has what becomes of it in fewer bytes an element, several elements in one at most; not a row of scales."""
     return element_bytes(loaded.element_type) < element_bytes(made.element_type) and \
         MOST_IN_ONE * prod(loaded.get_shape()) >= prod(made.get_shape())
+
+
+def _words_of_chains(func: Operation) -> int:
+    """Registers of all threads together that hold a product's rows and the sums of the product that takes them, one more than
+    these: then one warpgroup's threads have too few for other work meanwhile. 0 where not each of two warpgroups has a product's
+    rows for itself."""
+    from tileiras.analysis.dot_chains import takes_rows
+    dots: list[Any] = [op for op in func.walk() if op.name == "nv_tileas.dot" and op.lhs.type.get_shape()[-2] >= ROWS_OF_TWO
+                       and takes_rows(op)]
+    return max((prod(op.lhs.type.get_shape()) + prod(op.results[0].type.get_shape()) + 1 for op in dots), default=0)
 
 
 def _words_between(func: Operation) -> int:
