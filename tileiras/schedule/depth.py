@@ -206,11 +206,17 @@ def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:
 
 
 def registers_wanted(loop: Operation) -> int:
-    """Registers of a thread for a loop, as far as the values that it carries say: all of them, or the largest where sums are in
-    tensor memory, of which threads have one after another behind it."""
-    held = [registers_of(v) for v in loop.results]
-    carried = (max if any(umma_of(op) is not None for op in loop.walk()) else sum)([0, *held])
-    return BESIDE_CARRIED + carried + carried // 4
+    """Registers of a thread for a loop, as far as the values that it carries say, and the largest product that it works on (scores
+    of attention); where sums are in tensor memory, the largest of those that it carries, of which threads have one after another
+    behind it."""
+    carried = [registers_of(v) for v in loop.results]
+    if any(umma_of(op) is not None for op in loop.walk()):
+        held = max([0, *carried])
+    else:
+        body: Any = loop.regions[0].block
+        held = sum(carried) + max((registers_of(op.results[0]) for op in body.ops
+                                   if op.name in DOTS and op.results[0] not in body.last_op.operands), default=0)
+    return BESIDE_CARRIED + held + held // 4
 
 
 def registers_of(value: SSAValue) -> int:
