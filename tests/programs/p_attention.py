@@ -39,7 +39,8 @@ def capped(q, k, v, out, lengths, slope, scale, tm: Const, tn: Const, d: Const, 
     ct.store(out, (b, h, i, 0), (acc / s).astype(out.dtype).reshape((1, 1, tm, d)))
 
 
-@program((np.float16, 128, 128, 64, 300), (bf16, 128, 64, 128, 256), (np.float16, 64, 64, 64, 130), (bf16, 256, 128, 64, 384))
+@program((np.float16, 128, 128, 64, 300), (bf16, 128, 64, 128, 256), (np.float16, 64, 64, 64, 130), (bf16, 256, 128, 64, 384),
+         (np.float16, 128, 64, 64, 200), (bf16, 64, 64, 256, 130), (np.float16, 64, 32, 256, 100))
 def attention_capped(dtype, tm, tn, d, n):
     q = draw(2, 2, n, d, dtype=dtype)
     k, v = draw(2, 1, n, d, dtype=dtype, seed=1), draw(2, 1, n, d, dtype=dtype, seed=2)

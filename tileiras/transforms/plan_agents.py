@@ -8,7 +8,9 @@ only keep registers from each other: the products of 128 rows and 256 columns fi
     two of 128 x 128, carried by one loop     num_warps = 8:  128 registers a thread
 
 So they do where a product's rows become another one's and both take as many together (attention of 128 rows, 64 keys a step and 64
-columns, 2048 x 2048 x 32 heads, predicted for an H100: 133 us by one, 95 by two; 64 x 32 the same by both).
+columns, 2048 x 2048 x 32 heads, predicted for an H100: 133 us by one, 95 by two; 64 x 32 the same by both). Of 64 rows one
+warpgroup has all, if its registers hold them: two would meet for each row's maximum, and exchange weights (64 keys and 256 columns:
+296 us by one, 369 by two).
 
 Where the tensor core reads accumulators from its own memory and threads widen and turn an operand for it (weights of 8 or 4
 bits), two warpgroups share that work: it is what the loop waits for (B200, int8 weights 2048 x 4096 x 2048: 90.6 us by one, 68.2 by
@@ -46,6 +48,8 @@ MORE_THAN_FIT = MOST_ACCUMULATORS * WARPGROUP * WARP_THREADS + 1
 MOST_WARPS = 2 * WARPGROUP
 ROWS_OF_TWO = 128
 """Rows of two warpgroups' products."""
+MOST_OF_ONE = 160 * WARPGROUP * WARP_THREADS + 1
+"""Registers of a warpgroup's threads together for a product's rows and the sums that take them."""
 MUCH_TO_WIDEN = 8192
 """Elements of an operand, 32 a thread of two warpgroups. Less is better widened by one (B200, int8 weights, 64 x 64 a step: 185 us
 by one, 283 by two)."""
@@ -73,7 +77,12 @@ def run(module: Operation, context: Any) -> None:
         into_memory = context.uses("tcgen05") and target.has_tcgen05
         between = _words_between(func) if into_memory else 0
         if not into_memory:
-            words = max(words, _words_of_chains(func))
+            words = max(words, _words_of_chains(func, ROWS_OF_TWO))
+            if planned.data > WARPGROUP and 0 < _words_of_chains(func, 1) <= MOST_OF_ONE and _have_rows_of_one(func):
+                func.properties["num_warps"] = IntAttr(WARPGROUP)
+                if context.remarks is not None:
+                    _report(func, context.remarks, WARPGROUP, "a warpgroup has a product's rows to itself")
+                continue
         elif any(_widened_elements(op) > between for op in func.walk()):
             words, shared = MORE_THAN_FIT, "two warpgroups widen an operand of the products"
         elif between:
@@ -148,14 +157,21 @@ def _is_narrower(loaded: Any, made: Any) -> bool:
         MOST_IN_ONE * prod(loaded.get_shape()) >= prod(made.get_shape())
 
 
-def _words_of_chains(func: Operation) -> int:
+def _words_of_chains(func: Operation, rows: int) -> int:
     """Registers of all threads together that hold a product's rows and the sums of the product that takes them, one more than
-    these: then one warpgroup's threads have too few for other work meanwhile. 0 where not each of two warpgroups has a product's
-    rows for itself."""
+    these: then one warpgroup's threads have too few for other work meanwhile. 0 where no product of so many rows takes any."""
     from tileiras.analysis.dot_chains import takes_rows
-    dots: list[Any] = [op for op in func.walk() if op.name == "nv_tileas.dot" and op.lhs.type.get_shape()[-2] >= ROWS_OF_TWO
-                       and takes_rows(op)]
+    dots: list[Any] = [op for op in func.walk() if op.name == "nv_tileas.dot" and _rows(op) >= rows and takes_rows(op)]
     return max((prod(op.lhs.type.get_shape()) + prod(op.results[0].type.get_shape()) + 1 for op in dots), default=0)
+
+
+def _have_rows_of_one(func: Operation) -> bool:
+    """Whether no product has rows for two warpgroups."""
+    return all(_rows(op) < ROWS_OF_TWO for op in func.walk() if op.name in DOTS)
+
+
+def _rows(dot: Any) -> int:
+    return dot.lhs.type.get_shape()[-2]
 
 
 def _words_between(func: Operation) -> int:
