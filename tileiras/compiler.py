@@ -318,6 +318,8 @@ def _unless_l1_overflows(module: CompiledModule, bytecode: bytes, options: Compi
         freed = _compiled(bytecode, llvm, other) if llvm != module.llvm else module
     except CompileError:
         return module
+    if options.timing is not None:
+        options.timing += other.timing or []
     if freed is module or _overflows_l1(freed, options):
         return module
     _keep_remarks(options, other)
