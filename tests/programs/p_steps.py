@@ -48,7 +48,8 @@ def narrow_of_type(a, b, out, tm: Const, tn: Const, tk: Const):
     ct.store(out, (i, j), acc)
 
 
-@program((np.int8, 64, 64, 64, 208), (np.int8, 128, 128, 32, 128), (np.float32, 64, 64, 16, 112), (np.float32, 128, 128, 8, 72))
+@program((np.int8, 64, 64, 64, 208), (np.int8, 128, 128, 32, 128), (np.float32, 64, 64, 16, 112), (np.float32, 128, 128, 8, 72),
+         (np.float32, 64, 128, 32, 232), (np.float32, 128, 128, 32, 160), (np.float32, 128, 128, 64, 328))
 def narrow_steps_of_types(dtype, tm, tn, tk, k):
     """Whole numbers: any order of the sums is exact."""
     a, b = draw(tm, k, dtype=np.int8, scale=30.0).astype(dtype), draw(k, tn + 16, dtype=np.int8, scale=30.0, seed=4).astype(dtype)

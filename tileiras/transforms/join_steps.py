@@ -9,6 +9,10 @@
 A step is waited for and given back once, whatever its size; rows of 128 bytes are what the copy engine and the banks of shared
 memory move at once. (An H100 takes 411 us for a product of 4096 by steps of 64, 494 by steps of 32; 29.7 and 36.2 for one of 2048.)
 
+Words that don't lie along k are brought by threads where warpgroups multiply: these take two such rows at once (tf32 of 2048,
+predicted for an H100: 64x64x32 125 us, by steps of 64 109; 64x128 129, 99; 128x128 90, 67; not 128x64, where the other operand is
+the larger one: 85, 101).
+
 Where the number of steps isn't a multiple, the last one adds products of zeros: its tiles begin in the arrays and go on behind
 their ends, and an array that goes on itself behind the loop's last step is cut there.
 """
@@ -32,6 +36,7 @@ from tileiras.transforms.structure import insert_in_front, is_defined_in
 
 LINE = 128
 """Bytes along k of a step that is long enough."""
+WORD_BYTES = 4
 RING = 4
 """Steps that shared memory is to hold."""
 ELEMENTS = frozenset({"f16", "bf16", "tf32", "f8E4M3FN", "f8E5M2", "i8"})
@@ -83,11 +88,25 @@ def _parts(loop: Any, loads: list[tuple[Any, int]], context: Any) -> int:
             (context.target.has_wgmma and any(map(sums_apart, dots))):
         return 1
     types = [(load.results[0].type, dim) for load, dim in loads]
-    parts = LINE // max(element_bytes(t.element_type) * t.get_shape()[dim] for t, dim in types)
+    line, ring = (2 * LINE, RING - 1) if context.target.has_wgmma and context.uses("wgmma") and _are_turned(loads) else (LINE, RING)
+    parts = line // max(element_bytes(t.element_type) * t.get_shape()[dim] for t, dim in types)
     size = sum(element_bytes(t.element_type) * prod(t.get_shape()) for t, _ in types)
-    while parts > 1 and size * parts * RING > context.target.most_static_smem:
+    while parts > 1 and size * parts * ring > context.target.most_static_smem:
         parts //= 2
     return max(1, parts)
+
+
+def _are_turned(loads: list[tuple[Any, int]]) -> bool:
+    """Whether threads bring the larger part of words, since these don't lie along k: several warps' loads are on their way at once
+    then, and each step has barriers besides."""
+    size = {True: 0, False: 0}
+    for load, dim in loads:
+        view: Any = load.view.type
+        t = load.results[0].type
+        if element_bytes(t.element_type) != WORD_BYTES:
+            return False
+        size[view.memref.strides.data[view.dim_map.data[dim].data].data != 1] += prod(t.get_shape())
+    return size[True] >= size[False]
 
 
 def _extent(load: Any, dim: int) -> tuple[Any, int, int] | None:

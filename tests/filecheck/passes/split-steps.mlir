@@ -1,6 +1,8 @@
 // Tiles of 96 KB don't fit an SM of 163 KB twice: the loop counts twice as far, by halves along k. The last one may begin behind the end of the arrays.
 // RUN: tileiras-opt %s --pass-pipeline='builtin.module(convert-cudatile-to-tileaa,split-steps)' --gpu-name=sm_80 | filecheck %s
 // RUN: tileiras-opt %s --pass-pipeline='builtin.module(convert-cudatile-to-tileaa,split-steps)' --gpu-name=sm_90 | filecheck %s --check-prefix=ROOM
+// 99 KB hold one of them: the ring would have one stage.
+// RUN: tileiras-opt %s --pass-pipeline='builtin.module(convert-cudatile-to-tileaa,split-steps)' --gpu-name=sm_120 | filecheck %s
 
 // CHECK: [[TWO:%[0-9]+]] = "arith.constant"() <{value = 2 : i32}>
 // CHECK-NEXT: [[FROM:%[0-9]+]] = "arith.muli"({{%[0-9]+}}, [[TWO]])
