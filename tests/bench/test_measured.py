@@ -6,7 +6,9 @@ import pytest
 from bench.speed import measured
 from bench.speed.kernels import by_name
 
-BOUND = {"layer_norm_f16": "DRAM", "memory_gather_f32": "requests to L2", "gemm_tf32_2048": "shared memory behind loads"}
+BOUND = {"layer_norm_f16": "DRAM", "memory_gather_f32": "requests to L2",
+         "matmul_f16_4096_unaligned": "shared memory behind loads"}
+"""Kernels whose code is what it was when it was measured."""
 
 
 def test_the_record_is_of_kernels_of_make_speed() -> None:

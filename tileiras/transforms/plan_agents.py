@@ -34,7 +34,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.access_facts import view_facts
 from tileiras.analysis.agents import WARP_THREADS, WARPGROUP
 from tileiras.analysis.axis import AxisAnalysis
-from tileiras.analysis.entry_hints import worker_warps
+from tileiras.analysis.entry_hints import hint, worker_warps
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.reshapes import kept
 from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts, orders_itself
@@ -77,7 +77,8 @@ def run(module: Operation, context: Any) -> None:
         into_memory = context.uses("tcgen05") and target.has_tcgen05
         between = _words_between(func) if into_memory else 0
         if not into_memory:
-            words = max(words, _words_of_chains(func, ROWS_OF_TWO))
+            if (hint(func, "occupancy") or 1) == 1:      # else another block's warpgroup has the registers
+                words = max(words, _words_of_chains(func, ROWS_OF_TWO))
             if planned.data > WARPGROUP and 0 < _words_of_chains(func, 1) <= MOST_OF_ONE and _have_rows_of_one(func):
                 func.properties["num_warps"] = IntAttr(WARPGROUP)
                 if context.remarks is not None:
