@@ -4,6 +4,7 @@ them that must stay as they are."""
 import cuda.tile as ct
 import numpy as np
 
+from tests.programs.p_loops_with_products import tiles_of_a_batch
 from tests.programs.programs import Launch, bf16, draw, e4m3, program, wide
 
 Const = ct.Constant[int]
@@ -19,12 +20,12 @@ def poison(array, first, axis):
 
 
 @ct.kernel
-def narrow(a, b, out, tm: Const, tn: Const, tk: Const):
+def narrow_of_type(a, b, out, tm: Const, tn: Const, tk: Const):
     i, j = ct.bid(0), ct.bid(1)
-    acc = ct.zeros((tm, tn), ct.float32)
+    acc = ct.zeros((tm, tn), out.dtype)
     for k in range(ct.cdiv(a.shape[1], tk)):
         x, y = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), ct.load(b, (k, j), (tk, tn), padding_mode=ZERO)
-        acc = ct.mma(x, y, acc)
+        acc = ct.mma(x.astype(ct.tfloat32), y.astype(ct.tfloat32), acc) if a.dtype == ct.float32 else ct.mma(x, y, acc)
     ct.store(out, (i, j), acc)
 
 
@@ -33,19 +34,8 @@ def narrow(a, b, out, tm: Const, tn: Const, tk: Const):
 def narrow_steps_of_unequal_arrays(dtype, tm, tn, tk, k):
     """The second array has rows behind the first one's last step."""
     a, b = draw(tm + 8, k, dtype=dtype), poison(draw(k + 80, tn + 8, dtype=dtype, seed=4), -(-k // tk) * tk, 0)
-    n = min(-(-k // tk) * tk, k)
-    return Launch(narrow, (2, 2), (a, b, np.zeros((tm + 8, tn + 8), np.float32), tm, tn, tk),
-                  {2: wide(a) @ wide(b[:n])}, 5e-3)
-
-
-@ct.kernel
-def narrow_of_type(a, b, out, tm: Const, tn: Const, tk: Const):
-    i, j = ct.bid(0), ct.bid(1)
-    acc = ct.zeros((tm, tn), out.dtype)
-    for k in range(ct.cdiv(a.shape[1], tk)):
-        x, y = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), ct.load(b, (k, j), (tk, tn), padding_mode=ZERO)
-        acc = ct.mma(x.astype(ct.tfloat32), y.astype(ct.tfloat32), acc) if a.dtype == ct.float32 else ct.mma(x, y, acc)
-    ct.store(out, (i, j), acc)
+    return Launch(narrow_of_type, (2, 2), (a, b, np.zeros((tm + 8, tn + 8), np.float32), tm, tn, tk),
+                  {2: wide(a) @ wide(b[:k])}, 5e-3)
 
 
 @program((np.int8, 64, 64, 64, 208), (np.int8, 128, 128, 32, 128), (np.float32, 64, 64, 16, 112), (np.float32, 128, 128, 8, 72),
@@ -99,18 +89,6 @@ def narrow_steps_that_begin_late(dtype, tm, tn, tk, steps, k):
 
 
 @ct.kernel
-def batched(a, b, out, tm: Const, tn: Const, tk: Const):
-    """Tiles of three dimensions, taken apart."""
-    z, i, j = ct.bid(0), ct.bid(1), ct.bid(2)
-    acc = ct.zeros((tm, tn), ct.float32)
-    for k in range(ct.cdiv(a.shape[2], tk)):
-        x = ct.load(a, (z, i, k), (1, tm, tk), padding_mode=ZERO).reshape((tm, tk))
-        y = ct.load(b, (z, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn))
-        acc = ct.mma(x, y, acc)
-    ct.store(out, (z, i, j), acc.reshape((1, tm, tn)))
-
-
-@ct.kernel
 def batched_at_once(a, b, out, tz: Const, tm: Const, tn: Const, tk: Const):
     z, i, j = ct.bid(0), ct.bid(1), ct.bid(2)
     acc = ct.zeros((tz, tm, tn), ct.float32)
@@ -125,7 +103,7 @@ def narrow_steps_of_batches(dtype, tz, tm, tn, tk, k):
     a, b = draw(4, tm, k, dtype=dtype), poison(draw(4, k + 80, tn, dtype=dtype, seed=4), -(-k // tk) * tk, 1)
     out, want = np.zeros((4, tm, tn), np.float32), wide(a) @ wide(b[:, :k])
     if not tz:
-        return Launch(batched, (4, 1, 1), (a, b, out, tm, tn, tk), {2: want}, 5e-3)
+        return Launch(tiles_of_a_batch, (4, 1, 1), (a, b, out, tm, tn, tk), {2: want}, 5e-3)
     return Launch(batched_at_once, (2, 1, 1), (a, b, out, tz, tm, tn, tk), {2: want}, 5e-3)
 
 

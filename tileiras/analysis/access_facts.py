@@ -39,11 +39,11 @@ def view_facts(op: Operation, view: SSAValue, axis: AxisAnalysis) -> ViewFacts:
     kind, sparse = t.kind.data, t.sparse_dim.data
     memref = axis.memref(view)
     size = element_bytes(t.memref.element_type)
-    promised = _promised(op, len(shape))
+    within = promised(op, len(shape))
     outside: Any = op.properties.get("outside")
 
     def needs_check(tile_dim: int) -> bool:
-        if promised[tile_dim]:
+        if within[tile_dim]:
             return False
         if outside is not None and outside.data[tile_dim].data:
             return True
@@ -66,7 +66,7 @@ def view_facts(op: Operation, view: SSAValue, axis: AxisAnalysis) -> ViewFacts:
     return ViewFacts(contiguous, width, check, stretch)
 
 
-def _promised(op: Operation, rank: int) -> tuple[bool, ...]:
+def promised(op: Operation, rank: int) -> tuple[bool, ...]:
     """For each tile dimension, whether the program promises that it stays in bounds."""
     given = op.properties.get("inbounds")
     if isinstance(given, UnitAttr):

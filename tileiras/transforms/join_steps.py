@@ -22,16 +22,18 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i32
+from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.access_facts import promised
+from tileiras.analysis.apart import maker_of
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import int_array
-from tileiras.transforms.rules import build, int_constant, int_width
-from tileiras.transforms.steps import DOT, LOAD, resize, set_extents, sums_apart, tiles_of
+from tileiras.transforms.rules import build, int_constant, int_splat, int_width
+from tileiras.transforms.steps import Steps, loops_of_steps, resize, set_extents, sums_apart
 from tileiras.transforms.structure import insert_in_front, is_defined_in
 
 LINE = 128
@@ -45,21 +47,16 @@ ELEMENTS = frozenset({"f16", "bf16", "tf32", "f8E4M3FN", "f8E5M2", "i8"})
 
 def run(module: Operation, context: Any) -> None:
     """Join steps, in place."""
-    if not context.target.has_cp_async or not context.uses("pipelines"):
-        return
-    for func in module.regions[0].block.ops:
-        if func.name == "nv_tileaa.func":
-            for loop in [op for op in func.walk() if isinstance(op, arith.For)]:
-                if any(op.name == DOT for op in loop.body.block.ops) and (tiles := tiles_of(loop)) is not None:
-                    _try(func, loop, tiles, context)
+    for steps in loops_of_steps(module, context):
+        _try(steps, context)
 
 
-def _try(func: Operation, loop: Any, tiles: dict[SSAValue, int], context: Any) -> None:
-    loads: list[tuple[Any, int]] = [(v.owner, dim) for v, dim in tiles.items() if v.owner.name == LOAD]     # type: ignore[union-attr]
-    parts, begin = _parts(loop, loads, context), int_constant(loop.lower)
+def _try(steps: Steps, context: Any) -> None:
+    loop, loads = steps.loop, steps.loads
+    parts, begin = _parts(steps, context), int_constant(loop.lower)
     if parts == 1 or begin is None or begin < 0 or begin % parts:
         return
-    axis = AxisAnalysis(func)
+    axis = AxisAnalysis(steps.func)
     least, most = axis.bounds(loop.upper)
     if least is None or most is None or least < 0:
         return
@@ -74,24 +71,23 @@ def _try(func: Operation, loop: Any, tiles: dict[SSAValue, int], context: Any) -
         else:
             resize(load, dim, extent, _ended(loop, load, dim), "zero")
             _may_leave(load, dim)
-    set_extents(tiles, parts)
+    set_extents(steps.tiles, parts)
     kind = loop.lower.type
-    loop.operands[0] = _number(loop, kind, begin // parts)
-    more = build(loop, arith.Addi, (loop.upper, _number(loop, kind, parts - 1)), kind)
-    loop.operands[1] = build(loop, arith.Shrui, (more, _number(loop, kind, parts.bit_length() - 1)), kind)
+    loop.operands[0] = int_splat(loop, kind, begin // parts)
+    more = build(loop, arith.Addi, (loop.upper, int_splat(loop, kind, parts - 1)), kind)
+    loop.operands[1] = build(loop, arith.Shrui, (more, int_splat(loop, kind, parts.bit_length() - 1)), kind)
 
 
-def _parts(loop: Any, loads: list[tuple[Any, int]], context: Any) -> int:
+def _parts(steps: Steps, context: Any) -> int:
     """How many steps are joined. What sums of few bits are for 64 elements along k isn't what they are for 128."""
-    dots: list[Any] = [op for op in loop.body.block.ops if op.name == DOT]
-    if any(element_name(v.type.element_type) not in ELEMENTS for dot in dots for v in dot.operands[:2]) or \
-            (context.target.has_wgmma and any(map(sums_apart, dots))):
+    target = context.target
+    if any(element_name(v.type.element_type) not in ELEMENTS for dot in steps.dots for v in dot.operands[:2]) or \
+            (target.has_wgmma and any(map(sums_apart, steps.dots))):
         return 1
-    types = [(load.results[0].type, dim) for load, dim in loads]
-    line, ring = (2 * LINE, RING - 1) if context.target.has_wgmma and context.uses("wgmma") and _are_turned(loads) else (LINE, RING)
+    types = [(load.results[0].type, dim) for load, dim in steps.loads]
+    line, ring = (2 * LINE, RING - 1) if target.has_wgmma and context.uses("wgmma") and _are_turned(steps.loads) else (LINE, RING)
     parts = line // max(element_bytes(t.element_type) * t.get_shape()[dim] for t, dim in types)
-    size = sum(element_bytes(t.element_type) * prod(t.get_shape()) for t, _ in types)
-    while parts > 1 and size * parts * ring > context.target.most_static_smem:
+    while parts > 1 and steps.bytes_loaded() * parts * ring > target.most_static_smem:
         parts //= 2
     return max(1, parts)
 
@@ -111,10 +107,10 @@ def _are_turned(loads: list[tuple[Any, int]]) -> bool:
 
 def _extent(load: Any, dim: int) -> tuple[Any, int, int] | None:
     """The array of a load's tiles, which of its dimensions this one of the tiles runs along, and which operand its extent is."""
-    maker = load.view.owner.operands[0].owner
-    if not isinstance(maker, aa.MakeMemref):
+    maker = maker_of(load.view)
+    if maker is None:
         return None
-    shape = [n.data for n in maker.results[0].type.shape]       # type: ignore[attr-defined]
+    shape = [n.data for n in maker.results[0].type.shape]
     along = load.view.type.dim_map.data[dim].data
     return maker, along, 1 + shape[:along].count(aa.DYNAMIC)
 
@@ -148,8 +144,8 @@ def _ended(loop: Any, load: Any, dim: int) -> SSAValue:
     kind: Any = end.type if extent is None else extent.type
     if kind != end.type:
         end = build(place, arith.Extui, (end,), kind)
-    end = build(place, arith.Muli, (end, _number(place, kind, step)), kind)
-    end = build(place, arith.Minui, (_number(place, kind, shape[along]) if extent is None else extent, end), kind)
+    end = build(place, arith.Muli, (end, int_splat(place, kind, step)), kind)
+    end = build(place, arith.Minui, (int_splat(place, kind, shape[along]) if extent is None else extent, end), kind)
     operands, properties = list(maker.operands), dict(maker.properties)
     if is_static:
         shape[along] = aa.DYNAMIC
@@ -190,15 +186,9 @@ def _place(loop: Operation, values: Sequence[SSAValue]) -> Operation:
     return place
 
 
-def _number(place: Operation, kind: Any, value: int) -> SSAValue:
-    return build(place, arith.Constant, (), kind, {"value": IntegerAttr(value, kind)})
-
-
 def _may_leave(load: Any, dim: int) -> None:
     """A load's tiles may go on behind their array's end along a dimension."""
-    known = load.properties.get("inbounds")
-    if known is not None:
-        rank = len(load.view.type.tile_shape)
-        flags = [1] * rank if isinstance(known, UnitAttr) else [flag.data for flag in known.data]
+    flags = [int(flag) for flag in promised(load, len(load.view.type.tile_shape))]
+    if flags[dim]:
         flags[dim] = 0
         load.properties["inbounds"] = int_array(flags)

@@ -43,12 +43,13 @@ from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 
 MOST_ACCUMULATORS = 128
 """Registers a thread: half of what a thread may have, for operands' addresses and what is done with the sums behind the loop."""
-MORE_THAN_FIT = MOST_ACCUMULATORS * WARPGROUP * WARP_THREADS + 1
+MOST_THAT_FIT = MOST_ACCUMULATORS * WARPGROUP * WARP_THREADS
 """Registers of a warpgroup's threads together."""
+MORE_THAN_FIT = MOST_THAT_FIT + 1
 MOST_WARPS = 2 * WARPGROUP
 ROWS_OF_TWO = 128
 """Rows of two warpgroups' products."""
-MOST_OF_ONE = 160 * WARPGROUP * WARP_THREADS + 1
+MOST_OF_ONE = 160 * WARPGROUP * WARP_THREADS
 """Registers of a warpgroup's threads together for a product's rows and the sums that take them."""
 MUCH_TO_WIDEN = 8192
 """Elements of an operand, 32 a thread of two warpgroups. Less is better widened by one (B200, int8 weights, 64 x 64 a step: 185 us
@@ -77,8 +78,9 @@ def run(module: Operation, context: Any) -> None:
         into_memory = context.uses("tcgen05") and target.has_tcgen05
         between = _words_between(func) if into_memory else 0
         if not into_memory:
-            if (hint(func, "occupancy") or 1) == 1:      # else another block's warpgroup has the registers
-                words = max(words, _words_of_chains(func, ROWS_OF_TWO))
+            # a second block's warpgroup, where one is asked for, has the registers that the first one lacks
+            if (hint(func, "occupancy") or 1) == 1 and _words_of_chains(func, ROWS_OF_TWO) >= MOST_THAT_FIT:
+                words = MORE_THAN_FIT       # too few are left for other work meanwhile
             if planned.data > WARPGROUP and 0 < _words_of_chains(func, 1) <= MOST_OF_ONE and _have_rows_of_one(func):
                 func.properties["num_warps"] = IntAttr(WARPGROUP)
                 if context.remarks is not None:
@@ -159,11 +161,11 @@ def _is_narrower(loaded: Any, made: Any) -> bool:
 
 
 def _words_of_chains(func: Operation, rows: int) -> int:
-    """Registers of all threads together that hold a product's rows and the sums of the product that takes them, one more than
-    these: then one warpgroup's threads have too few for other work meanwhile. 0 where no product of so many rows takes any."""
+    """Registers of all threads together that hold a product's rows and the sums of the product that takes them; 0 where no product
+    of so many rows takes any."""
     from tileiras.analysis.dot_chains import takes_rows
     dots: list[Any] = [op for op in func.walk() if op.name == "nv_tileas.dot" and _rows(op) >= rows and takes_rows(op)]
-    return max((prod(op.lhs.type.get_shape()) + prod(op.results[0].type.get_shape()) + 1 for op in dots), default=0)
+    return max((prod(op.lhs.type.get_shape()) + prod(op.results[0].type.get_shape()) for op in dots), default=0)
 
 
 def _have_rows_of_one(func: Operation) -> bool:

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.access_facts import promised
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.dialects import arith
-from tileiras.dialects.element import element_bytes, tile_bytes
+from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import int_array
 from tileiras.transforms.choose_atoms import SHARED_RESERVE, parts_of_k, warp_atom
-from tileiras.transforms.rules import build
-from tileiras.transforms.steps import DOT, LOAD, resize, set_extents, tiles_of
+from tileiras.transforms.rules import build, int_splat
+from tileiras.transforms.steps import Steps, loops_of_steps, resize, set_extents
 
 LEAST_BYTES = 64
 """Of a part along k: what memory and shared memory move at once."""
@@ -31,26 +31,16 @@ LEAST_BYTES = 64
 
 def run(module: Operation, context: Any) -> None:
     """Split the loops, in place."""
-    if not context.target.has_cp_async or not context.uses("pipelines"):
-        return
-    for func in module.regions[0].block.ops:
-        if func.name == "nv_tileaa.func":
-            for loop in [op for op in func.walk() if isinstance(op, arith.For)]:
-                dots = [op for op in loop.body.block.ops if op.name == DOT]
-                tiles = tiles_of(loop) if dots else None
-                if tiles is None:
-                    continue
-                parts = max(*(parts_of_k(op, warp_atom(op, context.target), context) for op in dots), _to_fit_twice(tiles, context))
-                if parts > 1 and _is_wide(tiles, parts) and _counts_far(func, loop, parts):
-                    _split(loop, tiles, parts)
+    for steps in loops_of_steps(module, context):
+        parts = max(*(parts_of_k(op, warp_atom(op, context.target), context) for op in steps.dots), _to_fit_twice(steps, context))
+        if parts > 1 and _is_wide(steps.tiles, parts) and _counts_far(steps.func, steps.loop, parts):
+            _split(steps, parts)
 
 
-def _to_fit_twice(tiles: dict[SSAValue, int], context: Any) -> int:
+def _to_fit_twice(steps: Steps, context: Any) -> int:
     """Parts of which shared memory holds two: a ring of one stage brings nothing while products run (tf32 of 2048, 128x128x64,
     predicted for an RTX 5090: 301 us as they are, 236 in two parts)."""
-    loads: list[Any] = [v.owner for v in tiles if v.owner.name == LOAD]      # type: ignore[union-attr]
-    size = sum(tile_bytes(load.results[0].type) for load in loads)
-    parts = 1
+    size, parts = steps.bytes_loaded(), 1
     while 2 * size // parts > context.target.most_static_smem - SHARED_RESERVE:
         parts *= 2
     return parts
@@ -70,25 +60,22 @@ def _counts_far(func: Operation, loop: Any, parts: int) -> bool:
     return least is not None and most is not None and least >= 0 and most * parts < 1 << loop.step.type.width.data - 1
 
 
-def _split(loop: Any, tiles: dict[SSAValue, int], parts: int) -> None:
+def _split(steps: Steps, parts: int) -> None:
+    loop = steps.loop
     for i in (0, 1):
         kind = loop.operands[i].type
-        times = build(loop, arith.Constant, (), kind, {"value": IntegerAttr(parts, kind)})
-        loop.operands[i] = build(loop, arith.Muli, (loop.operands[i], times), kind)
-    for v, dim in tiles.items():
-        load: Any = v.owner
-        if load.name == LOAD:
-            view: Any = load.view.type
-            resize(load, dim, view.tile_shape.data[dim].data // parts, load.view.owner.operands[0], view.padding.data)
-            _may_be_outside(load, dim)
-    set_extents(tiles, 1, parts)
+        loop.operands[i] = build(loop, arith.Muli, (loop.operands[i], int_splat(loop, kind, parts)), kind)
+    for load, dim in steps.loads:
+        view: Any = load.view.type
+        resize(load, dim, view.tile_shape.data[dim].data // parts, load.view.owner.operands[0], view.padding.data)
+        _may_be_outside(load, dim)
+    set_extents(steps.tiles, 1, parts)
 
 
 def _may_be_outside(load: Any, dim: int) -> None:
     """A part may begin behind the end of an array in which the whole begins."""
-    known, before = load.properties.get("inbounds"), load.properties.get("outside")
-    if known is None or (isinstance(known, ArrayAttr) and not known.data[dim].data):
-        rank = len(load.view.type.tile_shape)
+    rank, before = len(load.view.type.tile_shape), load.properties.get("outside")
+    if not promised(load, rank)[dim]:
         flags = [0] * rank if before is None else [flag.data for flag in before.data]
         flags[dim] = 1
         load.properties["outside"] = int_array(flags)

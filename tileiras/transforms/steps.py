@@ -9,14 +9,16 @@
 """
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.reshapes import kept
+from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.element import element_bytes
+from tileiras.dialects.element import element_bytes, tile_bytes
 from tileiras.dialects.nv_tileaa import int_array
 from tileiras.transforms.rules import int_constant
 from tileiras.transforms.structure import erase_unused, is_movable
@@ -27,7 +29,34 @@ WAYS = (PERMUTE, CONVERT, VIEW)
 """What tiles go through between a load and a product, element by element: zero stays zero."""
 
 
-def tiles_of(loop: Any) -> dict[SSAValue, int] | None:
+class Steps(NamedTuple):
+    """A loop, its products, their operands on their way from their loads, and these loads, each with the dimension along k."""
+    func: Operation
+    loop: Any
+    dots: list[Any]
+    tiles: dict[SSAValue, int]
+    loads: list[tuple[Any, int]]
+
+    def bytes_loaded(self) -> int:
+        """By one step."""
+        return sum(tile_bytes(load.results[0].type) for load, _ in self.loads)
+
+
+def loops_of_steps(module: Operation, context: Any) -> Iterator[Steps]:
+    """Such loops, where rings are made of what loops load."""
+    if not context.target.has_cp_async or not context.uses("pipelines"):
+        return
+    for func in module.regions[0].block.ops:
+        if func.name == "nv_tileaa.func":
+            for loop in [op for op in func.walk() if isinstance(op, arith.For)]:
+                dots = [op for op in loop.body.block.ops if op.name == DOT]     # type: ignore[attr-defined]
+                tiles = _tiles_of(loop) if dots else None
+                if tiles is not None:
+                    owners: list[tuple[Any, int]] = [(v.owner, dim) for v, dim in tiles.items()]
+                    yield Steps(func, loop, dots, tiles, [(op, dim) for op, dim in owners if op.name == LOAD])
+
+
+def _tiles_of(loop: Any) -> dict[SSAValue, int] | None:
     """The operands of the loop's products on their way from their loads, each with the dimension along k; None where the loop does
     anything else with them, or anything else."""
     body = loop.body.block

@@ -82,9 +82,11 @@ def choose_num_warps(func: Operation, context: Any) -> int:
                 taken = prod(r.type.get_shape()) if is_single else tile_bytes(r.type) // REGISTER_BYTES
                 largest = max(largest, taken)
     if largest >= 32 * 8 * 128:
-        if largest == 32 * 8 * 128 and _has_scaled_products(func, context):
+        if largest > 32 * 8 * 128:
+            return 16
+        if _has_scaled_products(func, context):
             return 8
-        if largest == 32 * 8 * 128 and cross and context.large_parts and target.has_cp_async and _is_busy_at_the_port(target) and \
+        if cross and context.large_parts and target.has_cp_async and _is_busy_at_the_port(target) and \
                 not _is_crowded(func, 8, target, addresses):
             context.has_large_parts = True
             return 8
