@@ -12,7 +12,8 @@ from tests.sim import reference
 from tests.sim.timing import streamkit as kit
 from tests.sim.timing.kernels import LOOP, assembled, needs_disassembler, suite_streams
 from tileiras.analysis import cta_plan
-from tileiras.sim.timing import predict
+from tileiras.sim.timing import predict, record
+from tileiras.sim.timing.errors import NotTimed
 from tileiras.sim.timing.sharing import read_sectors
 from tileiras.sim.timing.stream import BarrierOp, BulkCopy, GlobalAccess, KernelStreams, MbarrierOp, SharedAccess, Skipped
 from tileiras.sim.timing.streams import sampled, streams_of
@@ -212,3 +213,44 @@ def test_an_atomic_without_a_result_reads_what_one_with_a_result_does():
     store = kit.cta([[kit.step("STG.E", GlobalAccess((5, 6), 64, is_store=True))]])
     assert read_sectors(red) == read_sectors(atom) == {5, 6}
     assert read_sectors(store) == set()
+
+
+BEHIND = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 done)
+.reqntid 32
+{
+  .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %q<4>;
+  ld.param.u64 %q0, [done];
+  mov.u32 %r0, %ctaid.x;
+  mul.wide.u32 %q1, %r0, 4;
+  add.s64 %q1, %q0, %q1;
+  setp.eq.u32 %p0, %r0, 0;
+  @%p0 bra TELL;
+WAIT:
+  ld.acquire.gpu.u32 %r1, [%q1+-4];
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra WAIT;
+TELL:
+  mov.u32 %r2, 1;
+  st.release.gpu.u32 [%q1], %r2;
+  ret;
+}
+"""
+
+
+def test_blocks_that_wait_for_ones_before_them_are_run_with_those():
+    """A sample leaves some out: whoever waits for them gives up after a while, and the whole grid is run."""
+    blocks = 40
+    cubin = assembled(BEHIND, "sm_90")
+    found = streams_of(BEHIND, cubin, "k", blocks, [np.zeros(blocks, np.uint32)])
+    assert found.is_joined and len(found.ctas) < blocks
+    assert sum(c.count for c in found.ctas) == blocks
+
+
+def test_a_record_has_a_bound(monkeypatch):
+    """Blocks that ask one another for long don't take all memory there is."""
+    monkeypatch.setattr(record, "MOST_NOTED", 10_000)
+    with pytest.raises(NotTimed, match="too much to be recorded"):
+        loop_streams()

@@ -23,6 +23,7 @@ from tileiras.sim.run.program import Block
 POLLS = 4                  # polling rounds of a loop before another fragment runs
 HOLDS = 3                  # rounds in which nobody did more than poll before threads no longer wait for their warp's others
 LONG_LOOP = 100_000        # rounds of any loop before another fragment runs
+UNANSWERED = 4_000         # polls of global memory where other blocks aren't run before that is one of them's to store
 HOPELESS = 200             # rounds one behind the other in which everybody waited on mbarriers in vain before that is a deadlock
 ROUNDS_BEFORE_YIELD = 16   # times that every fragment polled before another batch runs
 
@@ -169,6 +170,10 @@ class Engine:
             self.outside |= self.st.yielded is True
             self.st.yielded = False
             n = self.polls[to] = self.polls.get(to, 0) + 1
+            if n > UNANSWERED and self.st.launch.is_part and self.outside:
+                error = SimulationError("waits for what blocks store that aren't run")
+                self.report(error, self.block.end_line)
+                raise error
             if n % POLLS and not self.st.agents.prompt:
                 return False
         else:

@@ -130,6 +130,7 @@ class Launch:
         self.statistics = Statistics()
         self.observer: Observer | None = None                   # who watches the run
         self.chosen: list[int] | None = None                    # first CTAs of the clusters to run, last first; None: all
+        self.is_part = False                                    # whether CTAs are left out
         self.next, self.end = 0, self.ctas                      # the first CTA that hasn't started, and the end of those to run
         self.granule = 0                                        # bytes of the program's smallest access to global memory
         self.world = None                                       # globalshadow.GlobalWatch
@@ -289,6 +290,7 @@ class Launch:
         if wrong:
             raise LaunchError(f"CTA {wrong[0]} of a grid of {self.ctas}")
         self.chosen = sorted({c // self.cluster_size * self.cluster_size for c in only}, reverse=True)
+        self.is_part = len(self.chosen) * self.cluster_size < self.ctas
         if cancels is not None:
             size, whole = self.cluster_size, self.ctas // self.cluster_size
             for i, first in enumerate(reversed(self.chosen)):

@@ -9,11 +9,28 @@ from typing import NamedTuple
 import numpy as np
 
 from tileiras.sim.timing import payloads
+from tileiras.sim.timing.errors import NotTimed
 from tileiras.sim.timing.stream import Payload, Skipped
 from tileiras.sim.timing.touches import Form, WatchedBarrier, watcher
 from tileiras.sim.timing.trace import PtxCode, Visits, WarpTrace, ptx_code, warp_traces
 
 SKIPPED = Skipped()
+MOST_NOTED, NOTE = 2 << 30, 512
+"""Bytes of a record, and of a note beside its threads' numbers. Only blocks that ask one another for something get there: each time
+that they ask is noted."""
+
+
+class Room:
+    """How many bytes a record may still take."""
+
+    def __init__(self) -> None:
+        self.left = MOST_NOTED
+
+    def take(self, size: int) -> None:
+        """Room for a note of so many bytes. Raises NotTimed where they are more than are left."""
+        self.left -= size + NOTE
+        if self.left < 0:
+            raise NotTimed("what the kernel's threads do is too much to be recorded: perhaps blocks wait for what others store")
 
 
 class Touch(NamedTuple):
@@ -43,7 +60,8 @@ class CtaRecord:
 class BatchLog:
     """What is noted of one batch. `watched`: numbers of its CTAs within the batch."""
 
-    def __init__(self, st, watched: list[int]) -> None:
+    def __init__(self, st, watched: list[int], room: Room) -> None:
+        self.room = room
         padded = st.padded
         self.first, self.watched, self.padded, self.threads = st.first, watched, padded, st.threads
         self.visits = Visits()
@@ -68,6 +86,7 @@ class BatchLog:
                 shared = None if shared is None else shared[mine]
                 reads = None if reads is None else reads[mine]
         if len(threads):
+            self.room.take(threads.nbytes + address.nbytes)
             self.noted.append(threads)
             self.touches[self.line].append(Touch(len(self.visits.blocks) - 1, threads, space, address, form, shared, reads))
 
@@ -128,6 +147,7 @@ class Recorder:
 
     def __init__(self, ctas: set[int] | None = None, payloads: bool = True) -> None:
         self.ctas, self.payloads = ctas, payloads
+        self.room = Room()
         self.code: PtxCode | None = None
         self.launch = None                                  # the simulator's, once something ran
         self.logs: dict[int, BatchLog | None] = {}          # by the batch's first CTA
@@ -143,7 +163,7 @@ class Recorder:
             return self.logs[st.first]
         self.launch = st.launch
         watched = [c for c in range(st.ctas) if self.ctas is None or st.first + c in self.ctas]
-        log = self.logs[st.first] = BatchLog(st, watched) if watched else None
+        log = self.logs[st.first] = BatchLog(st, watched, self.room) if watched else None
         return log
 
     def visit(self, st, at: int) -> None:
@@ -152,7 +172,9 @@ class Recorder:
         if log is not None:
             mask = st.live if st.mask is None else st.mask
             log.visits.blocks.append(at)
-            log.visits.masks.append(mask.copy() if log.whole else mask[log.pick])
+            kept = mask.copy() if log.whole else mask[log.pick]
+            self.room.take(kept.nbytes)
+            log.visits.masks.append(kept)
             log.noted.clear()
 
     def instruction(self, decoder, ins, run):

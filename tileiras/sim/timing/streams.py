@@ -150,7 +150,7 @@ def _run(ptx: str, kernel: str, grid: tuple[int, int, int], args: Sequence, want
         return recorder
     try:
         return watch(Recorder(), wanted)
-    except SimulationError:
+    except (SimulationError, NotTimed):
         if len(wanted) == whole or whole > WHOLE:
             raise
         return watch(Recorder(set(wanted)), list(range(whole)))
