@@ -62,6 +62,27 @@ def test_the_choice_that_spills_less_is_kept(spilling: bytes, monkeypatch: pytes
     assert spills(kept) == min(alone) < alone[0]
 
 
+def test_a_kernel_keeps_its_load_agent(spilling: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever another attempt saves in spills: without the agent all warps wait for each load."""
+    lower = compiler.lower
+
+    def watched(data: bytes, options: CompileOptions) -> str:
+        llvm = lower(data, options)
+        options.in_agents = int(options.search_layouts and options.large_parts)
+        return llvm
+    monkeypatch.setattr(compiler, "lower", watched)
+    first = CompileOptions(find_target("sm_80"))
+    assert tileiras.compile(spilling, "sm_80").ptx == compiler._compiled(spilling, lower(spilling, first), first).ptx
+
+
+@pytest.mark.parametrize(("sm", "without", "expected"), [
+    ("sm_90", (), 1), ("sm_100", (), 1), ("sm_80", (), 0), ("sm_90", ("agents",), 0)])
+def test_the_pipeline_tells_how_many_kernels_have_a_load_agent(sm: str, without: tuple[str, ...], expected: int) -> None:
+    options = CompileOptions(find_target(sm), without=frozenset(without), in_agents=7)
+    compiler.lower(runner.bytecode_path("attention_d64_f16", runner.case_of("attention_d64_f16").versions[0]).read_bytes(), options)
+    assert options.in_agents == expected
+
+
 def test_a_second_attempt_that_fails_costs_nothing(spilling: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     lower = compiler.lower
 

@@ -215,7 +215,7 @@ def in_phases(q, k, v, out, scale, tm: Const, tn: Const, d: Const, group: Const)
 
 
 @program((np.float16, 128, 128, 128, 96, 1, 300), (bf16, 64, 64, 256, 256, 1, 200), (bf16, 128, 64, 128, 80, 1, 260),
-         (np.float16, 128, 128, 64, 64, 1, 400))
+         (np.float16, 128, 128, 64, 64, 1, 400), (np.float16, 256, 128, 128, 128, 1, 520))
 def attention_in_phases(dtype, tm, tn, d, size, heads, n, batch=1, group=2):
     q = draw(batch, heads * group, n, size, dtype=dtype)
     k, v = (draw(batch, heads, n, size, dtype=dtype, seed=s) for s in (1, 2))

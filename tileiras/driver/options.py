@@ -65,6 +65,7 @@ class CompileOptions:
     iteration for the products of the one before. `meet_occupancy`: hints `occupancy` are followed. `lend_registers`: a load agent
     gives up registers to the agents that compute, even where what they have seems enough; `may_lend`: a pass says that one could.
     `count_blocks`, `counts_blocks`: the same for kernels held to registers that leave an SM as many blocks as a pass counted on.
+    `in_agents`: how many kernels have their loads in an agent of their own.
     `without`: names of SWITCHES that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the machine whose driver will
     load the cubin. `schedule`: what is asked of schedules of loops, beyond the program's hints. `hints`: hints for every kernel,
     over its own. `running`: the pass at work.
@@ -94,6 +95,7 @@ class CompileOptions:
     may_lend: bool = False
     count_blocks: bool = True
     counts_blocks: bool = False
+    in_agents: int = 0
     without: frozenset[str] = field(default_factory=_turned_off)
     host_arch: str = DEFAULT_PLATFORM[0]
     host_os: str = DEFAULT_PLATFORM[1]

@@ -106,6 +106,7 @@ WARPS_ALONE = 16
 
 def run(module: ModuleOp, context: Any) -> None:
     """Cut the functions that can be cut, in place."""
+    context.in_agents = 0
     if not context.uses("agents"):
         if context.remarks is not None:
             for func in module.body.block.ops:
@@ -135,6 +136,7 @@ def run(module: ModuleOp, context: Any) -> None:
                 in_turn(func)
                 continue
             func = put_in_place(trial, func)
+        context.in_agents += 1
         if context.remarks is not None:
             agents = agents_of(_switch(func))
             notes: dict[str, str | int] = {"Agents": len(agents), "Warps": " + ".join(str(agent.span) for agent in agents)}
