@@ -342,8 +342,8 @@ def _overflows_l1(module: CompiledModule, options: CompileOptions) -> bool:
 def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: CompileOptions,
                        **changes: Any) -> tuple[CompiledModule, CompileOptions]:
     """The module, or the same with these changes of options if that spills less, and the options that it is by. A kernel keeps its
-    load agent: without, all wait for each load (attention of 256 rows by 128 keys, B200: 33.5 us by 128 threads that spill 48 bytes,
-    14.1 by 384 with 52)."""
+    load agent: without, all wait for each load (attention of 256 rows by 128 keys, B200: 33.5 us by 128 threads that spill 48
+    bytes, 14.1 by 384 with 52)."""
     from dataclasses import replace
 
     in_agents = options.in_agents
@@ -355,7 +355,9 @@ def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: Compile
         return module, options
     if options.timing is not None:
         options.timing += other.timing or []
-    if other.in_agents < in_agents or _spills_of_blocks(plain) >= _spills_of_blocks(module) or (_spills(plain) and _has_fewer_blocks(plain, module, options)):
+    if other.in_agents < in_agents or _spills_of_blocks(plain) >= _spills_of_blocks(module):
+        return module, options
+    if _spills(plain) and _has_fewer_blocks(plain, module, options):
         return module, options
     _keep_remarks(options, other)
     return plain, replace(options, **changes, may_lend=other.may_lend, count_blocks=other.count_blocks)
