@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tileiras.driver.options import CompileOptions
 
 _STATE = ("print_sink", "running", "prefetched", "has_large_parts", "waits_late", "may_lend", "counts_blocks", "in_agents",
-          "target")
+          "takes_turns", "target")
 _TELLS = {"timing": None, "remarks": None, "print_after": (), "verify_each": False, "schedule": None}
 """Options under which a compilation tells of itself, or writes more than its output: such ones are always made."""
 _CHECKSUM_BYTES = 4

@@ -282,6 +282,7 @@ def _spills_of_blocks(module: CompiledModule) -> int:
 
 
 CHANGES: tuple[tuple[str, str, bool, int], ...] = (
+    ("takes_turns", "turns", False, 0),
     ("may_lend", "lend_registers", True, 0), ("has_large_parts", "large_parts", False, 0), ("may_lend", "lend_registers", True, 0),
     ("prefetched", "prefetch", False, 0), ("waits_late", "late_waits", False, 0),
     ("", "search_layouts", False, MOST_BY_LAYOUTS))

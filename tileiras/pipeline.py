@@ -109,6 +109,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("late-results", "nv_tileas", 3, of="tensor_dot"),
     _transform("commit-dots", "nv_tileas", 1, of="tensor_dot"),
     _transform("overlap-epilogues", "nv_tileas", 1, of="tensor_dot"),
+    _transform("take-turns", "nv_tileas", 3, of="agent_switch"),
     _transform("early-copies", "nv_tileas", 1, of="tma_load"),
     _transform("meet-once", "nv_tileas", 1, of="load_shared"),
     _transform("allocate-buffers", "nv_tileas", 0),

@@ -224,6 +224,12 @@ def attention_in_phases(dtype, tm, tn, d, size, heads, n, batch=1, group=2):
                   {3: want}, near(dtype))
 
 
+@program((np.float16, 256, 128, 64, 64, 1, 600), (bf16, 256, 128, 128, 96, 1, 300), quick=True)
+def attention_by_turns(dtype, tm, tn, d, size, heads, n):
+    """Of so many rows and keys that two chains of a block take turns, in two loops one behind the other."""
+    return attention_in_phases(dtype, tm, tn, d, size, heads, n, group=1)
+
+
 # ---- latent keys, decoded in parts
 
 @ct.kernel

@@ -42,7 +42,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("carry-as-loaded", "sm_90"): "carry-as-loaded",
     ("unroll-streams", "sm_80"): "unroll-streams", ("early-copies", "sm_120"): "early-copies",
     ("overlap-epilogues", "sm_100"): "overlap-epilogues", ("advance-dots", "sm_100"): "advance-dots commit-dots",
-    ("late-results", "sm_100"): "late-results",
+    ("late-results", "sm_100"): "late-results", ("take-turns", "sm_100"): "take-turns",
     ("early-dots", "sm_100"): "early-dots", ("list-schedule", "sm_100"): "list-schedule",
     ("meet-in-clusters", "sm_90"): "meet-in-clusters", ("read-operands", "sm_100"): "read-operands",
     ("untie-stores", "sm_80"): "untie-stores", ("fragments-ahead", "sm_120"): "fragments-ahead",

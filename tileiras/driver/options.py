@@ -65,7 +65,8 @@ class CompileOptions:
     iteration for the products of the one before. `meet_occupancy`: hints `occupancy` are followed. `lend_registers`: a load agent
     gives up registers to the agents that compute, even where what they have seems enough; `may_lend`: a pass says that one could.
     `count_blocks`, `counts_blocks`: the same for kernels held to registers that leave an SM as many blocks as a pass counted on.
-    `in_agents`: how many kernels have their loads in an agent of their own.
+    `in_agents`: how many kernels have their loads in an agent of their own. `turns`: two chains may compute exponentials by turns;
+    `takes_turns`: a pass says that two do.
     `without`: names of SWITCHES that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the machine whose driver will
     load the cubin. `schedule`: what is asked of schedules of loops, beyond the program's hints. `hints`: hints for every kernel,
     over its own. `running`: the pass at work.
@@ -96,6 +97,8 @@ class CompileOptions:
     count_blocks: bool = True
     counts_blocks: bool = False
     in_agents: int = 0
+    turns: bool = True
+    takes_turns: bool = False
     without: frozenset[str] = field(default_factory=_turned_off)
     host_arch: str = DEFAULT_PLATFORM[0]
     host_os: str = DEFAULT_PLATFORM[1]
@@ -140,7 +143,7 @@ class CompileOptions:
 
     def forget(self) -> None:
         """Forget what an attempt to compile told, before the next one."""
-        self.prefetched = self.has_large_parts = self.waits_late = self.may_lend = self.counts_blocks = False
+        self.prefetched = self.has_large_parts = self.waits_late = self.may_lend = self.counts_blocks = self.takes_turns = False
         for told in (self.timing, self.remarks):
             if told is not None:
                 told.clear()

@@ -36,8 +36,8 @@ BESIDE_PRODUCTS = 48
 """Registers of a thread for addresses and operands, beside what a loop's products give."""
 COPY_REGISTERS = 40
 """Of the thread that tells the copy engine what to load."""
-FEW_COPY_REGISTERS = 32
-"""The same, where eight more for each thread that computes save spilling."""
+FEW_COPY_REGISTERS, FEWEST = 32, 24
+"""The same, where eight more for each thread that computes save spilling: with several blocks, and with one."""
 BESIDE_ACCUMULATORS = 26
 """Registers that an instruction of a warpgroup takes beside those of its accumulators, as ptxas says where it refuses one."""
 MANY_REGISTERS = 96
@@ -80,13 +80,16 @@ def is_too_full_for_two(func: Operation, warps: int, target: Any) -> bool:
         plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS) + SHARED_KEPT_BACK
 
 
-def registers_in_agents(warps: list[int], blocks: int, regions: list[list[Region]], target: Any) -> tuple[int, int] | None:
+def registers_in_agents(warps: list[int], blocks: int, regions: list[list[Region]], target: Any,
+                        scarce: bool = False) -> tuple[int, int] | None:
     """Registers a thread of the compute agents and of the load agent, where the launch's are too few for the former; None where
-    they aren't, or can't change hands, or where it is the load agent that has more tiles at once. `regions`: of either."""
+    they aren't, or can't change hands, or where it is the load agent that has more tiles at once. `regions`: of either. `scarce`: a
+    block's computing threads want all that there are."""
     compute, load = warps
     if blocks:          # the load agent is padded to a warpgroup, which gives up what it has
         each = target.registers_per_sm // (blocks * WARP_THREADS * (compute + WARPGROUP)) // REGISTER_STEP * REGISTER_STEP
         copies = COPY_REGISTERS if compute == WARPGROUP or blocks == 1 else FEW_COPY_REGISTERS
+        copies = FEWEST if blocks == 1 and scarce else copies
         rest = each * (compute + WARPGROUP) - copies * WARPGROUP
         return rest // compute // REGISTER_STEP * REGISTER_STEP, copies
     each = target.registers_per_sm // (WARP_THREADS * (compute + load)) // REGISTER_STEP * REGISTER_STEP

@@ -275,7 +275,8 @@ def _cut(func: Operation, pipes: list[Operation], context: Any, by_registers: bo
     regions = [*(_chain(parts.compute.copy(), n, parts.own) for n in range(parts.chains)), *(part.copy() for part in loaders)]
     for region in regions[parts.chains:]:
         _narrow(region, load_warps)
-    _replace(func, regions, parts.chains, [warps, load_warps], blocks, context.target)
+    scarce = _is_by_engine(parts.loader) and (parts.chains > 1 or context.lend_registers)
+    _replace(func, regions, parts.chains, [warps, load_warps], blocks, context.target, scarce)
     for pipe in _pipes(func):
         readers = len({agent_of(use.operation) for use in pipe.results[0].uses})
         _count(pipe, load_warps, warps if parts.chains == 1 or readers == 1 else parts.chains * warps)
@@ -532,14 +533,14 @@ def _hoist(func: Operation, shared: list[Operation]) -> None:
         block.insert_op_before(op, block.first_op)
 
 
-def _replace(func: Any, regions: list[Region], chains: int, warps: list[int], blocks: int, target: Any) -> None:
+def _replace(func: Any, regions: list[Region], chains: int, warps: list[int], blocks: int, target: Any, scarce: bool) -> None:
     """Put the switch in the place of everything behind the shared objects. `chains`: how many of the regions compute."""
     block: Block = func.regions[0].block
     keep = [op for op in block.ops if _is_shared(op)]
     compute, load = warps
     properties: dict[str, Attribute] = {"warps": int_array((
         *[compute] * chains, *[load] * (len(regions) - chains)))}
-    shares = registers_in_agents([chains * compute, load], blocks, [regions[:chains], regions[chains:]], target)
+    shares = registers_in_agents([chains * compute, load], blocks, [regions[:chains], regions[chains:]], target, scarce)
     if shares is not None:
         properties["registers"] = int_array((*[shares[0]] * chains, shares[1]))
     switch = nv_tileas.AgentSwitch.create(regions=regions, properties=properties, location=func.location)
