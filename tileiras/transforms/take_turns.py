@@ -25,7 +25,7 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, i32
-from xdsl.ir import Operation
+from xdsl.ir import Operation, Region, SSAValue
 
 from tileiras.analysis.agents import WARP_THREADS, agents_of, switch_of
 from tileiras.analysis.axis_info import shape_of
@@ -35,7 +35,7 @@ from tileiras.dialects.nv_tileas import PipeType
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
 from tileiras.transforms.structure import first_pipe
 
-KIND = "mbarrier"
+KIND, WAIT = "mbarrier", "nv_tileas.consumer_wait"
 EXP2 = "math.exp2"
 LEAST_A_THREAD = 128
 """Exponentials of a thread that are worth handing the unit over."""
@@ -50,10 +50,9 @@ def run(module: Operation, context: Any) -> None:
         if switch is None:
             continue
         agents = agents_of(switch)[:CHAINS]
-        stretches = [[op for op in region.walk() if _is_long(op, agent.warps)]
-                     for region, agent in zip(switch.regions, agents)]
-        first, second = stretches
-        if not first or len(first) != len(second):
+        shared = set.intersection(*(_waited_for(region) for region in switch.regions[:CHAINS]))
+        found = [_stretches(region, shared, agent.warps) for region, agent in zip(switch.regions, agents)]
+        if any(each != found[0][0] for each, _ in found) or not found[0][0]:
             continue
         context.takes_turns = True
         top = func.regions[0].block
@@ -62,6 +61,7 @@ def run(module: Operation, context: Any) -> None:
         turn.location = func.location
         top.insert_op_before(turn, first_pipe(top, lambda op: op.name == EXP2))
         pipe = turn.results[0]
+        (_, first), (_, second) = found
         for op in first:
             _between(op, nv_tileas.ProducerAcquire.make([pipe], [i32]), nv_tileas.ProducerCommit.make([pipe]))
         for op in second:
@@ -71,11 +71,20 @@ def run(module: Operation, context: Any) -> None:
                                        "Two agents compute exponentials by turns") for op in first]
 
 
-def _is_long(op: Operation, warps: int) -> bool:
-    """Whether an op keeps the unit busy in each iteration of a loop."""
-    around = op.parent_op()
-    return op.name == EXP2 and around is not None and around.name == "scf.for" and \
-        prod(shape_of(op.results[0].type)) >= LEAST_A_THREAD * WARP_THREADS * warps
+def _waited_for(region: Region) -> set[SSAValue]:
+    return {op.operands[0] for op in region.walk() if op.name == WAIT}
+
+
+def _stretches(region: Region, shared: set[SSAValue], warps: int) -> tuple[int, list[Operation]]:
+    """(how many ops keep the unit busy in an iteration of every loop that waits for what both chains read, these ops): both chains
+    go through such loops equally often in all, but not through each (they may have different tiles to mask). 0: it differs, or there
+    are such ops elsewhere."""
+    found = [op for op in region.walk() if op.name == EXP2 and
+             prod(shape_of(op.results[0].type)) >= LEAST_A_THREAD * WARP_THREADS * warps]
+    loops = {op.parent_op() for op in region.walk() if op.name == WAIT and op.operands[0] in shared}
+    loops = {loop for loop in loops if loop is not None and loop.name == "scf.for"}
+    each = {sum(op.parent_op() is loop for op in found) for loop in loops}
+    return (each.pop(), found) if len(each) == 1 and all(op.parent_op() in loops for op in found) else (0, [])
 
 
 def _between(op: Operation, before: Operation, behind: Operation) -> None:
