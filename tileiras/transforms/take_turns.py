@@ -77,8 +77,8 @@ def _waited_for(region: Region) -> set[SSAValue]:
 
 def _stretches(region: Region, shared: set[SSAValue], warps: int) -> tuple[int, list[Operation]]:
     """(how many ops keep the unit busy in an iteration of every loop that waits for what both chains read, these ops): both chains
-    go through such loops equally often in all, but not through each (they may have different tiles to mask). 0: it differs, or there
-    are such ops elsewhere."""
+    go through such loops equally often in all, but not through each (they may have different tiles to mask). 0: it differs, or
+    there are such ops elsewhere."""
     found = [op for op in region.walk() if op.name == EXP2 and
              prod(shape_of(op.results[0].type)) >= LEAST_A_THREAD * WARP_THREADS * warps]
     loops = {op.parent_op() for op in region.walk() if op.name == WAIT and op.operands[0] in shared}
