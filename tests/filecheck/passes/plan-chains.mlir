@@ -28,11 +28,11 @@
 // AGENTS: "nv_tileas.create_pipeline"() {{.*}}consumers = #builtin.int<2>, {{.*}}pipe<"tma", #builtin.int<2>>
 // AGENTS: "nv_tileas.create_pipeline"() {{.*}}consumers = #builtin.int<4>, once
 // AGENTS: "nv_tileas.create_pipeline"() {{.*}}consumers = #builtin.int<4>, once
-// AGENTS: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<256>, offset = #builtin.int<128>, several}>
-// AGENTS-NEXT: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<256>, offset = #builtin.int<144>}>
+// AGENTS: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<256>, offset = #builtin.int<144>, several}>
+// AGENTS-NEXT: "nv_tileas.tmem_alloc"() <{columns = #builtin.int<256>, offset = #builtin.int<160>}>
 // AGENTS-NEXT: "nv_tileas.barrier"
-// AGENTS-NEXT: "nv_tileas.agent_switch"() <{warps = [#builtin.int<4>, #builtin.int<4>, #builtin.int<1>], registers = [#builtin.int<232>, #builtin.int<232>, #builtin.int<40>]}>
-// AGENTS-NEXT: "nv_tileas.tmem_base"() <{offset = #builtin.int<128>}>
+// AGENTS-NEXT: "nv_tileas.agent_switch"() <{warps = [#builtin.int<4>, #builtin.int<4>, #builtin.int<1>], registers = [#builtin.int<240>, #builtin.int<240>, #builtin.int<24>]}>
+// AGENTS-NEXT: "nv_tileas.tmem_base"() <{offset = #builtin.int<144>}>
 // AGENTS: "nv_tileas.extract_slice"([[Q0]]
 // AGENTS: "nv_tileas.tma_load"
 // AGENTS: "nv_tileas.extract_slice"([[K]]
@@ -40,7 +40,7 @@
 // AGENTS-NEXT: "nv_tileas.producer_commit"([[DONE0]])
 // AGENTS: "nv_tileas.tmem_free"
 // AGENTS-NEXT: "nv_tileas.return"
-// AGENTS: "nv_tileas.tmem_base"() <{offset = #builtin.int<144>}>
+// AGENTS: "nv_tileas.tmem_base"() <{offset = #builtin.int<160>}>
 // AGENTS: "nv_tileas.extract_slice"([[Q1]]
 // AGENTS: "nv_tileas.tma_load"
 // AGENTS: "nv_tileas.extract_slice"([[K]]
