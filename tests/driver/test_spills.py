@@ -149,7 +149,7 @@ def test_a_load_agent_can_lend_registers(kernel_bytecode: Callable[..., bytes]) 
     assert kept.may_lend and lent.may_lend
     assert ".reqntid 288" in plain and "setmaxnreg" not in plain
     assert ".reqntid 384" in other
-    assert re.findall(r"setmaxnreg\.(\w+)\.sync\.aligned\.u32\s+(\d+)", other) == [("inc", "232"), ("dec", "40")]
+    assert re.findall(r"setmaxnreg\.(\w+)\.sync\.aligned\.u32\s+(\d+)", other) == [("inc", "240"), ("dec", "24")]
 
 
 def _distances(p, q, out, sums, columns: ct.Constant[int], width: ct.Constant[int]) -> None:
