@@ -292,10 +292,10 @@ warps, 14.8 with these)."""
 
 
 def _with_fewer_spills(module: CompiledModule, bytecode: bytes, options: CompileOptions) -> CompiledModule:
-    """The module, or the same with registers of the load agent given to those that compute, with smaller parts of products a warp,
-    without loads ahead in registers or waits put off, or with layouts by priority, if that spills less: costs count issue slots,
-    and only ptxas knows what fits the registers. Compiled once more only where there are spills; what helped stays. If an attempt
-    fails, or still spills and leaves room for fewer blocks an SM, the module stands."""
+    """The module, or the same without chains' turns, with registers of the load agent given to those that compute, with smaller
+    parts of products a warp, without loads ahead in registers or waits put off, or with layouts by priority, if that spills less:
+    costs count issue slots, and only ptxas knows what fits the registers. Compiled once more only where there are spills; what
+    helped stays. If an attempt fails, or still spills and leaves room for fewer blocks an SM, the module stands."""
     tried: set[tuple[str, bool]] = set()
     for word, name, value, most in CHANGES:
         spilled = _spills(module)
@@ -347,7 +347,6 @@ def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: Compile
     bytes, 14.1 by 384 with 52)."""
     from dataclasses import replace
 
-    in_agents = options.in_agents
     other = _for_another_attempt(options, timing=None if options.timing is None else [], may_lend=False, **changes)
     try:
         llvm = lower(bytecode, other)
@@ -356,7 +355,7 @@ def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: Compile
         return module, options
     if options.timing is not None:
         options.timing += other.timing or []
-    if other.in_agents < in_agents or _spills_of_blocks(plain) >= _spills_of_blocks(module):
+    if other.in_agents < options.in_agents or _spills_of_blocks(plain) >= _spills_of_blocks(module):
         return module, options
     if _spills(plain) and _has_fewer_blocks(plain, module, options):
         return module, options

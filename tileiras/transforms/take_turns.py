@@ -30,13 +30,12 @@ from xdsl.ir import Operation, Region, SSAValue
 from tileiras.analysis.agents import WARP_THREADS, agents_of, switch_of
 from tileiras.analysis.axis_info import shape_of
 from tileiras.analysis.chains import CHAINS, chains_of
-from tileiras.dialects import nv_tileas
+from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import PipeType
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
 from tileiras.transforms.structure import first_pipe
 
 KIND, WAIT = "mbarrier", "nv_tileas.consumer_wait"
-EXP2 = "math.exp2"
 LEAST_A_THREAD = 128
 """Exponentials of a thread that are worth handing the unit over."""
 
@@ -51,17 +50,16 @@ def run(module: Operation, context: Any) -> None:
             continue
         agents = agents_of(switch)[:CHAINS]
         shared = set.intersection(*(_waited_for(region) for region in switch.regions[:CHAINS]))
-        found = [_stretches(region, shared, agent.warps) for region, agent in zip(switch.regions, agents)]
-        if any(each != found[0][0] for each, _ in found) or not found[0][0]:
+        (each, first), (others, second) = (_stretches(region, shared, agent.warps) for region, agent in zip(switch.regions, agents))
+        if not each or each != others:
             continue
         context.takes_turns = True
         top = func.regions[0].block
         turn = nv_tileas.CreatePipeline.make([], [PipeType(StringAttr(KIND), IntAttr(1))], {
             "producers": IntAttr(agents[0].warps), "consumers": IntAttr(agents[1].warps)})
         turn.location = func.location
-        top.insert_op_before(turn, first_pipe(top, lambda op: op.name == EXP2))
+        top.insert_op_before(turn, first_pipe(top, lambda op: isinstance(op, arith.Exp2)))
         pipe = turn.results[0]
-        (_, first), (_, second) = found
         for op in first:
             _between(op, nv_tileas.ProducerAcquire.make([pipe], [i32]), nv_tileas.ProducerCommit.make([pipe]))
         for op in second:
@@ -79,7 +77,7 @@ def _stretches(region: Region, shared: set[SSAValue], warps: int) -> tuple[int, 
     """(how many ops keep the unit busy in an iteration of every loop that waits for what both chains read, these ops): both chains
     go through such loops equally often in all, but not through each (they may have different tiles to mask). 0: it differs, or
     there are such ops elsewhere."""
-    found = [op for op in region.walk() if op.name == EXP2 and
+    found: list[Operation] = [op for op in region.walk() if isinstance(op, arith.Exp2) and
              prod(shape_of(op.results[0].type)) >= LEAST_A_THREAD * WARP_THREADS * warps]
     loops = {op.parent_op() for op in region.walk() if op.name == WAIT and op.operands[0] in shared}
     loops = {loop for loop in loops if loop is not None and loop.name == "scf.for"}
