@@ -517,6 +517,45 @@ def attention_gradients_of_keys(dtype, tm, tn, d, heads, n, batch=1, group=2):
                   {6: dk, 7: dv}, near(dtype) * 2)
 
 
+def of_keys_gathered(q, k, v, grad, lse, delta, dk, dv, scale, tm: Const, tn: Const, d: Const, tf32: Const):
+    """The gradients of keys and values, causal, of scores that are turned: each of their columns meets numbers that pointers
+    gather from one list."""
+    h, j, n = ct.bid(0), ct.bid(1), q.shape[1]
+    y = ct.load(k, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
+    z = ct.load(v, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
+    if tf32:
+        y, z = y.astype(ct.tfloat32), z.astype(ct.tfloat32)
+    gk, gv = ct.zeros((tn, d), ct.float32), ct.zeros((tn, d), ct.float32)
+    column = j * tn + ct.arange(tn, dtype=ct.int32)[:, None]
+    for i in range(j * tn // tm, ct.cdiv(n, tm)):
+        row = i * tm + ct.arange(tm, dtype=ct.int32)
+        x = ct.load(q, (h, i, 0), (1, tm, d), padding_mode=ZERO).reshape((tm, d))
+        g = ct.load(grad, (h, i, 0), (1, tm, d), padding_mode=ZERO).reshape((tm, d))
+        if tf32:
+            x, g = x.astype(ct.tfloat32), g.astype(ct.tfloat32)
+        l, e = ct.gather(lse, h * n + row), ct.gather(delta, h * n + row)
+        w = ct.mma(y, ct.transpose(x), ct.zeros((tn, tm), ct.float32)) * (scale * LOG2E)
+        p = ct.where((column <= row[None, :]) & (row[None, :] < n), ct.exp2(w - l[None, :]), 0.0)
+        gv = ct.mma(p.astype(x.dtype), g, gv)
+        dp = ct.mma(z, ct.transpose(g), ct.zeros((tn, tm), ct.float32))
+        gk = ct.mma((p * (dp - e[None, :])).astype(x.dtype), x, gk)
+    ct.store(dk, (h, j, 0), (gk * scale).astype(dk.dtype).reshape((1, tn, d)))
+    ct.store(dv, (h, j, 0), gv.astype(dv.dtype).reshape((1, tn, d)))
+
+
+GATHERED = {n: ct.kernel(of_keys_gathered, occupancy=n) for n in (1, 2)}
+
+
+@program((bf16, 64, 64, 64), (np.float16, 32, 64, 64), (bf16, 64, 64, 128, 1), (bf16, 16, 32, 128), (np.float32, 64, 64, 32, 1),
+         (np.float16, 128, 64, 64), (bf16, 64, 128, 64), quick=True)
+def attention_gradients_gathered(dtype, tm, tn, d, occupancy=2, heads=2, n=200):
+    (q, k, v, grad, lse, delta), _, dk, dv = drawn_gradients(dtype, d, heads, n, 1, 1)
+    arrays = (*(x[0] for x in (q, k, v, grad)), lse.reshape(-1), delta.reshape(-1))
+    return Launch(GATHERED[occupancy], (heads, blocks(n, tn)),
+                  (*arrays, np.zeros_like(arrays[1]), np.zeros_like(arrays[1]), d ** -.5, tm, tn, d, dtype is np.float32),
+                  {6: dk[0], 7: dv[0]}, 1e-2 if dtype is np.float32 else near(dtype) * 2)
+
+
 # ---- two blocks an SM
 
 @ct.kernel(occupancy=2)

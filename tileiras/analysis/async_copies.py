@@ -7,12 +7,13 @@ shared memory and the longest stretches of memory a warp.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.analysis.access import contiguous_of, runs_of
+from tileiras.analysis.access import contiguous_of, line_of, runs_of
 from tileiras.analysis.ahead import places_are_tiles
 from tileiras.analysis.layout_rules import RENAMES
 from tileiras.analysis.warpgroup_dots import is_zero
@@ -93,12 +94,12 @@ def thread_copy(load: Operation, buffer: Any, num_warps: int, filled: bool = Fal
     tile: Any = load.results[0].type
     if not isinstance(tile, TensorType):
         return None
-    dim = contiguous_of(load)
     size = element_bytes(tile.element_type)
+    dim = contiguous_of(load) if size != CHUNKS[-1] or prod(tile.get_shape()) != max(tile.get_shape()) else line_of(load)
     if dim is None or not has_plain_bytes(tile.element_type) or not (filled or fills_with_zeros(load)):
         return None
     shape, shared = tile.get_shape(), buffer.layout.data
-    run = runs_of(load)[dim] * size
+    run = max(1, runs_of(load)[dim]) * size     # of one row, elements of a chunk's size needn't be neighbours
     for chunk in CHUNKS:
         if chunk < size or chunk > run:
             continue

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis import layout_cost
@@ -69,6 +69,12 @@ SLOTS = {**dict.fromkeys(("divsi", "divui", "remsi", "remui", "floordivsi", "cei
          **dict.fromkeys(("divf", "remf"), 8), **dict.fromkeys(("sitofp", "uitofp", "fptosi", "fptoui", "convertf"), 4)}
 """Issue slots of `arith`'s ops that aren't one instruction a register; `math`'s take MATH_SLOTS. Twice as many for 64 bits."""
 MATH_SLOTS = 8
+FEW_AHEAD = 4
+"""Registers that a thread may give a load of the next iteration beside products that run by themselves."""
+WAITED = 128
+"""Slots of a warp that waits for memory in each iteration, beside products that run by themselves: what takes many registers of a
+thread isn't loaded an iteration ahead. What each thread loads a little of, for all, goes by a ring (`materialize-async`). Of floats
+that pointers gather: of integers places are computed, and what a view says where it lies the copy engine brings."""
 MEETING_FACTOR = 1.5
 """How many times its slots the way of a product's sums to the layout in which they are stored costs where warps exchange them: all
 meet behind the product's end, with nothing else to do."""
@@ -189,6 +195,7 @@ class _Search:
             self.add(op, plain.layout(op.operands[0]))
         self.fixed: set[int] = set()
         self.of_products = {op.parent for op in found.ops if op.name in DOTS}
+        self.beside_products = {op.parent for op in found.ops if described_of(op) is not None and self.weight(op) > 1}
         self.has_products = bool(self.of_products)
 
     def add(self, key: LayoutClass | Operation, start: LinearLayout) -> None:
@@ -441,6 +448,9 @@ class _Search:
             return
         weight, facts = self.weight(op), self.movable.get(op)
         costs = [self.by_threads(op, layout) for layout in self.candidates[n]]
+        if op.name == "nv_tileas.load" and op.parent in self.beside_products and is_float(op.results[0]):
+            most = FEW_AHEAD * REGISTER_BYTES * 8 // element_bits(op.results[0])
+            costs = [cost + WAITED * (layout.num_regs > most) for cost, layout in zip(costs, self.candidates[n])]
         if facts is not None:
             from tileiras.analysis.tma_choice import is_small_stream, offer, overhead
             if not is_small_stream(op, self.has_products):
@@ -576,6 +586,12 @@ def _has_short_rows(op: Operation) -> bool:
     """Whether a reduction or scan goes along few numbers."""
     shape = shape_of(op.operands[0])
     return shape is not None and shape[dim_of(op)] <= SHORT_ROWS
+
+
+def is_float(v: SSAValue) -> bool:
+    """Whether a tensor is of floats."""
+    t: Any = v.type
+    return isinstance(t.element_type, AnyFloat)
 
 
 def is_unary(op: Any) -> bool:

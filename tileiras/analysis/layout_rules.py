@@ -287,7 +287,7 @@ def _accumulator(op: Operation) -> list[Relation]:
     buffer: Any = op.operands[-1].type
 
     def form(layout: LinearLayout) -> LinearLayout:
-        return umma.fragment(tuple(v.type.get_shape()), buffer.rows.data, layout.num_warps)
+        return umma.fragment(tuple(v.type.get_shape()), buffer.rows.data, layout.num_warps, "quads" in op.properties)
     return [Normal(v, form)]
 
 
@@ -336,8 +336,9 @@ def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout | None, Li
         return lhs, None, acc
     into_tensor = umma_of(op)
     if into_tensor is not None:
-        lhs = None if into_tensor.a_in_shared else umma.fragment((batch, m, k) if batch else (m, k), into_tensor.rows, num_warps)
-        return lhs, None, umma.fragment_of(into_tensor, _result(op).get_shape(), num_warps)
+        lhs = None if into_tensor.a_in_shared else \
+            umma.fragment((batch, m, k) if batch else (m, k), into_tensor.rows, num_warps, "quad_rows" in op.properties)
+        return lhs, None, umma.fragment_of(into_tensor, _result(op).get_shape(), num_warps, "quads" in op.properties)
     by_warps: Any = atom_named(name.data)
     return dot_layouts(by_warps, m, n, k // by_warps.elements, num_warps, batch, along_of(op))
 

@@ -110,4 +110,5 @@ def _columns(v: SSAValue, writes: bool, op: Operation, engine: bool) -> Touch:
     if op.name not in MOVES:
         return Touch(start, start + t.columns, writes, op, None, engine)
     warps = layout_of((*op.results, *op.operands)[0]).num_warps
-    return Touch(start, start + t.columns, writes, op, None, engine, warps == GROUP_WARPS, (t.rows, t.shape, t.packed, warps))
+    form = t.rows, t.shape, t.packed, warps, "quads" in op.properties
+    return Touch(start, start + t.columns, writes, op, None, engine, warps == GROUP_WARPS, form)

@@ -203,7 +203,8 @@ _ACCESS = "runs:numbers? contiguous:count? neighbours:count?"
 _PLACED_ATTRS: dict[str, str] = {
     "func": "num_warps:power counted_blocks:positive? shared_bytes:count? shared_alignment:power? tensor_maps:strings? "
             "built_maps:positive?",
-    "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit?", "dot_scaled": "atom:string? k_slices:power?",
+    "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit? quads:unit? quad_rows:unit?",
+    "dot_scaled": "atom:string? k_slices:power?",
     "load": f"{_ACCESS} owners:unit? invariant:unit? first:unit? early:unit?", "store": _ACCESS,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
     "tiled_load": f"check:flags? {_ACCESS} stretch:power? owners:unit? engine:unit? filled:unit? invariant:unit? first:unit? "
@@ -218,8 +219,8 @@ builds itself.
 atom: the instruction that computes a dot (none: multiply and add); chained: in the layouts that let its result be another
 dot's operand; by_columns: in those that let each warp compute the columns of B that it multiplies; k_slices: parts of k that will
 go through buffers one after another; joined: each instruction's columns start at zero and are added to the accumulator before the
-next one's begin. runs, contiguous, neighbours, check, stretch: what is known of an access
-(analysis/access.py). owners: only the threads that own an
+next one's begin; quads, quad_rows: which thread has which of its sums, or of its rows (layout/atoms/umma.py). runs, contiguous,
+neighbours, check, stretch: what is known of an access (analysis/access.py). owners: only the threads that own an
 element (the lowest of those that hold it; the first thread for a scalar) have its value; the result may only go to
 `store_shared`. parts: what different warps hold of the dimension stays apart, as a new leading dimension. engine: the copy engine
 moves the tile, by way of a buffer.
@@ -465,12 +466,13 @@ class TensorDot(TileOp):
 
 
 class LoadTmem(TileOp):
-    """An accumulator, once its products are done; with `first`, its columns from that one on, as many as the result has."""
+    """An accumulator, once its products are done; with `first`, its columns from that one on, as many as the result has. `quads`:
+    which thread has what (layout/atoms/umma.py)."""
 
     name = "nv_tileas.load_tmem"
     OPERANDS = "buffer:tmem"
     RESULTS = "result:number_tensor"
-    ATTRS = "first:count?"
+    ATTRS = "first:count? quads:unit?"
 
 
 class StoreTmem(TileOp):
@@ -478,7 +480,7 @@ class StoreTmem(TileOp):
 
     name = "nv_tileas.store_tmem"
     OPERANDS = "source:number_tensor buffer:tmem"
-    ATTRS = "first:count?"
+    ATTRS = "first:count? quads:unit?"
 
 
 class ScaleTmem(TileOp):

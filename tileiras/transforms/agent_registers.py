@@ -37,7 +37,8 @@ BESIDE_PRODUCTS = 48
 COPY_REGISTERS = 40
 """Of the thread that tells the copy engine what to load."""
 FEW_COPY_REGISTERS, FEWEST = 32, 24
-"""The same, where eight more for each thread that computes save spilling: with several blocks, and with one."""
+"""The same, where eight more for each thread that computes save spilling: with several blocks, and with one, or where a few threads
+bring numbers of rows besides."""
 BESIDE_ACCUMULATORS = 26
 """Registers that an instruction of a warpgroup takes beside those of its accumulators, as ptxas says where it refuses one."""
 MANY_REGISTERS = 96
@@ -91,7 +92,7 @@ def registers_in_agents(warps: list[int], blocks: int, regions: list[list[Region
         if blocks == 1:
             copies = FEWEST if scarce else COPY_REGISTERS
         else:
-            copies = COPY_REGISTERS if compute == WARPGROUP else FEW_COPY_REGISTERS
+            copies = (FEWEST if scarce else COPY_REGISTERS) if compute == WARPGROUP else FEW_COPY_REGISTERS
         rest = each * (compute + WARPGROUP) - copies * WARPGROUP
         return rest // compute // REGISTER_STEP * REGISTER_STEP, copies
     each = target.registers_per_sm // (WARP_THREADS * (compute + load)) // REGISTER_STEP * REGISTER_STEP

@@ -38,6 +38,7 @@ from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.location_text import location_text
+from tileiras.dialects.nv_tileas import LOADS
 from tileiras.errors import CompileError
 from tileiras.layout.atoms import MmaAtom, choose_atom, split_warps, umma, warpgroup
 from tileiras.layout.atoms.umma import UmmaAtom
@@ -117,12 +118,50 @@ def run(module: Operation, context: Any) -> None:
                     if atom.widen:
                         _widen(op)
                 op.properties["k_slices"] = IntAttr(slices)
+            if searches and into_tensor_memory and any(map(_loads_row, ops)):
+                _by_quads(dots, num_warps)
             for op, atom in scaled:
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
                     report_dot(func, op, atom, 1, context.target, context.remarks)
                 op.properties["atom"] = StringAttr(atom.intrinsic)
                 op.properties["k_slices"] = IntAttr(1)
+
+
+def _by_quads(dots: list[Operation], num_warps: int) -> None:
+    """Four threads share a row of sums of 64 rows that meet a number for each column, and of what is made of them for the rows of
+    other products."""
+    from tileiras.analysis.column_numbers import joined_by_columns  # few kernels have such products
+
+    for op in dots:
+        found = joined_by_columns(op) if num_warps == umma.GROUP_WARPS and _may_be_quads(op) and "quads" not in op.properties \
+            else None
+        if found is None or not all(_may_be_quads(dot) and is_zero(dot.operands[2]) for dot in found.sums) or \
+                not all(_may_be_quads(dot) for dot in found.rows):
+            continue
+        for dot in found.sums:
+            dot.properties["quads"] = UnitAttr()
+        for dot in found.rows:
+            if not umma.named(dot.properties["atom"].data).a_in_shared:     # type: ignore[attr-defined]
+                dot.properties["quad_rows"] = UnitAttr()
+
+
+def _loads_row(op: Operation) -> bool:
+    """Whether an op loads a tile of one row."""
+    if op.name not in LOADS or not isinstance(t := op.results[0].type, TensorType):
+        return False
+    *before, columns = (1, *t.get_shape())
+    return columns > 1 == max(before)
+
+
+def _may_be_quads(op: Operation) -> bool:
+    """Whether a product is of 64 rows, by one CTA, in one part."""
+    name, slices = op.properties.get("atom"), op.properties.get("k_slices")
+    if not isinstance(name, StringAttr) or not name.data.startswith(umma.PREFIX) or slices != IntAttr(1):
+        return False
+    atom = umma.named(name.data)
+    batch, m, _, _ = dot_shape(op)
+    return atom.rows == m == umma.HALF_ROWS and atom.ctas == 1 and not batch
 
 
 def _scaled_atom(op: Operation, context: Any) -> BlockScaledAtom | TensorScaledAtom:

@@ -1,5 +1,5 @@
-"""`hold-fragments`: what a loop's products read anew in each iteration, though it doesn't change, waits in registers, if few do
-or the block has an SM to itself.
+"""`hold-fragments`: what a loop's products read anew in each iteration, though it doesn't change, waits in registers, if few do,
+the block has an SM to itself, or the loop reads little else.
 
     store_shared %q, %b                            store_shared %q, %b
     scf.for ... {                                  %f = load_shared %b : tensor<64x64xf16, #fragment>
@@ -24,6 +24,7 @@ from tileiras.analysis.tensor_dots import is_of_warps
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import BufferType, layout_of, with_layout
+from tileiras.layout.linear import LinearLayout
 from tileiras.schedule.depth import registers_of, shared_budget
 from tileiras.schedule.names import LEAST_STAGES
 from tileiras.transforms.hoist_conversions import loops_of
@@ -32,9 +33,12 @@ from tileiras.transforms.structure import only_store
 MOST_REGISTERS = 16
 """A thread, for all such operands of a loop: a sixteenth of what it may have. A block that has an SM to itself has more: what its
 tiles leave of a thread's."""
-BESIDE_TILES = 48
+MUCH = 7
+"""What doesn't change is much of what a loop reads from one part in so many on (a third, the gradients of 64 queries and keys in
+steps of 32, 128 wide, A100: 179 us, 145 with it in registers; a ninth, forward by 64 x 64: no gain)."""
+BESIDE_TILES = 40
 """Registers of a thread for addresses and fragments on their way (MLA's prefill, 64 x 64, A100: 150 for tiles, 48 for queries, no
-spills)."""
+spills; attention's gradients of 32 keys by 16 queries, 128 wide, B200: 95 of 168 for tiles, 32 for keys)."""
 
 
 def run(module: Operation, context: Any) -> None:
@@ -47,17 +51,35 @@ def run(module: Operation, context: Any) -> None:
 
 def _registers_to_hold(func: Operation, loop: Operation, target: Any) -> int:
     """Registers a thread for what stays in them throughout a loop. Two blocks on an SM fill each other's waits for shared memory
-    (linear biases, 64 x 64 of 128, A100: 283.6 us, 287.8 with the queries in registers); one alone has nothing else to do."""
-    if (hint(func, "occupancy") or 1) > 1:
-        return MOST_REGISTERS
+    (linear biases, 64 x 64 of 128, A100: 283.6 us, 287.8 with the queries in registers), if its port isn't what they wait for;
+    one alone has nothing else to do."""
     inside = set(loop.walk())
-    buffers = {v for op in loop.regions[0].block.ops if op.name == "nv_tileas.dot" and is_of_warps(op)
-               for v in op.operands if isinstance(v.type, BufferType)}
+    buffers = {v for dot in _dots(loop) for v in dot.operands if isinstance(v.type, BufferType)}
     taken = sum(_buffer_bytes(v) * (1 if _is_unchanged(v, inside) else LEAST_STAGES) for v in buffers)
-    if taken <= shared_budget(target, 2):
+    blocks = hint(func, "occupancy") or (2 if taken <= shared_budget(target, 2) else 1)
+    if blocks > 1 and MUCH * _words_read(loop, inside) < _words_read(loop, None):
         return MOST_REGISTERS
-    alive = most_alive(func.regions[0], registers_of, {loop})
-    return max(MOST_REGISTERS, target.max_registers_per_thread - alive - BESIDE_TILES)
+    planned: Any = func.properties["num_warps"]
+    most = min(target.max_registers_per_thread, target.registers_for(blocks * (planned.data + target.has_tma)))     # a warp loads
+    return max(MOST_REGISTERS, most - most_alive(func.regions[0], registers_of, {loop}) - BESIDE_TILES)
+
+
+def _dots(loop: Operation) -> list[Operation]:
+    """The products of a loop that warps take the operands of from registers."""
+    return [op for op in loop.regions[0].block.ops if op.name == "nv_tileas.dot" and is_of_warps(op)]
+
+
+def _words_read(loop: Operation, inside: set[Operation] | None) -> int:
+    """Words that a thread reads from shared memory for a loop's products in an iteration; of what isn't changed `inside`."""
+    return sum(_words(v, fragment) for dot in _dots(loop)
+               for v, fragment in zip(dot.operands, operand_fragments(dot, layout_of(dot.results[0]).num_warps))
+               if fragment is not None and isinstance(v.type, BufferType) and (inside is None or _is_unchanged(v, inside)))
+
+
+def _words(buffer: SSAValue, fragment: LinearLayout) -> int:
+    t = buffer.type
+    assert isinstance(t, BufferType)
+    return fragment.num_regs * element_bytes(t.element_type) // REGISTER_BYTES
 
 
 def _buffer_bytes(buffer: SSAValue) -> int:
@@ -70,7 +92,7 @@ def _loop(loop: Operation, left: int) -> None:
     """`left`: registers a thread for what is held."""
     inside = set(loop.walk())
     held: dict[tuple[SSAValue, Any], SSAValue] = {}
-    for dot in [op for op in loop.regions[0].block.ops if op.name == "nv_tileas.dot" and is_of_warps(op)]:
+    for dot in _dots(loop):
         fragments = operand_fragments(dot, layout_of(dot.results[0]).num_warps)
         for i, fragment in enumerate(fragments):
             buffer = dot.operands[i]
@@ -80,7 +102,7 @@ def _loop(loop: Operation, left: int) -> None:
                 continue
             found = held.get((buffer, fragment))
             if found is None:
-                registers = fragment.num_regs * element_bytes(t.element_type) // REGISTER_BYTES
+                registers = _words(buffer, fragment)
                 if registers > left:
                     continue
                 left -= registers

@@ -43,7 +43,7 @@ from tileiras.analysis.ahead import (
 from tileiras.analysis.async_copies import READERS, ThreadCopy, as_source, renames_of, thread_copy, why_not
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import ALIGNMENT, stage_bytes
-from tileiras.analysis.tensor_dots import umma_of
+from tileiras.analysis.tensor_dots import described_of, umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileaa, nv_tileas
 from tileiras.dialects.element import tile_bytes
@@ -172,7 +172,7 @@ def _are_for_agents(loop: Operation, moves: list[Move], num_warps: int) -> bool:
     readers = [op for move in moves for op in _readers(move)]
     if all(umma_of(op) is not None for op in readers):
         return True
-    if _are_gathered_beside_engine(loop, moves, readers):
+    if _are_gathered_beside_engine(loop, moves, readers) or _are_read_beside_products(loop, readers):
         return True
     chunks = [stage_bytes(_ring(move, 1)) // move.copy.chunk for move in moves]
     return any(map(_is_gathered_for_warpgroups, moves)) and all(wgmma_of(op) is not None for op in readers) and (
@@ -185,6 +185,14 @@ def _are_gathered_beside_engine(loop: Operation, moves: list[Move], readers: lis
     return all(places_are_tiles(move.load) and not move.looked_up for move in moves) and \
         all(op.name == "nv_tileas.dot" and wgmma_of(op) is None and umma_of(op) is None for op in readers) and \
         any(op.name == "nv_tileas.tma_load" for op in loop.regions[0].block.ops)
+
+
+def _are_read_beside_products(loop: Operation, readers: list[Operation]) -> bool:
+    """Whether threads read all of it to registers, or products do into tensor memory, where products run by themselves that the
+    copy engine brings operands of: the load agent is there anyway."""
+    ops = list(loop.regions[0].block.ops)
+    return all(op.name == "nv_tileas.load_shared" or umma_of(op) is not None for op in readers) and \
+        any(described_of(op) is not None for op in ops) and any(op.name == "nv_tileas.tma_load" for op in ops)
 
 
 def _is_for_others(move: Move) -> bool:

@@ -275,7 +275,7 @@ def _cut(func: Operation, pipes: list[Operation], context: Any, by_registers: bo
     regions = [*(_chain(parts.compute.copy(), n, parts.own) for n in range(parts.chains)), *(part.copy() for part in loaders)]
     for region in regions[parts.chains:]:
         _narrow(region, load_warps)
-    scarce = _is_by_engine(parts.loader) and (parts.chains > 1 or context.lend_registers)
+    scarce = parts.chains > 1 or context.lend_registers if _is_by_engine(parts.loader) else blocks == MOST_BLOCKS
     _replace(func, regions, parts.chains, [warps, load_warps], blocks, context.target, scarce)
     for pipe in _pipes(func):
         readers = len({agent_of(use.operation) for use in pipe.results[0].uses})
@@ -351,6 +351,8 @@ def _blocks(func: Operation, loader: Slice, warps: list[int], crowded: int, is_n
     """How many blocks an SM is to have; 0 where registers aren't shared out among agents. `crowded`: registers a thread that sums
     joined in one agent take."""
     target, by_engine = context.target, _is_by_engine(loader)
+    if not by_engine and warps[0] == WARPGROUP and _copies_by_threads(loader) and is_too_full_for_two(func, WARPGROUP, target):
+        return MOST_BLOCKS
     blocks = blocks_in_agents(func, warps, target) if by_engine else 0
     if blocks or not (by_engine or (not is_narrowed and not any(is_placed(op, loader) for op in loader.ops))):
         return blocks

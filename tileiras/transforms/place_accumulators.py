@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, Float32Type, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, Float32Type, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue, Use
 
 from tileiras.analysis.layout_rules import dot_shape
@@ -216,7 +216,10 @@ def _alone(op: Operation) -> None:
     end = _products(chain, home, _begin(chain[0], home))
     result = last.results[0]
     if result.first_use is not None:
-        result.replace_all_uses_with(_loaded(home, result.type, _load_place(last, end), end))
+        loaded = _loaded(home, result.type, _load_place(last, end), end)
+        if "quads" in chain[0].properties:
+            loaded.owner.properties["quads"] = UnitAttr()       # type: ignore[union-attr]
+        result.replace_all_uses_with(loaded)
     _erase(chain)
 
 
@@ -328,7 +331,7 @@ def _rows(op: Operation) -> SSAValue:
     early = maker.next_op if isinstance(maker, Operation) and maker.parent is op.parent else None
     before = early or op        # their registers are free then
     place = _before(before, nv_tileas.AllocTensor.make([], [TmemType.of(rows.type, atom.rows, IN_CELLS[atom.a])]), op)
-    _before(before, nv_tileas.StoreTmem.make([rows, place]), op)
+    _before(before, nv_tileas.StoreTmem.make([rows, place], [], {"quads": UnitAttr()} if "quad_rows" in op.properties else {}), op)
     return place
 
 

@@ -34,6 +34,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.agents import agent_of, block_warps
 from tileiras.analysis.ahead import Slice, carries_tensors, is_cheap_and_pure, runs_ahead, slice_of, tokens_before
+from tileiras.analysis.layout_choice import FEW_AHEAD
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import stage_bytes
@@ -53,8 +54,6 @@ from tileiras.transforms.structure import TOKENS
 INSTRUCTION = "registers"
 """What remarks call the way."""
 NOT_AHEAD = "RemarkLoopLoadNotAhead"
-FEW = 4
-"""Registers that a thread may give a load beside products that run by themselves."""
 VIEW, PASS = "nv_tileas.view", "nv_tileas.convert_layout"
 WIDENS = frozenset({"nv_tileas.broadcast", VIEW})
 CONSTANTS = frozenset({"arith.constant", "nv_tileas.make_range"})
@@ -172,7 +171,7 @@ def uses_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | No
     that may stand at its begin; None where they can't all be loaded so: what an iteration loads for itself would wait for the next
     one's."""
     from tileiras.schedule.depth import registers_of
-    if not all(may_run_ahead(loop, op) and registers_of(op.results[0]) <= FEW for op in loads):
+    if not all(may_run_ahead(loop, op) and registers_of(op.results[0]) <= FEW_AHEAD for op in loads):
         return None
     return _first_uses(loop, [op.results[0] for op in loads])
 
@@ -192,14 +191,14 @@ def _first_uses(loop: Operation, tiles: list[SSAValue]) -> set[Operation] | None
     carried, made = set(tiles), set[SSAValue]()
     for op in body.ops:
         if carried.isdisjoint(op.operands):
-            if op.name in WIDENS and not made.isdisjoint(op.operands) and all(registers_of(r) <= FEW for r in op.results):
+            if op.name in WIDENS and not made.isdisjoint(op.operands) and all(registers_of(r) <= FEW_AHEAD for r in op.results):
                 found.add(op)       # one row's factor for all of few rows
                 made.update(op.results)
             continue
         makers = [x.owner for x in op.operands if x not in carried and x not in made]
         constants = [maker for maker in makers if isinstance(maker, Operation) and maker.parent is body]
         known = body not in makers and all(maker.name in CONSTANTS for maker in constants)
-        few = op.name == PASS or all(registers_of(r) <= FEW for r in op.results)
+        few = op.name == PASS or all(registers_of(r) <= FEW_AHEAD for r in op.results)
         if not is_cheap_and_pure(op) or not known or not few:
             return None
         found.update((*constants, op))

@@ -17,7 +17,8 @@ instruction's columns leave over.
 
 Threads read and write whole rows where there are 128 (`32x32b`: a row a thread), else halves of rows (`16x32bx2`): what a thread
 holds lies side by side in memory, too, so that it is written in words of 16 bytes to rows of any swizzle, and few threads have to
-meet to reduce a row. Four warps reach all lanes; more share the columns.
+meet to reduce a row. Four warps reach all lanes; more share the columns. Where 64 rows meet a number for each column, threads have
+quads (`16x256b`; of packed cells `16x128b`): four share two rows, as in `mma.sync`'s sums, and take half as many of these numbers.
 """
 from __future__ import annotations
 
@@ -197,22 +198,25 @@ def units(atom: UmmaAtom, m: int, n: int, batch: int = 0) -> tuple[int, int, int
     return max(batch, 1), m // atom.rows, n // atom.n
 
 
-def fragment_of(atom: Any, shape: Sequence[int], num_warps: int) -> LinearLayout:
+def fragment_of(atom: Any, shape: Sequence[int], num_warps: int, quads: bool = False) -> LinearLayout:
     """Who holds which element of what an instruction adds up, in registers."""
-    held = fragment(*place_of(atom, shape), num_warps)
+    held = fragment(*place_of(atom, shape), num_warps, quads)
     return unfolded(held) if atom.folded else held
 
 
 @lru_cache(maxsize=256)
-def fragment(shape: tuple[int, ...], rows: int, num_warps: int) -> LinearLayout:
+def fragment(shape: tuple[int, ...], rows: int, num_warps: int, quads: bool = False) -> LinearLayout:
     """Who holds which element of an accumulator of (batch,) m, n in registers: in the order of its columns, of 64 rows the
-    second half of them in a warp's second half."""
+    second half of them in a warp's second half. `quads`, of 64 rows: a thread has two columns of eight, of two rows."""
     *batch, m, n = shape
     columns = [1 << i for i in range(log2(n))]
     further = [n * rows << i for i in range(log2(m // rows))] + [m * n << i for i in range(log2(batch[0]) if batch else 0)]
     if rows == LANES:
         reg, lane = [*columns, *further], [n << i for i in range(5)]
         warp = [n << 5, n << 6]
+    elif quads:
+        reg, lane = [1, n << 3, *columns[3:], *further], [2, 4, n, n << 1, n << 2]
+        warp = [n << 4, n << 5]
     else:
         reg, lane = [*columns[:-1], *further], [*(n << i for i in range(4)), columns[-1]]
         warp = [n << 4, n << 5]

@@ -46,6 +46,8 @@ WARP_LANES_SHIFT = 21
 """A warp's number shifted by this is its first lane's address."""
 SHAPES = {LANES: "32x32b", HALF_ROWS: "16x32bx2"}
 """Rows of an accumulator's instruction -> how threads load and store it: a row or half a row a thread, a register a cell."""
+QUADS = {1: ("16x256b", 4), 2: ("16x128b", 2)}
+"""Elements of a cell -> how threads load and store 64 rows in quads, and registers for eight columns of elements."""
 MOST_REGISTERS = 32
 """Of one load or store: longer ones would want as many registers side by side."""
 MOST_SCALED = 64
@@ -110,17 +112,22 @@ def tmem_stage(low: Lowering, op: Operation) -> None:
 
 class _Window:
     """The part of an accumulator that a thread's warp reaches: `parts` are (first register, registers, address). `split`: columns
-    from what a warp's first half holds to what the second one does, where rows are in halves."""
+    from what a warp's first half holds to what the second one does, where rows are in halves. `each`: registers of the shortest
+    load or store."""
 
-    def __init__(self, low: Lowering, buffer: SSAValue, registers: int) -> None:
+    def __init__(self, low: Lowering, buffer: SSAValue, registers: int, quads: bool = False) -> None:
         b = low.b
         t: Any = buffer.type
         assert isinstance(t, TmemType)
-        self.shape = SHAPES[t.rows.data]
+        self.shape, self.each = SHAPES[t.rows.data], 1
         row = int_values(t.shape)[-1] // t.packed.data
         self.split: SSAValue | None = None
-        columns = [1 << i for i in range(log2(t.columns))]
-        if t.rows.data == HALF_ROWS:
+        columns = [1 << i for i in range(log2(t.columns))]      # of each bit of a register's number
+        if quads:
+            self.shape, self.each = QUADS[t.packed.data]
+            within = log2(self.each)
+            columns = [0] * within + columns[columns.index(8 // t.packed.data):]
+        elif t.rows.data == HALF_ROWS:
             self.split = b.i64(row // 2)
             columns.remove(row // 2)
         at = b.add(low.scalar(buffer), b.shl(b.and_(low.warp, b.i32(GROUP_WARPS - 1)), WARP_LANES_SHIFT))
@@ -129,16 +136,16 @@ class _Window:
             if len(columns) <= log2(registers):
                 break       # all of it is every further warp's
             at = b.add(at, b.mul(b.and_(b.lshr(low.warp, i), b.i32(1)), b.i32(columns.pop())))
-        count = min(registers, MOST_REGISTERS, row if self.split is None else row // 2)
+        count = min(registers, MOST_REGISTERS, row if t.rows.data == LANES else row // 2)
         self.parts = [(r, count, address(b, b.add(at, b.i32(sum(c for i, c in enumerate(columns) if r >> i & 1)))))
                       for r in range(0, registers, count)]
 
     def load(self, b: Builder, count: int, at: SSAValue) -> SSAValue:
-        loaded, = b.nvvm(f"tcgen05.ld.{self.shape}.x{count}", [at, *self._split(), b.false()])
+        loaded, = b.nvvm(f"tcgen05.ld.{self.shape}.x{count // self.each}", [at, *self._split(), b.false()])
         return loaded
 
     def store(self, b: Builder, count: int, at: SSAValue, words: SSAValue) -> None:
-        b.nvvm(f"tcgen05.st.{self.shape}.x{count}", [at, *self._split(), words, b.false()])
+        b.nvvm(f"tcgen05.st.{self.shape}.x{count // self.each}", [at, *self._split(), words, b.false()])
 
     def _split(self) -> list[SSAValue]:
         return [] if self.split is None else [self.split]
@@ -163,7 +170,7 @@ class _Window:
 def load_tmem(low: Lowering, op: Operation) -> None:
     b = low.b
     result = op.results[0]
-    window = _Window(low, op.operands[0], layout_of(result).num_regs)
+    window = _Window(low, op.operands[0], layout_of(result).num_regs, "quads" in op.properties)
     first: Any = op.properties.get("first")
     if first is not None:
         window.narrow(low, first.data, layout_of(result))
@@ -184,7 +191,7 @@ def store_tmem(low: Lowering, op: Operation) -> None:
     source, buffer = op.operands
     t: Any = buffer.type
     packed: int = t.packed.data
-    window = _Window(low, buffer, layout_of(source).num_regs // packed)
+    window = _Window(low, buffer, layout_of(source).num_regs // packed, "quads" in op.properties)
     first_column: Any = op.properties.get("first")
     if first_column is not None:
         window.narrow(low, first_column.data, layout_of(source), packed)
