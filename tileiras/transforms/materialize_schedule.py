@@ -353,7 +353,8 @@ def _blocks(func: Operation, loader: Slice, warps: list[int], crowded: int, is_n
     target, by_engine = context.target, _is_by_engine(loader)
     if not by_engine and warps[0] == WARPGROUP and _copies_by_threads(loader) and is_too_full_for_two(func, WARPGROUP, target):
         return MOST_BLOCKS
-    blocks = blocks_in_agents(func, warps, target) if by_engine else 0
+    few = warps[1] == 1 and _copies_by_threads(loader) and hint(func, "occupancy") is None     # a warp's copies take few registers
+    blocks = blocks_in_agents(func, warps, target) if by_engine or few else 0
     if blocks or not (by_engine or (not is_narrowed and not any(is_placed(op, loader) for op in loader.ops))):
         return blocks
     if warps == SHORT_OF_REGISTERS and target.has_setmaxnreg:
