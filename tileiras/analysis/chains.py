@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from xdsl.ir import BlockArgument, Operation, OpResult
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from tileiras.analysis.access_facts import view_facts
 from tileiras.analysis.axis import AxisAnalysis
@@ -22,6 +22,7 @@ from tileiras.analysis.entry_hints import hint, worker_warps
 from tileiras.analysis.tensor_memory import allocated
 from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts
 from tileiras.dialects.element import element_bytes, element_name
+from tileiras.layout.atoms.mma_sync import TYPE_NAMES
 from tileiras.layout.atoms.umma import COLUMNS, IN_CELLS, LANES
 
 CHAINS = 2
@@ -74,8 +75,7 @@ def blocks_by_tensor_memory(func: Operation) -> int:
     others: dict[Operation, int] = {}
     for op in func.walk():
         loop: Any = op.parent_op()
-        if mnemonic(op) != "dot" or loop is None or mnemonic(loop) != "for" or \
-                element_name(op.operands[0].type.element_type) not in IN_CELLS:     # type: ignore[attr-defined]
+        if mnemonic(op) != "dot" or loop is None or mnemonic(loop) != "for" or not _may_be_rows(op.operands[0]):
             continue
         *_, m, n = extents(op.results[0])
         if m % LANES:
@@ -95,8 +95,13 @@ def _is_for_chains(dot: Operation) -> bool:
     loop = dot.parent_op()
     while loop is not None and mnemonic(loop) != "for":
         loop = loop.parent_op()
-    return len(shape) == MATRIX and shape[0] == CHAINS * LANES and loop is not None and \
-        element_name(dot.operands[0].type.element_type) in IN_CELLS       # type: ignore[attr-defined]
+    return len(shape) == MATRIX and shape[0] == CHAINS * LANES and loop is not None and _may_be_rows(dot.operands[0])
+
+
+def _may_be_rows(v: SSAValue) -> bool:
+    """Whether a first operand's type may be that of rows in tensor memory."""
+    t: Any = v.type
+    return TYPE_NAMES.get(element_name(t.element_type)) in IN_CELLS
 
 
 def _have_room(func: Operation, dots: list[Any], context: Any) -> bool:

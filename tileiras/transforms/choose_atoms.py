@@ -60,6 +60,8 @@ WAIT_FACTOR = 1.25
 """How many times as much may be read from shared memory where a computed B needs no way through it: nobody waits for its stores."""
 MOST_COMPUTED = 64
 """Elements of B that a thread computes and holds for its product."""
+MOST_IN_QUADS = 2
+"""Elements of a cell of tensor memory that a thread has side by side in quads."""
 CALLS = frozenset({"nv_tileas.print", "nv_tileas.assert"})
 NEAREST = "nearest_even"
 
@@ -155,13 +157,15 @@ def _loads_row(op: Operation) -> bool:
 
 
 def _may_be_quads(op: Operation) -> bool:
-    """Whether a product is of 64 rows, by one CTA, in one part."""
+    """Whether a product is of 64 rows, by one CTA, in one part, and its rows aren't bytes that registers hold: a cell of four has
+    them from one thread."""
     name, slices = op.properties.get("atom"), op.properties.get("k_slices")
     if not isinstance(name, StringAttr) or not name.data.startswith(umma.PREFIX) or slices != IntAttr(1):
         return False
     atom = umma.named(name.data)
     batch, m, _, _ = dot_shape(op)
-    return atom.rows == m == umma.HALF_ROWS and atom.ctas == 1 and not batch
+    return atom.rows == m == umma.HALF_ROWS and atom.ctas == 1 and not batch and (
+        atom.a_in_shared or umma.IN_CELLS[atom.a] <= MOST_IN_QUADS)
 
 
 def _scaled_atom(op: Operation, context: Any) -> BlockScaledAtom | TensorScaledAtom:
