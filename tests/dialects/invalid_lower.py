@@ -500,6 +500,9 @@ PLACED: list[Row] = [
     (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
 %got = "nv_tileas.load_tmem"(%acc) : ({TMEM}) -> tensor<64x8xf32> // here""", "nv_tileas.load_tmem", "", "",
      "moves 'tensor<64x8xf32>' where"),
+    (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
+%got = "nv_tileas.load_tmem"(%acc) <{{quads, first = {ints(0)[1:-1]}}}> : ({TMEM}) -> tensor<64x16xf32> // here""",
+     "nv_tileas.load_tmem", "", "", "threads have no quads of"),
     ("nv_tileas.tmem_alloc", "", f"columns = {ints(48)[1:-1]}, offset = {ints(0)[1:-1]}", "",
      "attribute 'columns' must be a power of two"),
     ("nv_tileas.tmem_free", "", f"columns = {ints(0)[1:-1]}", "", "attribute 'columns' must be a power of two"),

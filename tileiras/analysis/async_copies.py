@@ -99,7 +99,7 @@ def thread_copy(load: Operation, buffer: Any, num_warps: int, filled: bool = Fal
     if dim is None or not has_plain_bytes(tile.element_type) or not (filled or fills_with_zeros(load)):
         return None
     shape, shared = tile.get_shape(), buffer.layout.data
-    run = max(1, runs_of(load)[dim]) * size     # of one row, elements of a chunk's size needn't be neighbours
+    run = max(runs_of(load)[dim:dim + 1], default=1) * size     # of one row, elements of a chunk's size needn't be neighbours
     for chunk in CHUNKS:
         if chunk < size or chunk > run:
             continue

@@ -22,7 +22,7 @@ from tileiras.dialects.nv_tileas import BufferType, LayoutAttr, TmemType
 from tileiras.dialects.verify import Rule
 from tileiras.dialects.verify_tileaa import TILE_RULES, kind, last_of, shape, view_access, written
 from tileiras.layout.atoms.tensor_scaled import TensorScaledAtom, factor_columns, scale_buffer, widened
-from tileiras.layout.atoms.umma import IN_CELLS, UmmaAtom, place_of, shape_at
+from tileiras.layout.atoms.umma import HALF_ROWS, IN_CELLS, IN_QUADS, UmmaAtom, place_of, shape_at
 from tileiras.layout.atoms.warpgroup import WgmmaAtom, units
 from tileiras.layout.f2 import independent
 
@@ -460,6 +460,8 @@ def _moves_accumulator(op: Any) -> None:
         wanted = (*wanted[:-1], tensor.get_shape()[-1])
     if tensor.element_type != t.element_type or tuple(tensor.get_shape()) != wanted:
         raise InvalidOp(op, f"moves '{tensor}' where '{t}' is")
+    if "quads" in op.properties and (first is not None or t.rows.data != HALF_ROWS or t.packed.data not in IN_QUADS):
+        raise InvalidOp(op, f"threads have no quads of '{t}'")
 
 
 def _tmem_stage(op: Any) -> None:

@@ -60,8 +60,6 @@ WAIT_FACTOR = 1.25
 """How many times as much may be read from shared memory where a computed B needs no way through it: nobody waits for its stores."""
 MOST_COMPUTED = 64
 """Elements of B that a thread computes and holds for its product."""
-MOST_IN_QUADS = 2
-"""Elements of a cell of tensor memory that a thread has side by side in quads."""
 CALLS = frozenset({"nv_tileas.print", "nv_tileas.assert"})
 NEAREST = "nearest_even"
 
@@ -165,7 +163,7 @@ def _may_be_quads(op: Operation) -> bool:
     atom = umma.named(name.data)
     batch, m, _, _ = dot_shape(op)
     return atom.rows == m == umma.HALF_ROWS and atom.ctas == 1 and not batch and (
-        atom.a_in_shared or umma.IN_CELLS[atom.a] <= MOST_IN_QUADS)
+        atom.a_in_shared or umma.IN_CELLS[atom.a] in umma.IN_QUADS)
 
 
 def _scaled_atom(op: Operation, context: Any) -> BlockScaledAtom | TensorScaledAtom:

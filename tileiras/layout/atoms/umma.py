@@ -44,6 +44,8 @@ LEAST_TRANSPOSED_BYTES = {"f16": 16, "bf16": 16, "e4m3": 16, "e5m2": 16, "s8": 1
 IN_CELLS = {"f16": 2, "bf16": 2, "tf32": 1, "e4m3": 4, "e5m2": 4}
 """Types of A that may come from tensor memory by the same threads that hold the rows of an accumulator -> elements of a cell (PTX
 ISA, packing formats for matrix A)."""
+IN_QUADS = (1, 2)
+"""Elements of a cell that a thread has side by side in quads."""
 _FP8 = ("e4m3", "e5m2")
 _KINDS: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {
     ("f16", "f16"): ("f16", ("f32", "f16")), ("bf16", "bf16"): ("f16", ("f32",)), ("tf32", "tf32"): ("tf32", ("f32",)),
