@@ -29,7 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, TensorType, i32
+from xdsl.dialects.builtin import IntAttr, IntegerType, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.agents import agent_of, block_warps
@@ -62,11 +62,13 @@ CONSTANTS = frozenset({"arith.constant", "nv_tileas.make_range"})
 @dataclass
 class Plan:
     """`stored`: stores to a buffer of tiles that come by way of registers; `held`: loads whose tile is carried. `loads`: all.
-    `first_uses`: what uses an iteration's tiles, where that goes to the body's head and the next one's loads behind it."""
+    `masked`: the next iteration's go by masks, not behind a branch. `first_uses`: what uses an iteration's tiles, where that goes
+    to the body's head and the next one's loads behind it."""
 
     stored: list[Operation] = field(default_factory=list)
     held: list[Operation] = field(default_factory=list)
     loads: list[Operation] = field(default_factory=list)
+    masked: bool = False
     first_uses: set[Operation] | None = None
 
 
@@ -127,6 +129,7 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     has_product = any(inner.name in DOTS for op in ops for inner in op.walk())
     if has_product and not in_flight and not plan.stored and set(loads).issuperset(op for op in ops if op.name in LOADS):
         plan.first_uses = uses_at_once(loop, loads)     # else what an iteration loads for itself would wait for the next one's
+    plan.masked = not has_product and all(op.name == "nv_tileas.load" for op in loads)
     nbytes = sum(tile_bytes(op.results[0].type) for op in loads)
     shared = lives.size
     room = Room(shared, shared + (each if plan.stored else 0), block_warps(func),
@@ -325,8 +328,11 @@ class _Prefetch(Iterations):
         values = {args[0]: at, **{args[1 + n]: arguments[n] for n in numbers}}
         self._clone(updates, values)
         rest = [op for op in plan.loads if op not in held]
-        zeros = {op: self.zeros(op.results[0].type) for op in plan.loads}
-        loaded = self._load(plan.loads, values, more, zeros, None)
+        if plan.masked:
+            loaded = self._load_masked(values, more)
+        else:
+            zeros = {op: self.zeros(op.results[0].type) for op in plan.loads}
+            loaded = self._load(plan.loads, values, more, zeros, None)
         following = [*self._next(numbers, values), *(v for op in plan.held for v in loaded[op])]
         if place is not None:
             slots = [self.make(nv_tileas.ExtractSlice, [ring, place], alloc.results[0].type) for alloc, ring in zip(allocs, rings)]
@@ -415,6 +421,27 @@ class _Prefetch(Iterations):
         count = len(given)
         after = dict(zip(kept, results[count:]))
         return {op: (results[i], after.get(op, results[i])) for i, op in enumerate(given)}
+
+    def _load_masked(self, values: dict[SSAValue, SSAValue], guard: SSAValue) -> dict[Operation, tuple[SSAValue, SSAValue]]:
+        """The loads by pointers where the guard holds, each under its mask: behind a branch the loop would wait for what it loads
+        where ways join (counts of tokens an expert, B200: 6.7 us, 5.2). Beside products by warps that is slower (attention's
+        gradients, 32 keys x 16 queries: 178 us, 195)."""
+        out = {}
+        for op in self.plan.loads:
+            again: Any = op.clone(values | ({} if op.token is None else {op.token: self.tokens[op]}))     # type: ignore
+            t: Any = op.results[0].type
+            mask = self.make(nv_tileas.Splat, [guard], TensorType(IntegerType(1), t.get_shape(), t.encoding))
+            if again.mask is not None:
+                mask = self.make(arith.Andi, [again.mask, mask], mask.type)
+            masked = nv_tileas.Load.make([again.ptr, mask, again.other, again.token], [r.type for r in op.results],
+                                         {name: v for name, v in op.properties.items() if name != "operandSegmentSizes"})
+            masked.attributes.update(op.attributes)
+            masked.location = op.location
+            again.erase()
+            self.insert(masked)
+            values.update(zip(op.results, masked.results))
+            out[op] = masked.results[0], masked.results[1]
+        return out
 
     def _store(self, values: dict[SSAValue, SSAValue], rings: list[SSAValue], place: SSAValue | None) -> None:
         """What is loaded, converted, to that stage of the rings."""
