@@ -54,10 +54,13 @@ def _registers_to_hold(func: Operation, loop: Operation, target: Any) -> int:
     (linear biases, 64 x 64 of 128, A100: 283.6 us, 287.8 with the queries in registers), if its port isn't what they wait for;
     one alone has nothing else to do."""
     inside = set(loop.walk())
+    unchanged = _words_read(loop, inside)
+    if unchanged <= MOST_REGISTERS:
+        return MOST_REGISTERS       # without a look at the whole function for each of its loops
     buffers = {v for dot in _dots(loop) for v in dot.operands if isinstance(v.type, BufferType)}
     taken = sum(_buffer_bytes(v) * (1 if _is_unchanged(v, inside) else LEAST_STAGES) for v in buffers)
     blocks = hint(func, "occupancy") or (2 if taken <= shared_budget(target, 2) else 1)
-    if blocks > 1 and MUCH * _words_read(loop, inside) < _words_read(loop, None):
+    if blocks > 1 and MUCH * unchanged < _words_read(loop, None):
         return MOST_REGISTERS
     planned: Any = func.properties["num_warps"]
     most = min(target.max_registers_per_thread, target.registers_for(blocks * (planned.data + target.has_tma)))     # a warp loads
