@@ -7,7 +7,6 @@ shared memory and the longest stretches of memory a warp.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
@@ -94,12 +93,14 @@ def thread_copy(load: Operation, buffer: Any, num_warps: int, filled: bool = Fal
     tile: Any = load.results[0].type
     if not isinstance(tile, TensorType):
         return None
+    shape, shared, runs = tile.get_shape(), buffer.layout.data, runs_of(load)
     size = element_bytes(tile.element_type)
-    dim = contiguous_of(load) if size != CHUNKS[-1] or prod(tile.get_shape()) != max(tile.get_shape()) else line_of(load)
+    # of one row, elements of a chunk's size needn't be neighbours
+    by_elements = size == CHUNKS[-1] and sum(extent > 1 for extent in shape) <= 1
+    dim = line_of(load) if by_elements else contiguous_of(load)
     if dim is None or not has_plain_bytes(tile.element_type) or not (filled or fills_with_zeros(load)):
         return None
-    shape, shared = tile.get_shape(), buffer.layout.data
-    run = max(runs_of(load)[dim:dim + 1], default=1) * size     # of one row, elements of a chunk's size needn't be neighbours
+    run = (runs[dim] if runs else 1) * size
     for chunk in CHUNKS:
         if chunk < size or chunk > run:
             continue

@@ -11,11 +11,11 @@ those that take it as rows. Sums over rows, stores, and what a loop carries like
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, OpResult, SSAValue
 
+from tileiras.analysis.dot_chains import is_row, yielded
 from tileiras.analysis.program_slice import loop_around
 from tileiras.dialects import arith
 from tileiras.dialects.nv_tileas import LOADS
@@ -68,7 +68,7 @@ def joined_by_columns(dot: Operation) -> Joined | None:
         elif isinstance(maker, arith.Elementwise):
             look_at(*maker.operands)
         elif isinstance(maker, arith.If):
-            look_at(*(region.block.last_op.operands[v.index] for region in maker.regions))     # type: ignore[union-attr]
+            look_at(*yielded(v))
         elif maker.name in MADE_ANYWHERE:
             found.meets = found.meets or (maker.name == BROADCAST and _is_loaded_row(maker.operands[0], dot))
             continue
@@ -91,8 +91,7 @@ def joined_by_columns(dot: Operation) -> Joined | None:
 
 def _is_loaded_row(v: SSAValue, dot: Operation) -> bool:
     """Whether a tile is one row, which the product's block loads."""
-    t: Any = v.type
-    if not isinstance(t, TensorType) or any(extent != 1 for extent in t.get_shape()[:-1]) or t.get_shape()[-1] == 1:
+    if not is_row(v.type):
         return False
     for _ in range(DEEPEST):
         maker = v.owner

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from tileiras.analysis.program_slice import loop_around
 from tileiras.dialects import arith
@@ -106,12 +106,25 @@ def rows_from(dot: Operation, views: bool = False) -> Iterator[Operation]:
         if isinstance(v.owner, arith.Elementwise) or (views and _mnemonic(v.owner) == VIEW):
             makers = list(v.owner.operands)
         elif isinstance(v.owner, arith.If):
-            makers = [last.operands[v.index] for region in v.owner.regions for block in region.blocks
-                      if isinstance(last := block.last_op, arith.Yield)]
+            makers = yielded(v)
         for maker in makers:
             if isinstance(maker.type, TensorType) and maker not in seen:
                 seen.add(maker)
                 pending.append(maker)
+
+
+def yielded(v: OpResult) -> list[SSAValue]:
+    """What a branch gives a value, of each way that comes out of it."""
+    return [last.operands[v.index] for region in v.owner.regions for block in region.blocks
+            if isinstance(last := block.last_op, arith.Yield)]
+
+
+def is_row(t: Attribute) -> bool:
+    """Whether a type is that of a tile of one row."""
+    if not isinstance(t, TensorType):
+        return False
+    *before, columns = (1, *t.get_shape())
+    return columns > 1 == max(before, default=1)
 
 
 def _mnemonic(op: Operation) -> str:

@@ -194,8 +194,9 @@ class _Search:
         for op in self.stores:
             self.add(op, plain.layout(op.operands[0]))
         self.fixed: set[int] = set()
-        self.of_products = {op.parent for op in found.ops if op.name in DOTS}
-        self.beside_products = {op.parent for op in found.ops if described_of(op) is not None and self.weight(op) > 1}
+        dots = [op for op in found.ops if op.name in DOTS]
+        self.of_products = {op.parent for op in dots}
+        self.beside_products = {op.parent for op in dots if described_of(op) is not None and self.weight(op) > 1}
         self.has_products = bool(self.of_products)
 
     def add(self, key: LayoutClass | Operation, start: LinearLayout) -> None:

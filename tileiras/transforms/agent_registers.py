@@ -89,10 +89,9 @@ def registers_in_agents(warps: list[int], blocks: int, regions: list[list[Region
     compute, load = warps
     if blocks:          # the load agent is padded to a warpgroup, which gives up what it has
         each = target.registers_per_sm // (blocks * WARP_THREADS * (compute + WARPGROUP)) // REGISTER_STEP * REGISTER_STEP
-        if blocks == 1:
-            copies = FEWEST if scarce else COPY_REGISTERS
-        else:
-            copies = (FEWEST if scarce else COPY_REGISTERS) if compute == WARPGROUP else FEW_COPY_REGISTERS
+        copies = FEWEST if scarce else COPY_REGISTERS
+        if blocks > 1 and compute != WARPGROUP:
+            copies = FEW_COPY_REGISTERS
         rest = each * (compute + WARPGROUP) - copies * WARPGROUP
         return rest // compute // REGISTER_STEP * REGISTER_STEP, copies
     each = target.registers_per_sm // (WARP_THREADS * (compute + load)) // REGISTER_STEP * REGISTER_STEP

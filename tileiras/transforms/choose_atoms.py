@@ -30,9 +30,9 @@ from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, T
 from xdsl.ir import Attribute, Operation
 
 from tileiras.analysis.agents import WARP_THREADS, words_of
-from tileiras.analysis.dot_chains import is_chained, is_computed, is_made, rows_from, takes_rows
+from tileiras.analysis.dot_chains import is_chained, is_computed, is_made, is_row, rows_from, takes_rows
 from tileiras.analysis.layout_rules import dot_shape
-from tileiras.analysis.tensor_dots import ctas_of, goes_on_from
+from tileiras.analysis.tensor_dots import ctas_of, goes_on_from, umma_of
 from tileiras.analysis.tensor_memory import ColumnsByLoop
 from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith
@@ -118,8 +118,9 @@ def run(module: Operation, context: Any) -> None:
                     if atom.widen:
                         _widen(op)
                 op.properties["k_slices"] = IntAttr(slices)
-            if searches and into_tensor_memory and any(map(_loads_row, ops)):
-                _by_quads(dots, num_warps)
+            if searches and into_tensor_memory and num_warps == umma.GROUP_WARPS and \
+                    any(op.name in LOADS and is_row(op.results[0].type) for op in ops):
+                _by_quads(dots)
             for op, atom in scaled:
                 if context.remarks is not None:
                     from tileiras.transforms.layout_remarks import report_dot
@@ -128,39 +129,28 @@ def run(module: Operation, context: Any) -> None:
                 op.properties["k_slices"] = IntAttr(1)
 
 
-def _by_quads(dots: list[Operation], num_warps: int) -> None:
+def _by_quads(dots: list[Operation]) -> None:
     """Four threads share a row of sums of 64 rows that meet a number for each column, and of what is made of them for the rows of
     other products."""
     from tileiras.analysis.column_numbers import joined_by_columns  # few kernels have such products
 
     for op in dots:
-        found = joined_by_columns(op) if num_warps == umma.GROUP_WARPS and _may_be_quads(op) and "quads" not in op.properties \
-            else None
-        if found is None or not all(_may_be_quads(dot) and is_zero(dot.operands[2]) for dot in found.sums) or \
-                not all(_may_be_quads(dot) for dot in found.rows):
+        if "quads" in op.properties or not _may_be_quads(op) or (found := joined_by_columns(op)) is None:
             continue
-        for dot in found.sums:
-            dot.properties["quads"] = UnitAttr()
-        for dot in found.rows:
-            if not umma.named(dot.properties["atom"].data).a_in_shared:     # type: ignore[attr-defined]
-                dot.properties["quad_rows"] = UnitAttr()
-
-
-def _loads_row(op: Operation) -> bool:
-    """Whether an op loads a tile of one row."""
-    if op.name not in LOADS or not isinstance(t := op.results[0].type, TensorType):
-        return False
-    *before, columns = (1, *t.get_shape())
-    return columns > 1 == max(before)
+        if all(map(_may_be_quads, (*found.sums, *found.rows))) and all(is_zero(dot.operands[2]) for dot in found.sums):
+            for dot in found.sums:
+                dot.properties["quads"] = UnitAttr()
+            for dot in found.rows:
+                if not umma_of(dot).a_in_shared:    # type: ignore[union-attr]
+                    dot.properties["quad_rows"] = UnitAttr()
 
 
 def _may_be_quads(op: Operation) -> bool:
     """Whether a product is of 64 rows, by one CTA, in one part, and its rows aren't bytes that registers hold: a cell of four has
     them from one thread."""
-    name, slices = op.properties.get("atom"), op.properties.get("k_slices")
-    if not isinstance(name, StringAttr) or not name.data.startswith(umma.PREFIX) or slices != IntAttr(1):
+    atom = umma_of(op)
+    if not isinstance(atom, UmmaAtom) or op.properties.get("k_slices") != IntAttr(1):
         return False
-    atom = umma.named(name.data)
     batch, m, _, _ = dot_shape(op)
     return atom.rows == m == umma.HALF_ROWS and atom.ctas == 1 and not batch and (
         atom.a_in_shared or umma.IN_CELLS[atom.a] in umma.IN_QUADS)

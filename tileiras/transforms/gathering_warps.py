@@ -39,8 +39,7 @@ CYCLES_AN_INSTRUCTION = 3
 for a stage take longer than its products; 64 x 64 by 64, whose products take half as long, 41.3 by two warps, 40.3 by four."""
 MOST_CHUNKS = 8
 """Of a thread for a stage, beside products into tensor memory, which run by themselves: more, and it takes several warps (a row's
-sums and deltas in attention's gradients, two tiles of 64 numbers).
-"""
+sums and deltas in attention's gradients, two tiles of 64 numbers)."""
 MOST_BLOCKS = 4
 """Blocks on an SM that are worth leaving room for."""
 FREE = frozenset({
@@ -55,10 +54,10 @@ def gathering_warps(func: Operation, loader: Slice, warps: int, target: Any) -> 
     """How many warps a load agent has that gathers beside so many that compute: beside warpgroups the most with which an SM holds
     as many blocks as with the fewest that keep up with the products, else these fewest."""
     cycles = _cycles_of_products(func, warps, target)
-    if not cycles and warps_for_chunks(loader, warps, MOST_CHUNKS) == 1 and all(_may_be_anywhere(op, loader) for op in loader.ops):
-        return 1
-    if not cycles or not all(_may_be_anywhere(op, loader) for op in loader.ops):
+    if not all(_may_be_anywhere(op, loader) for op in loader.ops):
         return warps
+    if not cycles:
+        return 1 if warps_for_chunks(loader, warps, MOST_CHUNKS) == 1 else warps
     by_warpgroups = _sums(func, warps) > 0
     most = 0 if by_warpgroups else max(registers_wanted(loop) for loop in _loops_with_products(func))
     found = 1

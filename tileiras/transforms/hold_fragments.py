@@ -11,6 +11,7 @@ warps take their operands from registers for anyway.
 """
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
@@ -57,7 +58,7 @@ def _registers_to_hold(func: Operation, loop: Operation, target: Any) -> int:
     unchanged = _words_read(loop, inside)
     if unchanged <= MOST_REGISTERS:
         return MOST_REGISTERS       # without a look at the whole function for each of its loops
-    buffers = {v for dot in _dots(loop) for v in dot.operands if isinstance(v.type, BufferType)}
+    buffers = {dot.operands[i] for dot, i, _ in _reads(loop)}
     taken = sum(_buffer_bytes(v) * (1 if _is_unchanged(v, inside) else LEAST_STAGES) for v in buffers)
     blocks = hint(func, "occupancy") or (2 if taken <= shared_budget(target, 2) else 1)
     if blocks > 1 and MUCH * unchanged < _words_read(loop, None):
@@ -67,16 +68,19 @@ def _registers_to_hold(func: Operation, loop: Operation, target: Any) -> int:
     return max(MOST_REGISTERS, most - most_alive(func.regions[0], registers_of, {loop}) - BESIDE_TILES)
 
 
-def _dots(loop: Operation) -> list[Operation]:
-    """The products of a loop that warps take the operands of from registers."""
-    return [op for op in loop.regions[0].block.ops if op.name == "nv_tileas.dot" and is_of_warps(op)]
+def _reads(loop: Operation) -> Iterator[tuple[Operation, int, LinearLayout]]:
+    """What a loop's products read from buffers to registers: (product, operand's number, who has which element)."""
+    for dot in loop.regions[0].block.ops:
+        if dot.name == "nv_tileas.dot" and is_of_warps(dot):
+            for i, fragment in enumerate(operand_fragments(dot, layout_of(dot.results[0]).num_warps)):
+                if fragment is not None and isinstance(dot.operands[i].type, BufferType):
+                    yield dot, i, fragment
 
 
 def _words_read(loop: Operation, inside: set[Operation] | None) -> int:
     """Words that a thread reads from shared memory for a loop's products in an iteration; of what isn't changed `inside`."""
-    return sum(_words(v, fragment) for dot in _dots(loop)
-               for v, fragment in zip(dot.operands, operand_fragments(dot, layout_of(dot.results[0]).num_warps))
-               if fragment is not None and isinstance(v.type, BufferType) and (inside is None or _is_unchanged(v, inside)))
+    return sum(_words(dot.operands[i], fragment) for dot, i, fragment in _reads(loop)
+               if inside is None or _is_unchanged(dot.operands[i], inside))
 
 
 def _words(buffer: SSAValue, fragment: LinearLayout) -> int:
@@ -95,27 +99,24 @@ def _loop(loop: Operation, left: int) -> None:
     """`left`: registers a thread for what is held."""
     inside = set(loop.walk())
     held: dict[tuple[SSAValue, Any], SSAValue] = {}
-    for dot in _dots(loop):
-        fragments = operand_fragments(dot, layout_of(dot.results[0]).num_warps)
-        for i, fragment in enumerate(fragments):
-            buffer = dot.operands[i]
-            t = buffer.type
-            if fragment is None or not isinstance(t, BufferType) or not _is_unchanged(buffer, inside) or \
-                    fragment.shape != t.layout.data.shape:
+    for dot, i, fragment in _reads(loop):
+        buffer = dot.operands[i]
+        t: Any = buffer.type
+        if not _is_unchanged(buffer, inside) or fragment.shape != t.layout.data.shape:
+            continue
+        found = held.get((buffer, fragment))
+        if found is None:
+            registers = _words(buffer, fragment)
+            if registers > left:
                 continue
-            found = held.get((buffer, fragment))
-            if found is None:
-                registers = _words(buffer, fragment)
-                if registers > left:
-                    continue
-                left -= registers
-                load = nv_tileas.LoadShared.make([buffer, None, None],
-                                                 [with_layout(TensorType(t.element_type, fragment.shape), fragment)])
-                load.location = dot.location
-                assert loop.parent is not None
-                loop.parent.insert_op_before(load, loop)
-                found = held[buffer, fragment] = load.results[0]
-            dot.operands[i] = found
+            left -= registers
+            load = nv_tileas.LoadShared.make([buffer, None, None],
+                                             [with_layout(TensorType(t.element_type, fragment.shape), fragment)])
+            load.location = dot.location
+            assert loop.parent is not None
+            loop.parent.insert_op_before(load, loop)
+            found = held[buffer, fragment] = load.results[0]
+        dot.operands[i] = found
 
 
 def _is_unchanged(buffer: SSAValue, inside: set[Operation]) -> bool:

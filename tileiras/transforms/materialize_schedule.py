@@ -351,9 +351,10 @@ def _blocks(func: Operation, loader: Slice, warps: list[int], crowded: int, is_n
     """How many blocks an SM is to have; 0 where registers aren't shared out among agents. `crowded`: registers a thread that sums
     joined in one agent take."""
     target, by_engine = context.target, _is_by_engine(loader)
-    if not by_engine and warps[0] == WARPGROUP and _copies_by_threads(loader) and is_too_full_for_two(func, WARPGROUP, target):
+    copies = not by_engine and _copies_by_threads(loader)
+    if copies and warps[0] == WARPGROUP and is_too_full_for_two(func, WARPGROUP, target):
         return MOST_BLOCKS
-    few = warps[1] == 1 and _copies_by_threads(loader) and hint(func, "occupancy") is None     # a warp's copies take few registers
+    few = copies and warps[1] == 1 and hint(func, "occupancy") is None      # a warp's copies take few registers
     blocks = blocks_in_agents(func, warps, target) if by_engine or few else 0
     if blocks or not (by_engine or (not is_narrowed and not any(is_placed(op, loader) for op in loader.ops))):
         return blocks

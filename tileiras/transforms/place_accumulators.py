@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, Float32Type, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType, UnitAttr
-from xdsl.ir import Block, Operation, OpResult, Region, SSAValue, Use
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, Use
 
 from tileiras.analysis.layout_rules import dot_shape
 from tileiras.analysis.tensor_dots import goes_on_from, umma_of
@@ -216,10 +216,7 @@ def _alone(op: Operation) -> None:
     end = _products(chain, home, _begin(chain[0], home))
     result = last.results[0]
     if result.first_use is not None:
-        loaded = _loaded(home, result.type, _load_place(last, end), end)
-        if "quads" in chain[0].properties:
-            loaded.owner.properties["quads"] = UnitAttr()       # type: ignore[union-attr]
-        result.replace_all_uses_with(loaded)
+        result.replace_all_uses_with(_loaded(home, result.type, _load_place(last, end), end, _quads(chain[0], "quads")))
     _erase(chain)
 
 
@@ -260,11 +257,16 @@ def _home(op: Operation, before: Operation) -> SSAValue:
     return _before(before, nv_tileas.AllocTensor.make([], [place]), op)     # type: ignore[no-any-return]
 
 
-def _loaded(home: SSAValue, t: Any, before: Operation, like: Operation) -> SSAValue:
+def _quads(op: Operation, name: str) -> dict[str, Attribute]:
+    """What a load or a store says of who has which element, where a product says so by this name."""
+    return {"quads": UnitAttr()} if name in op.properties else {}
+
+
+def _loaded(home: SSAValue, t: Any, before: Operation, like: Operation, properties: dict[str, Attribute] | None = None) -> SSAValue:
     """What an accumulator holds, loaded before an op as a tensor of this type."""
     place = _folded(home, t)
     if place is None:
-        return _before(before, nv_tileas.LoadTmem.make([home], [t]), like)      # type: ignore[no-any-return]
+        return _before(before, nv_tileas.LoadTmem.make([home], [t], properties), like)      # type: ignore[no-any-return]
     v = _before(before, nv_tileas.LoadTmem.make([home], [place[0]]), like)
     v = _before(before, nv_tileas.View.make([v], [place[1]]), like)
     v = _before(before, nv_tileas.Permute.make([v], [place[2]], {"permutation": int_array((1, 0, 2))}), like)
@@ -331,7 +333,7 @@ def _rows(op: Operation) -> SSAValue:
     early = maker.next_op if isinstance(maker, Operation) and maker.parent is op.parent else None
     before = early or op        # their registers are free then
     place = _before(before, nv_tileas.AllocTensor.make([], [TmemType.of(rows.type, atom.rows, IN_CELLS[atom.a])]), op)
-    _before(before, nv_tileas.StoreTmem.make([rows, place], [], {"quads": UnitAttr()} if "quad_rows" in op.properties else {}), op)
+    _before(before, nv_tileas.StoreTmem.make([rows, place], [], _quads(op, "quad_rows")), op)
     return place
 
 

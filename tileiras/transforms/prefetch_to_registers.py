@@ -428,16 +428,15 @@ class _Prefetch(Iterations):
         gradients, 32 keys x 16 queries: 178 us, 195)."""
         out = {}
         for op in self.plan.loads:
-            again: Any = op.clone(values | ({} if op.token is None else {op.token: self.tokens[op]}))     # type: ignore
-            t: Any = op.results[0].type
-            mask = self.make(nv_tileas.Splat, [guard], TensorType(IntegerType(1), t.get_shape(), t.encoding))
-            if again.mask is not None:
-                mask = self.make(arith.Andi, [again.mask, mask], mask.type)
-            masked = nv_tileas.Load.make([again.ptr, mask, again.other, again.token], [r.type for r in op.results],
-                                         {name: v for name, v in op.properties.items() if name != "operandSegmentSizes"})
+            load: Any = op
+            t = load.results[0].type
+            ptr, mask, other = (values.get(v, v) for v in (load.ptr, load.mask, load.other))
+            token = None if load.token is None else self.tokens[op]
+            goes_on = self.make(nv_tileas.Splat, [guard], TensorType(IntegerType(1), t.get_shape(), t.encoding))
+            mask = goes_on if mask is None else self.make(arith.Andi, [mask, goes_on], goes_on.type)
+            masked = nv_tileas.Load.make([ptr, mask, other, token], [r.type for r in op.results], op.properties)
             masked.attributes.update(op.attributes)
             masked.location = op.location
-            again.erase()
             self.insert(masked)
             values.update(zip(op.results, masked.results))
             out[op] = masked.results[0], masked.results[1]
