@@ -33,7 +33,7 @@ from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
 from tileiras.layout.atoms.umma import COLUMNS, columns_of, place_of
 from tileiras.machine.machines import machine_of
-from tileiras.schedule.names import DEPTH, told
+from tileiras.schedule.names import DEPTH, LEAST_STAGES, told
 from tileiras.schedule.resources import HANDOVER, model_of
 
 MOST_STAGES = 16
@@ -136,13 +136,16 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     blocks = max(occupancy, facts.blocks)
     if not facts.has_product and facts.work < transfer:
         blocks = max(occupancy, min(blocks, MOST_BLOCKS_OF_FEW if streams_alone else MOST_BLOCKS_OF_STREAMS))
+    while facts.rather_shares and blocks > occupancy and fit(blocks) < LEAST_STAGES:
+        blocks -= 1         # nor so many beside one another
     stages = min(wanted, fit(occupancy))
     if stages < wanted:
         bound = "shared memory"
     beside_others = fit(blocks)
     if not facts.rather_shares or beside_others < ENOUGH_BESIDE_OTHERS:
         beside_others = max(beside_others, min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1))
-    if bound not in ("hint", ASKED) and beside_others < stages:
+    many = facts.rather_shares and 1 < occupancy < blocks
+    if (many or bound != "hint") and bound != ASKED and beside_others < stages:
         stages, bound = beside_others, "other blocks on the SM"
     return Depth(stages, wanted, bound, round(latency), round(interval))
 
@@ -200,9 +203,20 @@ def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:
     """How many blocks of so many warps an SM can hold, as far as the values that a loop carries say, and the columns of tensor
     memory that its products want."""
     each = min(target.max_registers_per_thread, registers_wanted(loop))
-    columns = sum(columns_of(*place_of(atom, op.results[0].type.get_shape()))      # type: ignore[attr-defined]
-                  for op in loop.walk() if (atom := umma_of(op)) is not None and op.results)
-    return max(1, min(MOST_BLOCKS, target.registers_per_sm // (each * warps * LANES), COLUMNS // max(1, columns)))
+    blocks = min(MOST_BLOCKS, target.registers_per_sm // (each * warps * LANES))
+    if any(umma_of(op) is not None for op in loop.walk()):
+        blocks = min(blocks, COLUMNS // _columns(loop))
+    return max(1, blocks)
+
+
+def _columns(loop: Operation) -> int:
+    """Of tensor memory, that a block of such a loop allocates."""
+    from tileiras.analysis.tensor_columns import DOT
+    from tileiras.analysis.tensor_columns import columns_of as columns_at_once
+    from tileiras.analysis.tensor_memory import allocated
+    scaled = sum(columns_of(*place_of(atom, op.results[0].type.get_shape()))      # type: ignore[attr-defined]
+                 for op in loop.walk() if (atom := umma_of(op)) is not None and op.name != DOT)
+    return allocated(columns_at_once(loop) + scaled)
 
 
 def registers_wanted(loop: Operation) -> int:

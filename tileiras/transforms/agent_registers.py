@@ -4,25 +4,21 @@ Registers change hands by whole warpgroups (setmaxnreg): a load agent padded to 
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation, Region
+from xdsl.ir import Operation, Region
 
 from tileiras.analysis.agents import REGISTER_STEP, WARP_THREADS, WARPGROUP, words_of
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.program_slice import YIELD, loop_around
 from tileiras.analysis.shared_memory import plan_shared_memory
-from tileiras.analysis.tensor_dots import goes_on_from, umma_of
-from tileiras.analysis.tensor_memory import ColumnsByLoop, rows_columns
+from tileiras.analysis.tensor_columns import columns_of
+from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
-from tileiras.layout.atoms import umma
 from tileiras.layout.atoms.umma import COLUMNS, UmmaAtom
 from tileiras.schedule.depth import SHARED_KEPT_BACK, registers_of, shared_budget
-from tileiras.transforms.structure import holder_in
 
 DOT = "nv_tileas.dot"
 ENOUGH_REGISTERS = 168
@@ -128,52 +124,3 @@ def instruction_registers(dot: Operation) -> int:
 def joined_registers(dot: Operation, warps: int) -> int:
     """Of a thread, for a product that is added to its sums in parts: the sums and a part."""
     return words_of(dot.results[0].type, warps) + instruction_registers(dot)       # type: ignore[arg-type]
-
-
-def columns_of(func: Operation) -> int:
-    """Of tensor memory, that a function's products take at a time. Products of one block whose results threads load before the next
-    one begins have their columns in turn (attention's gradients), and there is room for what becomes of their rows; else as
-    many take columns as are on their way at a time."""
-    columns = ColumnsByLoop()
-    blocks: dict[Block | None, list[Operation]] = {}
-    for op in [op for op in func.walk() if isinstance(umma_of(op), UmmaAtom)]:
-        if goes_on_from(op) is None:
-            blocks.setdefault(op.parent, []).append(op)
-    for block, dots in blocks.items():
-        between = [op for op in dots if any(use.operation.name not in (YIELD, DOT) for use in op.results[0].uses)]
-        assert block is not None
-        place = {op: i for i, op in enumerate(block.ops)}
-        in_turn = all(_is_loaded_before(op, following, place) for op, following in pairwise(between))
-        for op in dots:
-            if op not in between:
-                columns.add(op, _accumulator(op))
-        if not between:
-            continue
-        if in_turn:
-            most = max(map(_accumulator, between))
-            rows = [op for op in block.ops if op.name == DOT and isinstance(op.operands[0].type, TensorType)]
-            columns.add(between[0], max(most, sum(map(rows_columns, rows))))
-        else:
-            columns.add(between[0], _most_at_once(between, place))
-    return columns.most()
-
-
-def _most_at_once(dots: list[Operation], place: Mapping[Operation, int]) -> int:
-    """Columns that some products of a block take at a time, from where they begin to where their results are used last; the rows
-    that they take from tensor memory as long."""
-    block = dots[0].parent
-    assert block is not None
-    lives = [(place[dot], max(place[holder_in(block, use.operation)] for use in dot.results[0].uses),
-              _accumulator(dot) + (rows_columns(dot) if isinstance(dot.operands[0].type, TensorType) else 0)) for dot in dots]
-    return max(sum(columns for begin, end, columns in lives if begin <= at <= end) for at, _, _ in lives)
-
-
-def _accumulator(dot: Operation) -> int:
-    return umma.columns_of(*umma.place_of(umma_of(dot), dot.results[0].type.get_shape()))      # type: ignore[attr-defined]
-
-
-def _is_loaded_before(dot: Operation, following: Operation, place: Mapping[Operation, int]) -> bool:
-    """Whether all that threads do with a product's result itself stands in front of another op of the block, by their places."""
-    block = dot.parent
-    assert block is not None
-    return all(place[holder_in(block, use.operation)] < place[following] for use in dot.results[0].uses)

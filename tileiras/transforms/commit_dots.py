@@ -308,10 +308,11 @@ class _Commits:
 
     def wait_for_first(self, flying: list[Operation], before: Operation) -> list[Operation]:
         """Wait for those products that an op needs, which a commit of their own tells of where others were begun behind them in the
-        same block; those others."""
+        same block, or where threads have waited for earlier ones since they were begun; those others."""
         count = self.first_of(flying, before)
         last = flying[count - 1]
-        if count == len(flying) or self.paired or any(dot.parent is not before.parent for dot in flying):
+        if self.paired or any(dot.parent is not before.parent for dot in flying) or \
+                (count == len(flying) and not self.was_waited_for(last, before)):
             return self.wait(flying, before)
         following = last.next_op
         assert following is not None
@@ -320,6 +321,15 @@ class _Commits:
         self.insert(nv_tileas.ProducerCommit.make([pipe]), following)
         self.insert(nv_tileas.ConsumerWait.make([pipe, self.storage(flying[:count], before)], [i32]), before)
         return flying[count:]
+
+    def was_waited_for(self, last: Operation, before: Operation) -> bool:
+        """Whether threads wait for other products between one and an op behind it."""
+        op = last.next_op
+        while op is not None and op is not before:
+            if self.is_wait(op):
+                return True
+            op = op.next_op
+        return False
 
     def first_of(self, flying: list[Operation], before: Operation) -> int:
         """How many products must be done before an op, which needs one of them."""

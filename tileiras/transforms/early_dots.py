@@ -28,7 +28,7 @@ from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import unmoved
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tensor_dots import described_of, umma_of
-from tileiras.analysis.tensor_memory import rows_columns
+from tileiras.analysis.tensor_memory import allocated, rows_columns
 from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileas import LOADS
@@ -41,6 +41,9 @@ MOST_ACCUMULATORS = 128
 """Registers of a thread that the accumulators of a block's products may take where one by wgmma moves."""
 BLOCKS = 2
 """On an SM, that have their turns at its tensor cores."""
+MOST_BLOCKS = 4
+BESIDE_PRODUCTS = 32
+"""Registers of a thread for addresses and statistics, beside the results of two products."""
 MOST_WAITS = 8
 """Of a block, in front of which products are moved."""
 MOST_BYTES = 48 << 10
@@ -130,7 +133,9 @@ def _may_be_early(dots: set[Operation], asked: bool, target: Any) -> set[Operati
         return set()        # products by warps take the registers
     into_tensor_memory = {op for op in dots if umma_of(op) is not None}
     early = into_tensor_memory
-    if early and (_keeps_another_block_out(dots, asked) if asked else takes_columns_from_blocks(early, target)):
+    if early and asked and takes_columns_from_many(dots, target):
+        early = set()
+    elif early and (_keeps_another_block_out(dots, asked) if asked else takes_columns_from_blocks(early, target)):
         early = _beside_another_block(dots) if asked else set()
     by_groups = dots - into_tensor_memory
     if by_groups and sum(map(_registers, dots)) <= MOST_ACCUMULATORS:
@@ -141,6 +146,19 @@ def _may_be_early(dots: set[Operation], asked: bool, target: Any) -> set[Operati
 def takes_columns_from_blocks(dots: set[Operation], target: Any) -> bool:
     """Whether products that all run at the same time leave another block on the SM no tensor memory, which had some otherwise."""
     return _keeps_another_block_out(dots, False) and _shares_an_sm(dots, target)
+
+
+def takes_columns_from_many(dots: set[Operation], target: Any) -> bool:
+    """Whether more blocks than a program asks for share an SM if products that begin anew have their columns in turn, but not if
+    they run at the same time: what threads do between them is short, and four blocks' products keep the tensor core busy
+    (attention's dQ, 64x64 tiles of 64, B200: 50.0 us by two blocks, 39.5 by four)."""
+    together, in_turn = _columns_at_once(dots, False)
+    blocks = COLUMNS // allocated(in_turn)
+    if not BLOCKS < blocks <= MOST_BLOCKS or COLUMNS // allocated(together) >= blocks:
+        return False
+    warps = warps_of(next(iter(dots)))
+    held = BLOCKS * max(words_of(dot.results[0].type, warps) for dot in dots) + BESIDE_PRODUCTS       # type: ignore[arg-type]
+    return held <= target.registers_for(blocks * (warps + 1)) and _shares_an_sm(dots, target, blocks)
 
 
 def _was_read(dot: Operation, needed: set[Operation], behind: dict[Operation, int]) -> bool:
@@ -155,15 +173,21 @@ def _keeps_another_block_out(dots: set[Operation], asked: bool) -> bool:
     """Whether two blocks' products find columns of tensor memory on an SM if those that begin anew have theirs in turn, but not if
     they run at the same time: the other block's products run meanwhile (attention's dK and dV, 128x128 tiles of 64, B200: 29.9 us
     by one block, 21.7 by two). Where the program asks for two, rows that products take from tensor memory count, too."""
-    columns = {dot: _columns(dot) if asked else dot.results[0].type.get_shape()[-1] for dot in dots}    # type: ignore[attr-defined]
+    together, in_turn = _columns_at_once(dots, asked)
+    return together > COLUMNS // BLOCKS >= in_turn
+
+
+def _columns_at_once(dots: set[Operation], with_rows: bool) -> tuple[int, int]:
+    """Columns that a block's products take if all run at the same time, and if those that begin anew have theirs in turn."""
+    columns = {dot: _columns(dot) if with_rows else dot.results[0].type.get_shape()[-1] for dot in dots}  # type: ignore[attr-defined]
     anew = [columns[dot] for dot in dots if is_zero(dot.operands[2])]
     kept = sum(columns.values()) - sum(anew)
-    return kept + sum(anew) > COLUMNS // BLOCKS >= kept + max(anew, default=0)
+    return kept + sum(anew), kept + max(anew, default=0)
 
 
-def _shares_an_sm(dots: set[Operation], target: Any) -> bool:
-    """Whether shared memory surely has room for what two blocks' products read there: tiles that a loop loads for them, in rings,
-    and others."""
+def _shares_an_sm(dots: set[Operation], target: Any, blocks: int = BLOCKS) -> bool:
+    """Whether shared memory surely has room for what so many blocks' products read there: tiles that a loop loads for them, in
+    rings, and others."""
     from tileiras.schedule.depth import shared_budget
     tiles: set[SSAValue] = set()
     for dot in dots:
@@ -172,7 +196,7 @@ def _shares_an_sm(dots: set[Operation], target: Any) -> bool:
         tiles.update(map(unmoved, dot.operands[0 if umma.a_in_shared else 1:2]))
     loaded = [v for v in tiles if isinstance(v.owner, Operation) and v.owner.name in LOADS and loop_around(v.owner) is not None]
     nbytes = sum(tile_bytes(v.type) for v in tiles) + (LEAST_STAGES - 1) * sum(tile_bytes(v.type) for v in loaded)
-    return nbytes <= shared_budget(target, BLOCKS)
+    return nbytes <= shared_budget(target, blocks)
 
 
 def _beside_another_block(dots: set[Operation]) -> set[Operation]:

@@ -60,6 +60,7 @@ from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory, stage_bytes
+from tileiras.analysis.tensor_columns import columns_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import tile_bytes
@@ -84,7 +85,6 @@ from tileiras.transforms.agent_registers import (
     MOST_BLOCKS,
     SHORT_OF_REGISTERS,
     blocks_in_agents,
-    columns_of,
     instruction_registers,
     is_too_full_for_two,
     joined_registers,

@@ -276,7 +276,7 @@ def _to_tile(read: Operation) -> list[Any] | None:
 
 def rows_in_pieces(func: Operation) -> None:
     """Compute rows for the next product by parts, where they meet a tile that threads hold, in place."""
-    for load in [op for op in func.walk() if op.name == LOAD and "first" not in op.properties]:
+    for load in reversed([op for op in func.walk() if op.name == LOAD and "first" not in op.properties]):
         chain = _to_rows(load)
         if chain is not None and _meets_another(load, chain) and _is_still_there(load.results[0], chain[-2].results[0]):
             _in_parts(load, chain[:-1], chain[-1])

@@ -206,6 +206,35 @@ def test_a_small_grid_limits_what_is_resident():
     assert occupancy(machine_of("H100"), 128, 32, 1024, 2).limit == "grid"
 
 
+@pytest.mark.parametrize("columns,ctas,limit", [(0, 16, "warps"), (32, 16, "warps"), (128, 4, "tensor memory"),
+                                                (512, 1, "tensor memory")])
+def test_tensor_memory_limits_what_is_resident(columns, ctas, limit):
+    found = occupancy(machine_of("B200"), 128, 32, 1024, 1000, columns)
+    assert (found.ctas, found.limit) == (ctas, limit)
+
+
+def allocating(columns: int) -> str:
+    """A warp that takes columns of tensor memory and gives them back."""
+    return f""".version 8.6\n.target sm_100a\n.address_size 64\n.visible .entry allocate() .reqntid 32\n{{
+.shared .align 4 .b32 at;
+.reg .b32 %a, %n;
+mov.b32 %n, {columns};
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [at], %n;
+tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
+ld.shared.b32 %a, [at];
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 %a, %n;
+ret;\n}}\n"""
+
+
+@NEEDED
+@pytest.mark.parametrize("columns,ctas", [(64, 8), (512, 1)])
+def test_a_kernel_s_own_columns_are_counted(columns, ctas):
+    ptx = allocating(columns)
+    found = predict(ptx, assemble(ptx, sm="sm_100a"), "allocate", (4000,), [], "B200")
+    assert found.occupancy is not None
+    assert (found.occupancy.ctas, found.occupancy.limit) == (ctas, "tensor memory")
+
+
 # ---- waves
 
 def many(count: int, body: list, threads: int = 128, shared: int = 0) -> KernelStreams:

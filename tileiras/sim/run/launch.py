@@ -120,6 +120,7 @@ class Launch:
         self.seed, self.strict, self.prompt = 0, False, False
         self.grants: dict[int, list[int]] = {}          # where `choose` says who may cancel whom: by the first CTA of its batch
         self.cancelled: dict[int, int] = {}
+        self.tensor_columns = 0                                 # of tensor memory, the most that a CTA has held at a time
         self.memory = GlobalMemory()
         self.output: dict[int, list[str]] = {}                  # what each CTA printed, by its place in the order
         self.findings: dict[int, SimulationError] = {}          # by PTX line

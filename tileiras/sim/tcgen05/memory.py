@@ -300,6 +300,8 @@ class TensorMemory:
             self.written[c, :, start:start + request.count] = False
             self.allocations[c].append(Allocation(start, request.count, request.line, request.lane))
             request.granted = start
+            held = sum(allocation.count for allocation in self.allocations[c])
+            self.st.launch.tensor_columns = max(self.st.launch.tensor_columns, held)
 
     def _room(self, ctas: list[int], count: int) -> int | None:
         """Where `count` columns are free in all of `ctas`; under a seed any such place, else the first."""

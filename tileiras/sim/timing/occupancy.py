@@ -11,7 +11,9 @@ WARP = 32
 REGISTER_GRANULE = 256
 """Registers are given to a warp by so many."""
 SHARED_GRANULE = {75: 256, 80: 128}
-NAMED_LIMITS = ("warps", "CTAs", "registers", "shared memory", "grid")
+TENSOR_COLUMNS = 512
+"""Of an SM's tensor memory."""
+NAMED_LIMITS = ("warps", "CTAs", "registers", "shared memory", "tensor memory", "grid")
 
 
 @dataclass(frozen=True)
@@ -25,14 +27,16 @@ class Occupancy:
     by: dict[str, int]
 
 
-def occupancy(machine: Machine, threads: int, registers: int, shared: int, ctas_for_sm: int) -> Occupancy:
-    """`registers` a thread; `shared` bytes a CTA, the system's own included; `ctas_for_sm`: that the grid has for one SM."""
+def occupancy(machine: Machine, threads: int, registers: int, shared: int, ctas_for_sm: int, columns: int = 0) -> Occupancy:
+    """`registers` a thread; `shared` bytes a CTA, the system's own included; `ctas_for_sm`: that the grid has for one SM; `columns`
+    of tensor memory that a CTA allocates: one that finds too few waits in tcgen05.alloc until another one is done."""
     warps = -(-threads // WARP)
     per_warp = -(-registers * WARP // REGISTER_GRANULE) * REGISTER_GRANULE
     by_registers = REGISTERS_PER_SM // PARTITIONS // max(per_warp, 1) * PARTITIONS // max(warps, 1) if per_warp else machine.ctas
     granule = SHARED_GRANULE[max(n for n in SHARED_GRANULE if n <= max(machine.sm, 75))]
     padded = -(-shared // granule) * granule
     by = {"registers": by_registers, "shared memory": machine.smem_per_sm // padded if padded else machine.ctas,
+          "tensor memory": TENSOR_COLUMNS // columns if columns else machine.ctas,
           "warps": machine.warps // max(warps, 1), "CTAs": machine.ctas, "grid": max(ctas_for_sm, 1)}
     limit = min(by, key=lambda name: (by[name], NAMED_LIMITS.index(name)))
     held = max(by[limit], 1)

@@ -77,7 +77,7 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
         raise NotTimed(f"no CTA of {found.kernel} was run")
     first = leaders[0]
     for_sm = -(-launched // groups)
-    held = occupancy(machine, first.threads, first.registers, first.shared_bytes, for_sm)
+    held = occupancy(machine, first.threads, first.registers, first.shared_bytes, for_sm, first.tensor_columns)
     active = min(machine.sms, max(round(total / for_sm), 1))
     shared = sharing(machine, found.ctas, total, active, held.ctas, memory, warm, found.arrays)
 

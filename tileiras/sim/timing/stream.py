@@ -180,7 +180,8 @@ class CtaStreams:
 
     `registers` a thread and `shared_bytes` (static, dynamic and reserved) are what occupancy needs. `peers`: the other
     CTAs of its cluster in the order of their ranks, itself included; empty without clusters. `tiles`: CTAs whose work it did,
-    its own included; more than one where it took over others that hadn't started (clusterlaunchcontrol.try_cancel)."""
+    its own included; more than one where it took over others that hadn't started (clusterlaunchcontrol.try_cancel).
+    `tensor_columns`: of tensor memory, at most at a time."""
     cta: tuple[int, int, int]
     count: int
     warps: tuple[WarpStream, ...]
@@ -190,6 +191,7 @@ class CtaStreams:
     rank: int = 0
     peers: tuple[CtaStreams, ...] = ()
     tiles: int = 1
+    tensor_columns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ def streams_of(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, ctas: 
         count = sum(n for c, n in counts.items() if c // size == cta // size) / size
         made[cta] = CtaStreams(launch.ctaid(cta), round(count) or 1, warps, launch.threads, file.registers(kernel),
                                file.shared_bytes(kernel) + dynamic_shared, cta % size,
-                               tiles=1 + launch.cancelled.get(cta - cta % size, 0))
+                               tiles=1 + launch.cancelled.get(cta - cta % size, 0), tensor_columns=launch.tensor_columns)
     if size > 1:
         for cta, stream in list(made.items()):
             first = cta - cta % size
