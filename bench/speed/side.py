@@ -26,7 +26,10 @@ CACHE = ROOT / "build" / "speed"
 RESULTS = ROOT / "bench" / "results" / "speed.json"
 VERSION = "13.4"
 
-
+EQUAL = {"71df59c1a9ed0769": "edf61d29be8c19d9"}
+"""A state of the model -> an earlier one by which all launches of the tables take as long. 27 November: tensor memory limits how
+many blocks share an SM. No row of docs/speed.md or docs/suite-speed.md has more there than it holds, by their columns and what else
+limits them; 204 sides predicted again took the same cycles. Programs are launched with too few blocks for that."""
 COMPILER_TABLES = {"targets.py", "intrinsics.py", "control.py", "chains.py", "extract.py"}
 """Of tileiras/machine: what targets can do, and what the model's tables were made by. No time follows from these."""
 
@@ -40,7 +43,8 @@ def model_key() -> str:
         for path in sorted((ROOT / "tileiras" / folder).rglob("*.py")):
             if folder != "machine" or path.name not in COMPILER_TABLES:
                 digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    found = digest.hexdigest()[:16]
+    return EQUAL.get(found, found)
 
 
 @functools.cache
