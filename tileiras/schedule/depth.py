@@ -7,7 +7,8 @@ takes `interval` cycles reads `that / interval` other stages, and one more is be
 
 `interval` is the time of the iteration's own work, HANDOVER at least. A loop without products is as slow as its loads
 (`interval` is `bytes / rate` at least). A hint `latency = n` on a load asks for n + 1 stages, whatever the figures say; where the
-block has the SM to itself, those that hide the latency if they are more.
+block has the SM to itself, those that hide the latency if they are more; and fewer where an SM's tensor memory has room for more
+blocks than the program asks for.
 
 Where registers let several blocks share an SM, each has their number times the interval, and rings that kept the others
 out would be a loss: the ring gets what is wanted for a block alone only as far as the others' rings still fit. A kernel that shares

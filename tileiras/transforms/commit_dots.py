@@ -336,9 +336,11 @@ class _Commits:
         return 1 + bisect_left(range(1, len(flying)), True, key=lambda n: not self.needs(before, flying[n:]))
 
     def idle(self, before: Operation) -> SSAValue:
-        """A pipe that tells of some products, and of which nobody waits for anything at this place."""
+        """A pipe that tells of some products, and of which nobody waits for anything at this place: all threads have met since, for
+        a product that they make something for, and meet again before the next iteration."""
         for pipe, waiter in self.partly.items():
-            if waiter.parent is before.parent and (waiter is before or waiter.is_before_in_block(before)):
+            if waiter.parent is before.parent and (waiter is before or waiter.is_before_in_block(before)) and \
+                    meet_between(waiter, before) and meet_between(before, None):
                 return pipe
         return self.told()
 
@@ -393,6 +395,17 @@ def pipe_of(buffer: SSAValue) -> SSAValue | None:
 def is_made_by_threads(dot: Operation) -> bool:
     """Whether threads store what a product reads, or adds to."""
     return any(use.operation.name in STORES for v in dot.operands[:3] for use in v.uses)
+
+
+def meet_between(first: Operation, end: Operation | None) -> bool:
+    """Whether a product of a block, from an op on up to another one, or to the block's end, reads what threads make: they meet in
+    front of it."""
+    op: Operation | None = first
+    while op is not None and op is not end:
+        if op.name == TENSOR_DOT and is_made_by_threads(op):
+            return True
+        op = op.next_op
+    return False
 
 
 def _places(v: SSAValue) -> list[SSAValue]:

@@ -275,7 +275,9 @@ def _to_tile(read: Operation) -> list[Any] | None:
 
 
 def rows_in_pieces(func: Operation) -> None:
-    """Compute rows for the next product by parts, where they meet a tile that threads hold, in place."""
+    """Compute rows for the next product by parts, where they meet a tile that threads hold, in place. Of two products' rows that
+    meet those of the last one: what is loaded of the first one stays where it is, so that both may have the same columns in turn
+    (attention's dQ, 128x128 tiles of 64, B200: 45.7 us by one block with 320 columns, 26.9 by two with 256)."""
     for load in reversed([op for op in func.walk() if op.name == LOAD and "first" not in op.properties]):
         chain = _to_rows(load)
         if chain is not None and _meets_another(load, chain) and _is_still_there(load.results[0], chain[-2].results[0]):
