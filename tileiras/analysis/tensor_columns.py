@@ -16,7 +16,7 @@ from tileiras.layout.atoms.umma import UmmaAtom
 DOT = "nv_tileas.dot"
 
 
-def columns_of(func: Operation) -> int:
+def columns_at_once(func: Operation) -> int:
     """Of tensor memory, that the products of a function, or of a loop, take at a time. Products of one block whose results threads
     load before the next one begins have their columns in turn (attention's gradients), and there is room for what becomes of their
     rows; else as many take columns as are on their way at a time."""

@@ -106,12 +106,11 @@ def _needing(dot: Operation) -> set[Operation]:
     if not _is_alone(dot):
         return set()
     block = dot.parent
+    assert block is not None
     needing, pending = {dot}, list(dot.results)
     while pending:
         for use in pending.pop().uses:
-            user = use.operation
-            while user is not None and user.parent is not block:
-                user = user.parent_op()     # type: ignore[assignment]
+            user = block.find_ancestor_op_in_block(use.operation)
             if user is not None and user not in needing:
                 needing.add(user)
                 pending += user.results

@@ -212,8 +212,7 @@ def blocks_by_registers(loop: Operation, target: Any, warps: int) -> int:
 
 def _columns(loop: Operation) -> int:
     """Of tensor memory, that a block of such a loop allocates."""
-    from tileiras.analysis.tensor_columns import DOT
-    from tileiras.analysis.tensor_columns import columns_of as columns_at_once
+    from tileiras.analysis.tensor_columns import DOT, columns_at_once
     from tileiras.analysis.tensor_memory import allocated
     scaled = sum(columns_of(*place_of(atom, op.results[0].type.get_shape()))      # type: ignore[attr-defined]
                  for op in loop.walk() if (atom := umma_of(op)) is not None and op.name != DOT)

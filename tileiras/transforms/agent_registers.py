@@ -13,7 +13,7 @@ from tileiras.analysis.agents import REGISTER_STEP, WARP_THREADS, WARPGROUP, wor
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.program_slice import YIELD, loop_around
 from tileiras.analysis.shared_memory import plan_shared_memory
-from tileiras.analysis.tensor_columns import columns_of
+from tileiras.analysis.tensor_columns import columns_at_once
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
@@ -60,7 +60,7 @@ def blocks_in_agents(func: Operation, warps: list[int], target: Any) -> int:
         return 1
     if warps != [WARPGROUP, 1] or hint(func, "occupancy") not in (None, MOST_BLOCKS):
         return 0
-    fits = columns_of(func) <= COLUMNS // MOST_BLOCKS and plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS)
+    fits = columns_at_once(func) <= COLUMNS // MOST_BLOCKS and plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS)
     return MOST_BLOCKS if fits else 0
 
 

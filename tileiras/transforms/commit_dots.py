@@ -298,13 +298,7 @@ class _Commits:
         following = last.next_op
         if last.parent is not before.parent or following is None or not is_made_by_threads(last):
             return before
-        op = following
-        while op is not before:
-            if any(self.is_wait(inner) for inner in op.walk()):
-                return before
-            assert op.next_op is not None
-            op = op.next_op
-        return following
+        return before if self.was_waited_for(last, before) else following
 
     def wait_for_first(self, flying: list[Operation], before: Operation) -> list[Operation]:
         """Wait for those products that an op needs, which a commit of their own tells of where others were begun behind them in the
@@ -326,7 +320,7 @@ class _Commits:
         """Whether threads wait for other products between one and an op behind it."""
         op = last.next_op
         while op is not None and op is not before:
-            if self.is_wait(op):
+            if any(self.is_wait(inner) for inner in op.walk()):
                 return True
             op = op.next_op
         return False

@@ -41,9 +41,9 @@ MOST_ACCUMULATORS = 128
 """Registers of a thread that the accumulators of a block's products may take where one by wgmma moves."""
 BLOCKS = 2
 """On an SM, that have their turns at its tensor cores."""
-MOST_BLOCKS = 4
-BESIDE_PRODUCTS = 32
-"""Registers of a thread for addresses and statistics, beside the results of two products."""
+TWO_RESULTS, BESIDE_RESULTS = 2, 32
+"""What threads hold at a time between two products of a block that shares an SM with three, and their registers for addresses and
+statistics beside."""
 MOST_WAITS = 8
 """Of a block, in front of which products are moved."""
 MOST_BYTES = 48 << 10
@@ -133,9 +133,9 @@ def _may_be_early(dots: set[Operation], asked: bool, target: Any) -> set[Operati
         return set()        # products by warps take the registers
     into_tensor_memory = {op for op in dots if umma_of(op) is not None}
     early = into_tensor_memory
-    if early and asked and takes_columns_from_many(dots, target):
+    if early and asked and _takes_columns_from_many(dots, target):
         early = set()
-    elif early and (_keeps_another_block_out(dots, asked) if asked else takes_columns_from_blocks(early, target)):
+    elif early and (_keeps_another_block_out(dots, asked) if asked else takes_columns_from_blocks(early, target, False)):
         early = _beside_another_block(dots) if asked else set()
     by_groups = dots - into_tensor_memory
     if by_groups and sum(map(_registers, dots)) <= MOST_ACCUMULATORS:
@@ -143,21 +143,24 @@ def _may_be_early(dots: set[Operation], asked: bool, target: Any) -> set[Operati
     return early
 
 
-def takes_columns_from_blocks(dots: set[Operation], target: Any) -> bool:
-    """Whether products that all run at the same time leave another block on the SM no tensor memory, which had some otherwise."""
-    return _keeps_another_block_out(dots, False) and _shares_an_sm(dots, target)
+def takes_columns_from_blocks(dots: set[Operation], target: Any, asked: bool) -> bool:
+    """Whether products that all run at the same time leave another block on the SM no tensor memory, which had some otherwise.
+    `asked`: the program asks for two blocks, and may have four."""
+    return (_keeps_another_block_out(dots, False) and _shares_an_sm(dots, target)) or \
+        (asked and _takes_columns_from_many(dots, target))
 
 
-def takes_columns_from_many(dots: set[Operation], target: Any) -> bool:
+def _takes_columns_from_many(dots: set[Operation], target: Any) -> bool:
     """Whether more blocks than a program asks for share an SM if products that begin anew have their columns in turn, but not if
     they run at the same time: what threads do between them is short, and four blocks' products keep the tensor core busy
     (attention's dQ, 64x64 tiles of 64, B200: 50.0 us by two blocks, 39.5 by four)."""
+    from tileiras.schedule.depth import MOST_BLOCKS
     together, in_turn = _columns_at_once(dots, False)
     blocks = COLUMNS // allocated(in_turn)
     if not BLOCKS < blocks <= MOST_BLOCKS or COLUMNS // allocated(together) >= blocks:
         return False
     warps = warps_of(next(iter(dots)))
-    held = BLOCKS * max(words_of(dot.results[0].type, warps) for dot in dots) + BESIDE_PRODUCTS       # type: ignore[arg-type]
+    held = TWO_RESULTS * max(words_of(dot.results[0].type, warps) for dot in dots) + BESIDE_RESULTS       # type: ignore[arg-type]
     return held <= target.registers_for(blocks * (warps + 1)) and _shares_an_sm(dots, target, blocks)
 
 

@@ -37,7 +37,7 @@ from tileiras.analysis.tensor_dots import is_of_warps, umma_of
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileas import LOADS, TiledLoad
 from tileiras.schedule.names import LEAST_STAGES
-from tileiras.transforms.early_dots import BLOCKS, DOT, takes_columns_from_blocks, takes_columns_from_many
+from tileiras.transforms.early_dots import BLOCKS, DOT, takes_columns_from_blocks
 from tileiras.transforms.structure import is_movable
 
 FEWEST = 3
@@ -82,8 +82,8 @@ def _body(func: Operation, block: Block, target: Any) -> None:
     copied = _copied(ops)
     if not _are_alone(func, ops, copied, target):
         copied = []
-    if (takes_columns_from_blocks(dots, target) or (hint(func, "occupancy") == BLOCKS and takes_columns_from_many(dots, target))
-            ) if by_themselves else not (copied and all(map(is_of_warps, dots))):
+    asked = hint(func, "occupancy") == BLOCKS
+    if takes_columns_from_blocks(dots, target, asked) if by_themselves else not (copied and all(map(is_of_warps, dots))):
         return
     from tileiras.schedule.in_order import best_order, simulated
     from tileiras.schedule.resources import model_of

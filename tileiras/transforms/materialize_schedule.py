@@ -60,7 +60,7 @@ from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory, stage_bytes
-from tileiras.analysis.tensor_columns import columns_of
+from tileiras.analysis.tensor_columns import columns_at_once
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import tile_bytes
@@ -343,7 +343,7 @@ def _is_by_engine(loader: Slice) -> bool:
 
 def _blocks_of_chains(func: Operation, chains: int, target: Any) -> int:
     """How many blocks an SM is to have: of short rows two have room, two more chains to wait for something else."""
-    few = most_registers(func) < MANY_REGISTERS and chains * columns_of(func) <= COLUMNS // MOST_BLOCKS
+    few = most_registers(func) < MANY_REGISTERS and chains * columns_at_once(func) <= COLUMNS // MOST_BLOCKS
     return MOST_BLOCKS if few and chains * plan_shared_memory(func).size <= shared_budget(target, MOST_BLOCKS) else 1
 
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from tileiras.machine.machines import Machine
 from tileiras.machine.targets import REGISTERS_PER_SM
 from tileiras.machine.units import PARTITIONS
+from tileiras.sim.tcgen05.layout import COLUMNS
 
 WARP = 32
 REGISTER_GRANULE = 256
 """Registers are given to a warp by so many."""
 SHARED_GRANULE = {75: 256, 80: 128}
-TENSOR_COLUMNS = 512
-"""Of an SM's tensor memory."""
 NAMED_LIMITS = ("warps", "CTAs", "registers", "shared memory", "tensor memory", "grid")
 
 
@@ -36,7 +35,7 @@ def occupancy(machine: Machine, threads: int, registers: int, shared: int, ctas_
     granule = SHARED_GRANULE[max(n for n in SHARED_GRANULE if n <= max(machine.sm, 75))]
     padded = -(-shared // granule) * granule
     by = {"registers": by_registers, "shared memory": machine.smem_per_sm // padded if padded else machine.ctas,
-          "tensor memory": TENSOR_COLUMNS // columns if columns else machine.ctas,
+          "tensor memory": COLUMNS // columns if columns else machine.ctas,
           "warps": machine.warps // max(warps, 1), "CTAs": machine.ctas, "grid": max(ctas_for_sm, 1)}
     limit = min(by, key=lambda name: (by[name], NAMED_LIMITS.index(name)))
     held = max(by[limit], 1)
