@@ -14,12 +14,13 @@ import pathlib
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import tileiras
-from bench.hardware import host_object, latency_probes, launch_probes, matrix_probes, rate_probes
+from bench.hardware import host_object, latency_probes, launch_probes, matrix_probes, pairs, rate_probes
 from bench.speed import kernels, original, side
 from tests.kernels import runner, suite
 from tileiras.codegen import ptxas
@@ -42,6 +43,16 @@ class Builder:
         self.failed: list[str] = []
         for name in ("cubins", "data"):
             (folder / name).mkdir(parents=True, exist_ok=True)
+
+    @classmethod
+    def again(cls, folder: pathlib.Path) -> Builder:
+        """One that goes on with a folder's plan, but for its pairs."""
+        builder = cls(folder)
+        if (folder / "plan.json").exists():
+            plan = json.loads((folder / "plan.json").read_text())
+            builder.experiments = [e for e in plan["experiments"] if e["kind"] != "pair"]
+            builder.failed = plan["failed"]
+        return builder
 
     def file(self, name: str, data: bytes) -> str:
         (self.folder / name).write_bytes(data)
@@ -183,13 +194,23 @@ class Builder:
             return None
         return self.file(f"cubins/speed_{who}_{kernel.name}.cubin", cubin)
 
+    def pairs(self, jobs: Sequence[tuple[str, str]]) -> None:
+        """Question 20: launches with all their sides."""
+        for made in pairs.made(jobs):
+            if isinstance(made, str):
+                self.failed.append(made)
+                continue
+            self.failed += [f"{who} {made.name}: {why}" for who, why in made.failed.items()]
+            if made.sides:
+                self.experiments.append(made.put(self.folder))
+
     def finish(self) -> None:
         plan = {"built": datetime.date.today().isoformat(), "tileiras": __version__, "experiments": self.experiments,
                 "failed": self.failed}
         (self.folder / "plan.json").write_text(json.dumps(plan, indent=0))
 
 
-PARTS = ("launch", "maps", "matrices", "latencies", "rates", "cases", "speed")
+PARTS = ("launch", "maps", "matrices", "latencies", "rates", "cases", "speed", "programs")
 
 
 def build(folder: pathlib.Path, parts: tuple[str, ...] = PARTS, names: list[str] | None = None, reference: str | None = None,
@@ -207,6 +228,8 @@ def build(folder: pathlib.Path, parts: tuple[str, ...] = PARTS, names: list[str]
         builder.cases(names or list(runner.cases()), controls)
     if "speed" in parts:
         builder.speed([name for name in kernels.by_name() if names is None or name in names])
+    if "programs" in parts:
+        builder.pairs([job for job in pairs.jobs(True, (), True) if names is None or job[1] in names])
     builder.finish()
     return builder
 
@@ -233,7 +256,7 @@ def main() -> int:
         archive = options.out.with_suffix(".tar.gz")
         with tarfile.open(archive, "w:gz") as tar:
             tar.add(options.out, "hardware/plan")
-            for name in ("gpu_driver.py", "run.py", "sweep.py"):
+            for name in ("gpu_driver.py", "gpu_values.py", "run.py", "sweep.py"):
                 tar.add(pathlib.Path(__file__).parent / name, f"hardware/{name}")
         print(f"{archive}: {archive.stat().st_size / 2**20:.1f} MiB. On the GPU machine:\n"
               "  tar xzf hardware.tar.gz && python3 hardware/run.py hardware/plan --out results.json")

@@ -83,7 +83,8 @@ def _operations() -> dict[str, list[str]]:
         "i2f": "cvt.rn.f32.s32 {a}, {a};", "f2i": "cvt.rzi.s32.f32 {a}, {a};", "popc": "popc.b32 {a}, {a};",
         "flo": "bfind.u32 {a}, {a};", "redux": "redux.sync.add.s32 {a}, {a}, 0xffffffff;",
         "shfl": "shfl.sync.bfly.b32 {a}, {a}, 1, 31, 0xffffffff;", "brev": "brev.b32 {a}, {a};",
-        "bfe": "bfe.u32 {a}, {a}, %c2, %c3;"}
+        "bfe": "bfe.u32 {a}, {a}, %c2, %c3;", "fmul": "mul.rn.f32 {a}, {a}, %c0;", "fmul_imm": "mul.rn.f32 {a}, {a}, 0f3F800001;",
+        "mov": "mov.b32 {a}, %c0;"}
     several = {
         "unpack_e4m3": ["mov.b32 {{%q0, %q1}}, {a};", "cvt.rn.f16x2.e4m3x2 {a}, %q0;"],
         "pack_e4m3": ["cvt.rn.satfinite.e4m3x2.f32 %q0, {a}, {b};", "mov.b32 {a}, {{%q0, %q0}};"],
@@ -97,13 +98,21 @@ def _operations() -> dict[str, list[str]]:
     return {**{name: [text] for name, text in plain.items()}, **several}
 
 
+def _arithmetic_setup() -> list[str]:
+    return ["cvt.u64.u32 %x0, %thr;", "shl.b64 %x0, %x0, 2;", "add.u64 %x0, %in, %x0;",
+            *(f"ld.global.u32 %v{i}, [%x0+{4 * i}];" for i in range(CHAINS)),
+            *(f"ld.global.u32 %c{i}, [%in+{16 * i}];" for i in range(4))]
+
+
+def _arithmetic_body(texts: list[str]) -> list[str]:
+    return [t.format(a=f"%v{i}", b=f"%v{(i + 1) % CHAINS}") for _ in range(UNROLL) for t in texts for i in range(CHAINS)]
+
+
 def _arithmetic() -> list[Rate]:
-    setup = ["cvt.u64.u32 %x0, %thr;", "shl.b64 %x0, %x0, 2;", "add.u64 %x0, %in, %x0;",
-             *(f"ld.global.u32 %v{i}, [%x0+{4 * i}];" for i in range(CHAINS)),
-             *(f"ld.global.u32 %c{i}, [%in+{16 * i}];" for i in range(4))]
+    setup = _arithmetic_setup()
     out = []
     for name, texts in _operations().items():
-        body = [t.format(a=f"%v{i}", b=f"%v{(i + 1) % CHAINS}") for _ in range(UNROLL) for t in texts for i in range(CHAINS)]
+        body = _arithmetic_body(texts)
         keep = _keep([f"%v{i}" for i in range(CHAINS)])
         for warps in (4, 16):
             out.append(_timed(f"{name}_{warps}w", 32 * warps, 256, CHAINS * UNROLL * len(texts) * warps, setup, body, keep))
@@ -250,17 +259,37 @@ def _shared_all() -> list[Rate]:
 
 def _beside(name: str, products: tuple[str, int, bool], other: str) -> Rate:
     """A warpgroup multiplies, another one has eight accesses at a time to shared memory: cycles of each."""
-    kind, n, registers = products
     setup, body, count = _shared_body(other)
-    iterations = (64, 512)
+    return _two(f"{name}_beside_{other}", products, (setup, body, ["%v0", "%v4"]), (64, 512), f"{4 * count} accesses")
+
+
+def _two(name: str, products: tuple[str, int, bool], other: tuple[list[str], list[str], list[str]], iterations: tuple[int, int],
+         unit: str, others: int = 1) -> Rate:
+    """A warpgroup multiplies, `others` more do something else (setup, body, what it leaves): cycles of each."""
+    kind, n, registers = products
+    setup, body, left = other
     lines = [*setup, *_wgmma_setup(n, kind), *setup, "bar.sync 0;", "mov.u64 %t0, %clock64;", "setp.ge.u32 %p5, %thr, 128;",
              "@%p5 bra OTHER;", *_loop("LOOP", "%i", iterations[0], _group(kind, n, registers, 32)), "mov.u64 %t1, %clock64;",
              "sub.u64 %t1, %t1, %t0;", "setp.ne.u32 %p1, %thr, 0;", "@%p1 bra DONE;", "st.global.u64 [%out], %t1;",
              "st.global.f32 [%out+8192], %d0;", "bra DONE;", "OTHER:", *_loop("ACCESS", "%j", iterations[1], body),
-             "mov.u64 %t1, %clock64;", "sub.u64 %t1, %t1, %t0;", *_keep(["%v0", "%v4"]), "setp.ne.u32 %p1, %thr, 128;",
+             "mov.u64 %t1, %clock64;", "sub.u64 %t1, %t1, %t0;", *_keep(left), "setp.ne.u32 %p1, %thr, 128;",
              "@%p1 bra DONE;", "st.global.u64 [%out+8], %t1;", "DONE:"]
-    return Rate(f"{name}_beside_{other}", _kernel(256, lines), 256, iterations[0], 32,
-                unit=f"products; {iterations[1]} iterations of {4 * count} accesses")
+    threads = 128 + 128 * others
+    return Rate(name, _kernel(threads, lines), threads, iterations[0], 32, unit=f"products; {iterations[1]} iterations of {unit}")
+
+
+def _beside_arithmetic() -> list[Rate]:
+    """Products beside arithmetic of other warpgroups, which goes on longer than the products do."""
+    out = []
+    for kind, n, registers in (("f16", 64, False), ("f16", 128, False), ("f16", 128, True), ("f16", 256, False)):
+        for name in ("ffma", "fmul", "fmul_imm", "fadd", "fmnmx", "lop3", "iadd", "imad", "ex2", "f2f_pack", "mov", "shfl",
+                     "ffma4_ex2_pack"):
+            texts = _operations()[name]
+            body, many = _arithmetic_body(texts), 8192 if name not in ("ex2", "shfl", "ffma4_ex2_pack") else 2048
+            other = _arithmetic_setup(), body, [f"%v{i}" for i in range(CHAINS)]
+            out += [_two(f"wgmma_{kind}_n{n}_{'rs' if registers else 'ss'}_beside_{name}_{count}", (kind, n, registers), other,
+                         (64, many), f"{4 * len(body)} instructions", count) for count in (1, 2)]
+    return out
 
 
 # ---- global memory
@@ -428,4 +457,5 @@ def rates() -> list[Rate]:
     pairs = [_beside(f"wgmma_{kind}_n{n}_{'rs' if rs else 'ss'}", (kind, n, rs), other)
              for kind, n, rs in (("f16", 128, False), ("f16", 256, False), ("f16", 128, True), ("f16", 64, False))
              for other in ("lds128", "sts128", "ldsm_x4", "stsm_x4", "lds32")]
-    return [*_arithmetic(), *_mma_all(), *_wgmma_all(), *_shared_all(), *pairs, *_memory(), *_atomics(), *_streams()]
+    return [*_arithmetic(), *_mma_all(), *_wgmma_all(), *_shared_all(), *pairs, *_beside_arithmetic(), *_memory(), *_atomics(),
+            *_streams()]

@@ -28,7 +28,7 @@ BEGIN, END = "<!-- answers: begin -->", "<!-- answers: end -->"
 SECTIONS = {
     "The launch contract": (1, 2, 3, 4, 7), "Host callbacks": (5,), "cuTile's own launch": (6,), "cuTensorMapEncodeTiled": (8,),
     "Maps built on the device": (9,), "Right values": (10, 11, 12), "The device's rates": (13,), "Benchmark kernels": (14,),
-    "Latencies": (15,), "Approximate functions": (18,)}
+    "Latencies": (15,), "Approximate functions": (18,), "Programs and launches": (20,)}
 """Their questions."""
 WHAT = {10: "wgmma", 11: "mma.sync", 12: "suite"}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -77,9 +77,20 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
     elif kind in ("speed", "torch_speed") and "all" in result:
         out["result"] = {"cold": round(sorted(result["all"])[len(result["all"]) // QUARTILE], 2),
                          "in_turn": round(result["in_turn"], 2), "difference": result.get("difference")}
+    elif kind == "pair":
+        out["result"] = {who: kept_side(said) if isinstance(said, dict) else said for who, said in result.items()}
     else:
         out["result"] = {k: v for k, v in result.items() if k not in ("all", "first", "worst")}
     return out
+
+
+def kept_side(said: dict[str, Any]) -> dict[str, Any]:
+    """A side of a pair."""
+    if "error" in said or "cold" in said:
+        return said
+    return {"cold": round(sorted(said["all"])[len(said["all"]) // QUARTILE], 2), "in_turn": round(said["in_turn"], 2),
+            "different": sum(said["different"]), "beside": max(said.get("beside") or [0.0]),
+            **{k: said[k] for k in ("right", "host") if k in said}}
 
 
 def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
@@ -338,6 +349,58 @@ def speed_lines(rows: Rows, predictions: pathlib.Path = PREDICTED, machine: str 
               if different else [])]
 
 
+BEHIND = 12
+"""Microseconds a launch: where launches in turn take so much longer than one out of cold caches, the host was behind the GPU."""
+EVEN = 0.95
+BOTH = ("ours", "original")
+SIDES = "sides of one kernel"
+
+
+def sides_of(row: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What is said of each side of a pair."""
+    return {who: said for who, said in row["result"].items() if isinstance(said, dict)}
+
+
+def pair_lines(rows: Rows) -> list[str]:
+    """Launches by what they were taken from: which sides were right, repeat themselves and agree, and how their times compare."""
+    groups: dict[str, Rows] = {}
+    for row in rows:
+        groups.setdefault(group_of(row["name"].partition("/")[2]), []).append(row)
+    lines, slow, notes, steps = [], [], [], []
+    for group, members in groups.items():
+        good = [row for row in members if not error(row)]
+        judged = {who: [side["right"] for row in good if "right" in (side := sides_of(row).get(who, {}))] for who in BOTH}
+        timed = [(row["name"].partition("/")[2], sides_of(row)) for row in good if all(
+            "cold" in (side := sides_of(row).get(who, {})) and side["in_turn"] < side["cold"] + BEHIND for who in BOTH)]
+        ratios = {name: sides["original"]["cold"] / sides["ours"]["cold"] for name, sides in timed}
+        lines.append([group, len(members), *(f"{sum(found)} of {len(found)}" if found else "" for found in judged.values()),
+                      len(timed), mean(list(ratios.values())), sum(ratio < EVEN for ratio in ratios.values())])
+        slow += [f"`{name}` {ratio:.2f}" for name, ratio in sorted(ratios.items(), key=lambda x: x[1]) if ratio < EVEN]
+        for row in members:
+            name = f"`{row['name'].partition('/')[2]}`"
+            if error(row):
+                notes.append(f"{name} ends with: {error(row)}")
+            moved = [who for who, side in sides_of(row).items() if side.get("different")]
+            apart = max((side.get("beside", 0.0) for side in sides_of(row).values()), default=0.0)
+            notes += [f"{name} of {' and '.join(moved)} leaves something else in another launch"] if moved else []
+            notes += [f"{name} leaves other values by {apart:.2g} of the largest"] if apart > 1e-2 else []
+        if group == SIDES:
+            steps = [[row["name"].partition("/")[2], "; ".join(
+                f"{who} {side['cold']:.1f}" for who, side in sides_of(row).items() if "cold" in side)] for row in good]
+    return ["Each launch with the same inputs by ours and by the original, four times: whether it was right, where it is known "
+            "what must come out (larger arrays of floats are random, which makes both sides wrong); and, out of cold caches and "
+            "where the host kept up, the geometric mean of the original's time over ours.", "",
+            *table(("taken from", "launches", "ours right", "original right", "timed", "ratio", f"below {EVEN}"), lines), "",
+            f"Below {EVEN}: {', '.join(slow) or 'none'}.", "", *(f"- {note}" for note in notes),
+            *(["", *table(("kernel", "microseconds"), steps)] if steps else [])]
+
+
+def group_of(name: str) -> str:
+    """What a pair was taken from, by its name."""
+    kinds = {"_": "TileGym", "tm_": "configurations", "step_": "steps of a ladder", "var_": SIDES, "depth_": SIDES, "regs_": SIDES}
+    return next((kind for prefix, kind in kinds.items() if name.startswith(prefix)), "programs")
+
+
 def latency_lines(rows: Rows) -> list[str]:
     return ["Cycles: " + ", ".join(f"{row['name']} {error(row) or format(row['result']['cycles'], '.1f')}" for row in rows) + "."]
 
@@ -411,7 +474,7 @@ def other_lines(rows: Rows) -> list[str]:
 KINDS: dict[str, Callable[[Rows], list[str]]] = {
     "launch": launch_lines, "product": value_lines, "case": value_lines, "device_map": device_map_lines, "speed": speed_lines,
     "torch_speed": speed_lines, "copy": rate_lines, "torch_matmul": rate_lines, "latency": latency_lines, "encode": encode_lines,
-    "approximation": approximation_lines}
+    "approximation": approximation_lines, "pair": pair_lines}
 
 
 def render(report: dict[str, Any], evidence: str) -> str:

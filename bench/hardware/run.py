@@ -29,9 +29,11 @@ import numpy as np
 if __name__ == "__main__":     # alone on a GPU machine, without the project around it
     import sweep  # pyright: ignore[reportMissingImports]
     from gpu_driver import CudaError, Driver  # pyright: ignore[reportMissingImports]
+    from gpu_values import WIDTHS, different, distance, largest, random_bytes  # pyright: ignore[reportMissingImports]
 else:
     from bench.hardware import sweep
     from bench.hardware.gpu_driver import CudaError, Driver
+    from bench.hardware.gpu_values import WIDTHS, different, distance, largest, random_bytes
 
 LOG_ADDRESS, LOG_BYTES, RECORD_WORDS = 0x5100_0000_0000, 64 * 1024, 16
 SECONDS = {"speed": 20, "repeat": 20, "encode": 60, "torch_matmul": 60, "torch_speed": 60, "frontend": 60}
@@ -40,6 +42,11 @@ DEFAULT_SECONDS = 8
 
 def words(data: bytes) -> list[int]:
     return np.frombuffer(data, np.uint32).tolist()
+
+
+def arrays_among(parameters: list[Any]) -> list[Any]:
+    """Those in tables, too, in their order."""
+    return [a for p in parameters for a in ([p] if p[0] == "array" else arrays_among(p[1]) if p[0] == "table" else [])]
 
 
 class Runner:
@@ -72,6 +79,10 @@ class Runner:
 
     def load(self, e: dict[str, Any], kernel: str = "probe") -> tuple[Any, Any]:
         return self.driver.load((self.folder / e["cubin"]).read_bytes(), kernel)
+
+    def unload(self, library: Any) -> None:
+        """Launches of kernels with host objects take the host longer the more libraries there are."""
+        self.driver.call("cuLibraryUnload", library)
 
     def arrays(self, e: dict[str, Any]) -> dict[str, bytes]:
         with np.load(self.folder / e["data"]) as stored:
@@ -156,11 +167,16 @@ class Runner:
         return {"right": got == expected, **({} if got == expected else {"got": got[:256].hex(), "expected": expected[:256].hex()})}
 
     def parameters(self, e: dict[str, Any], arrays: Any) -> list[Any]:
+        """ctypes values; "array" takes the next of the arrays, "table" is memory with the words among it."""
         out = []
         pointers = iter(arrays)
         for parameter in e["parameters"]:
             if parameter[0] == "array":
                 out.append(c.c_uint64(next(pointers)))
+            elif parameter[0] == "table":
+                words = [w.value if isinstance(w, c.c_uint64) else int.from_bytes(bytes(w), "little", signed=False)
+                         for w in self.parameters({"parameters": parameter[1]}, pointers)]
+                out.append(c.c_uint64(self.buffer(np.array(words, np.uint64).tobytes())))
             else:
                 raw = bytes.fromhex(parameter[1])
                 out.append((c.c_char * len(raw)).from_buffer_copy(raw))
@@ -168,7 +184,7 @@ class Runner:
 
     def case(self, e: dict[str, Any]) -> dict[str, Any]:
         """Worst error of the outputs, in tolerances (up to 1 passes)."""
-        _, kernel = self.load(e, e["kernel"])
+        library, kernel = self.load(e, e["kernel"])
         stored = self.arrays(e)
         order = [p[1] for p in e["parameters"] if p[0] == "array"]
         pointers = {i: self.buffer(stored[f"a{i}"]) for i in order}
@@ -180,13 +196,14 @@ class Runner:
             worst[i] = 0.0 if got == want else distance(got, want, name, e["rtol"], e["atol"])
         for pointer in pointers.values():
             self.driver.free(pointer)
+        self.unload(library)
         return {"right": all(w <= 1 for w in worst.values()), "worst": worst}
 
     def speed(self, e: dict[str, Any]) -> dict[str, Any]:
         """Median microseconds of a launch whose inputs aren't in L2 ("microseconds"), and of each of many in a row ("in_turn").
         What the first launch left is kept in `made` and compared with what the other side left there."""
         driver = self.driver
-        _, kernel = self.load(e, e["kernel"])
+        library, kernel = self.load(e, e["kernel"])
         pointers, sizes = self.inputs(e)
         arguments, block = self.parameters(e, pointers), self.block(kernel)
         driver.launch(kernel, e["grid"], block, arguments)
@@ -196,32 +213,42 @@ class Runner:
                 driver.free(pointer)
             return {}
         out: dict[str, Any] = {"difference": self.compared(e["name"], pointers, sizes)}
-        cold, in_turn = self.timed(functools.partial(driver.launch, kernel, e["grid"], block, arguments))
+        times = self.timed(functools.partial(driver.launch, kernel, e["grid"], block, arguments))
         for pointer in pointers:
             driver.free(pointer)
+        self.unload(library)
         unit = {"bytes": "GB/s", "flops": "GFLOP/s"}[e["unit"]]
-        middle = statistics.median(cold)
-        return {**out, "microseconds": middle, "in_turn": in_turn, "all": [round(t, 2) for t in cold],
-                "rate": e["work"] / middle / 1e3, "unit": unit}
+        return {**out, **times, "rate": e["work"] / times["microseconds"] / 1e3, "unit": unit}
 
     def inputs(self, e: dict[str, Any]) -> tuple[list[int], list[tuple[int, str]]]:
         """Arrays of random values, or those that are stored, with their bytes and types."""
         pointers: list[int] = []
         sizes: list[tuple[int, str]] = []
         stored = self.arrays(e) if e.get("data") else {}
-        for _, count, kind, bound, *key in (p for p in e["parameters"] if p[0] == "array"):
-            chunk, size = stored[key[0]] if key else random_bytes(kind, bound), count * WIDTHS[kind]
+        for _, count, kind, bound, *key in arrays_among(e["parameters"]):
+            size = count * WIDTHS[kind]
             sizes.append((size, kind))
             pointers.append(self.driver.allocate(size))
-            for at in range(0, size, len(chunk)):
-                self.driver.upload(pointers[-1] + at, chunk[:size - at])
+            if key:
+                self.driver.upload(pointers[-1], stored[key[0]])
+                continue
+            held = len(random_bytes(kind, bound))
+            source = self.uploaded(f"random {kind} {bound}", random_bytes(kind, bound))
+            for at in range(0, size, held):
+                self.driver.copy(pointers[-1] + at, source, min(held, size - at))
         return pointers, sizes
+
+    def uploaded(self, name: str, data: bytes) -> int:
+        """Memory with these bytes that experiments share."""
+        if name not in self.pool:
+            self.pool[name] = self.buffer(data), len(data)
+        return self.pool[name][0]
 
     def repeat(self, e: dict[str, Any]) -> dict[str, Any]:
         """Whether launches with the same inputs give the same bytes: the elements of each array that differ from what the first
         launch left, the most of `launches`. Atomic additions of floats may; what else does, races."""
         driver = self.driver
-        _, kernel = self.load(e, e["kernel"])
+        library, kernel = self.load(e, e["kernel"])
         pointers, sizes = self.inputs(e)
         kept = [driver.allocate(size) for size, _ in sizes]
         for to, source, (size, _) in zip(kept, pointers, sizes):
@@ -244,7 +271,64 @@ class Runner:
                     most[i] = max(most[i], sum(different(a, b, WIDTHS[kind]) for a, b in zip(first[i], self.pieces(pointer, size))))
         for pointer in (*pointers, *kept):
             driver.free(pointer)
+        self.unload(library)
         return {"right": not any(most), "different": most, "written": [bool(f) for f in first]}
+
+    def pair(self, e: dict[str, Any]) -> dict[str, Any]:
+        """What each side of a launch does with the same inputs: `worst`, errors of arrays in tolerances where it is known what must
+        come out; `different`, elements that another launch left otherwise; `beside`, the largest difference from what the first
+        side left, over the largest value; and times as `speed` takes them. "right" where `worst` allows it."""
+        driver = self.driver
+        kept, sizes = self.inputs(e)
+        pointers = [driver.allocate(size) for size, _ in sizes]
+        arguments = self.parameters(e, pointers)
+        stored = self.arrays(e) if e.get("data") else {}
+        wanted = [stored.get(f"e{key[0]}") if key else None for _, _, _, _, *key in arrays_among(e["parameters"])]
+        out: dict[str, Any] = {}
+        first: list[list[bytes]] = []
+        for one in e["sides"]:
+            said: dict[str, Any] = {}
+            out[one["who"]] = said
+            try:
+                library, kernel = self.load(one, one["kernel"])
+                block = self.block(kernel)
+                launch = functools.partial(driver.launch, kernel, e["grid"], block, arguments)
+                if self.once:
+                    for to, source, (size, _) in zip(pointers, kept, sizes):
+                        driver.copy(to, source, size)
+                    launch()
+                    driver.synchronize()
+                    continue
+                left: list[list[bytes]] = []
+                most = [0] * len(pointers)
+                for number in range(4):
+                    for to, source, (size, _) in zip(pointers, kept, sizes):
+                        driver.copy(to, source, size)
+                    if number % 2:
+                        self.flush()
+                    launch()
+                    driver.synchronize()
+                    got = [self.pieces(p, size) for p, (size, _) in zip(pointers, sizes)]
+                    left = left or got
+                    most = [max(n, sum(different(a, b, WIDTHS[kind]) for a, b in zip(old, new)))
+                            for n, old, new, (_, kind) in zip(most, left, got, sizes)]
+                said["different"] = most
+                if any(w is not None for w in wanted):
+                    ends = {i: (driver.download(pointers[i], len(w)), w) for i, w in enumerate(wanted) if w is not None}
+                    said["worst"] = {i: distance(got, w, sizes[i][1], e["tolerance"], e["tolerance"]) if got != w else 0.0
+                                     for i, (got, w) in ends.items()}
+                    said["right"] = all(w <= 1 for w in said["worst"].values())
+                if first:
+                    said["beside"] = [max((largest(a, b, kind) for a, b in zip(old, new) if a != b), default=0.0)
+                                      for old, new, (_, kind) in zip(first, left, sizes)]
+                first = first or left
+                said |= self.timed(launch)
+                self.unload(library)
+            except CudaError as error:
+                said["error"] = str(error)
+        for pointer in (*pointers, *kept):
+            driver.free(pointer)
+        return {**out, "right": all(said.get("right", True) and "error" not in said for said in out.values())}
 
     def pieces(self, pointer: int, size: int) -> list[bytes]:
         """The beginning, the middle and the end of an array."""
@@ -260,32 +344,53 @@ class Runner:
         self.driver.call("cuKernelGetAttribute", c.byref(threads), 0, kernel, self.driver.device)
         return (threads.value, 1, 1)
 
-    def timed(self, launch: Any) -> tuple[list[float], float]:
-        """Microseconds of 15 launches, each after 512 MiB were written, and of each of 20 launches in a row. Events are waited
-        for at the end only, and the writing gives the host the time to be ahead."""
+    def timed(self, launch: Any) -> dict[str, Any]:
+        """Microseconds of 15 launches, each after 512 MiB were written ("all"; "microseconds" is their median), of each of 20
+        launches in a row ("in_turn"), and of the host's part of a launch ("host"). Events are waited for at the end only, and
+        before each launch so much is written that the host is ahead."""
         driver = self.driver
+        host = self.host_microseconds(launch)
+        lead = 1 + int(2 * host / self.flush_microseconds)
         events = [c.c_void_p() for _ in range(36)]
         for event in events:
             driver.call("cuEventCreate", c.byref(event), 0)
         for i in range(17):
-            self.flush()
+            self.flush(lead)
             driver.call("cuEventRecord", events[2 * i], None)
             launch()
             driver.call("cuEventRecord", events[2 * i + 1], None)
-        for _ in range(3):
-            self.flush()
+        self.flush(2 + 20 * lead)
         driver.call("cuEventRecord", events[34], None)
         for _ in range(20):
             launch()
         driver.call("cuEventRecord", events[35], None)
         driver.synchronize()
         cold = [driver.elapsed(events[2 * i], events[2 * i + 1]) for i in range(2, 17)]
-        return cold, driver.elapsed(events[34], events[35]) / 20
+        in_turn = driver.elapsed(events[34], events[35]) / 20
+        for event in events:
+            driver.call("cuEventDestroy_v2", event)
+        return {"microseconds": statistics.median(cold), "in_turn": in_turn, "all": [round(t, 2) for t in cold],
+                "host": round(host, 2)}
 
-    def flush(self) -> None:
+    def host_microseconds(self, launch: Any) -> float:
+        """What a launch takes the host: the median of nine, none of which waits."""
+        times = []
+        for _ in range(10):
+            start = time.perf_counter()
+            launch()
+            times.append((time.perf_counter() - start) * 1e6)
+        self.driver.synchronize()
+        return statistics.median(times[1:])
+
+    @functools.cached_property
+    def flush_microseconds(self) -> float:
+        return statistics.median(self.driver.time(self.flush, 5))
+
+    def flush(self, times: int = 1) -> None:
         """Write more than L2 holds."""
         size = 512 << 20
-        self.driver.fill_async(self.pooled("flush", size), size)
+        for _ in range(times):
+            self.driver.fill_async(self.pooled("flush", size), size)
 
     def compared(self, name: str, pointers: list[int], sizes: list[tuple[int, str]]) -> list[float | None]:
         """For each array, the largest difference from what the other side left, over the largest value: of three pieces."""
@@ -330,9 +435,7 @@ class Runner:
         torch.cuda.synchronize()
         if self.once:
             return {}
-        cold, in_turn = self.timed(action)
-        return {"microseconds": statistics.median(cold), "in_turn": in_turn, "all": [round(t, 2) for t in cold], "rate": 0,
-                "unit": "GB/s"}
+        return {**self.timed(action), "rate": 0, "unit": "GB/s"}
 
     def latency(self, e: dict[str, Any]) -> dict[str, Any]:
         """Cycles of one repetition: median of 5 launches (the first of them warms up)."""
@@ -388,7 +491,7 @@ class Runner:
             times.append(round(driver.elapsed(*events), 2))
         for event in events:
             driver.call("cuEventDestroy_v2", event)
-        driver.call("cuLibraryUnload", library)
+        self.unload(library)
         cycles = statistics.median(middle)
         return {"cycles": cycles, "slowest": statistics.median(slowest), "beside": statistics.median(beside), "microseconds": times,
                 "blocks": blocks, "work": e["work"], "unit": e["unit"], "rate": e["work"] / cycles if cycles else 0.0}
@@ -457,69 +560,6 @@ class Runner:
         ct.launch(torch.cuda.current_stream(), (4, 1, 1), add, (a, b, out, 1024))
         torch.cuda.synchronize()
         return {"right": bool(torch.equal(out, a + b)), "tileiras": said, "path": tool}
-
-
-WIDTHS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "int32": 4, "int64": 8, "int8": 1, "uint8": 1, "uint32": 4,
-          "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e8m0fnu": 1, "int16": 2, "uint16": 2, "uint64": 8, "bool": 1}
-
-
-@functools.cache
-def random_bytes(kind: str, bound: int) -> bytes:
-    """16 Mi values: normal ones of floats, scales of 1/4 to 4, integers below the bound or of any bits."""
-    rng, count = np.random.default_rng(0), 1 << 24
-    if kind.startswith(("int", "uint")):
-        return rng.integers(0, bound, count).astype(kind).tobytes() if bound else rng.bytes(count * WIDTHS[kind])
-    if kind == "float8_e8m0fnu":
-        return rng.integers(125, 130, count).astype(np.uint8).tobytes()
-    values = rng.standard_normal(count, dtype=np.float32)
-    if kind == "bfloat16":
-        return (values.view(np.uint32) >> 16).astype(np.uint16).tobytes()
-    if kind == "float8_e5m2":
-        return (values.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8).tobytes()
-    if kind == "float8_e4m3fn":
-        # 4 bits of exponent from 2**-6 on, 3 of mantissa, cut: normal values up to 7 have room.
-        bits = np.where(np.abs(values) < 2.0**-6, 2.0**-6, values).astype(np.float32).view(np.uint32)
-        return ((bits >> 24 & 0x80) | ((bits >> 20 & 0x7FF) - (120 << 3))).astype(np.uint8).tobytes()
-    return values.astype(kind).tobytes()
-
-
-def numbers(data: bytes, kind: str) -> np.ndarray:
-    """Values of any of the kinds, as float64."""
-    if kind == "bfloat16":
-        return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return np.frombuffer(data, kind if not kind.startswith("float8") else np.uint8).astype(np.float64)
-
-
-def different(one: bytes, other: bytes, width: int) -> int:
-    """Elements of `width` bytes that differ."""
-    if one == other:
-        return 0
-    a, b = (np.frombuffer(data, np.uint8).reshape(-1, width) for data in (one, other))
-    return int((a != b).any(1).sum())
-
-
-def largest(one: bytes, other: bytes, kind: str) -> float:
-    """Largest difference over the largest value; of NaNs only that both are there."""
-    a, b = numbers(one, kind), numbers(other, kind)
-    with np.errstate(all="ignore"):
-        error = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-    return float(np.nan_to_num(error, nan=1e300, posinf=1e300).max(initial=0.0) / max(np.nanmax(np.abs(b), initial=0.0), 1e-300))
-
-
-def distance(got: bytes, want: bytes, name: str, rtol: float, atol: float) -> float:
-    """Worst |got - want| / (atol + rtol |want|); infinite for integers that differ."""
-    try:
-        kind = np.dtype(name)
-    except TypeError:
-        import ml_dtypes
-        kind = np.dtype(getattr(ml_dtypes, name))
-    if kind.kind in "biu":
-        return 1e300
-    g, w = (np.frombuffer(data, kind).astype(np.float64) for data in (got, want))
-    with np.errstate(all="ignore"):
-        error = np.abs(g - w) / (atol + rtol * np.abs(w))
-    error = np.where((g == w) | (np.isnan(g) & np.isnan(w)), 0.0, error)
-    return min(float(np.nan_to_num(error, nan=1e300, posinf=1e300).max(initial=0.0)), 1e300)
 
 
 def child(folder: pathlib.Path, names: list[str], log: str, whole_blocks: bool, once: bool) -> int:

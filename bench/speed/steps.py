@@ -13,6 +13,8 @@ import json
 import os
 import pathlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -94,16 +96,29 @@ LADDERS: dict[str, Ladder] = {
 }
 
 
+@contextmanager
+def without(parts: str) -> Iterator[None]:
+    """Code compiled meanwhile lacks these parts."""
+    before = os.environ.get(WITHOUT)
+    os.environ[WITHOUT] = parts
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[WITHOUT]
+        else:
+            os.environ[WITHOUT] = before
+
+
 def predicted(ladder: Ladder, step: Step, known: bool = False) -> dict[str, Any]:
     """The prediction's record; with "failed" where there is none. Kept by what it follows from; `known`: only what is kept."""
     machine = machine_of(ladder.machine)
     bytecode = side.bytecode_of(step.kernel)
     sm = f"sm_{machine.sm}"
-    before = os.environ.get(WITHOUT)
-    os.environ[WITHOUT] = step.without
     try:
-        made = tileiras.compile(bytecode, gpu_name=sm, opt_level=3, lineinfo=True,
-                                hints={"num_cta_in_cga": step.ctas} if step.ctas else None)
+        with without(step.without):
+            made = tileiras.compile(bytecode, gpu_name=sm, opt_level=3, lineinfo=True,
+                                    hints={"num_cta_in_cga": step.ctas} if step.ctas else None)
         ptx, cubin = made.ptx, made.cubin
         path = side.CACHE / "steps" / f"{step.kernel.name}-{side.key_of(ptx, cubin, machine, step.kernel)}.json"
         if path.exists():
@@ -114,11 +129,6 @@ def predicted(ladder: Ladder, step: Step, known: bool = False) -> dict[str, Any]
         record = predict(ptx, cubin, case.name, case.grid, launch(case, bounds), machine.name).record()
     except (tileiras.errors.TileirasError, SimulationError, LookupError) as error:
         return {"failed": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
-    finally:
-        if before is None:
-            del os.environ[WITHOUT]
-        else:
-            os.environ[WITHOUT] = before
     runner.write_atomically(path, json.dumps(record).encode())
     return record
 

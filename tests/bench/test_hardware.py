@@ -14,10 +14,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from bench.hardware import host_object, launch_probes, matrix_probes, prepare, rate_probes, report, run, sweep
+from bench.hardware import host_object, launch_probes, matrix_probes, pairs, prepare, rate_probes, report, run, sweep
 from bench.hardware.gpu_driver import CudaError, Driver, LaunchConfig
+from tests.programs import programs
 from tileiras import sim
 from tileiras.codegen import ptxas
+from tileiras.sim.run.launch import PointerTable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -49,6 +51,10 @@ class FakeCuda:
 
     def cuMemcpyHtoD_v2(self, to: Any, data: bytes, size: Any) -> int:
         c.memmove(to.value, data, size.value)
+        return 0
+
+    def cuMemcpyDtoDAsync_v2(self, to: Any, source: Any, size: Any, stream: Any) -> int:
+        c.memmove(to.value, source.value, size.value)
         return 0
 
     def cuMemcpyDtoH_v2(self, to: Any, source: Any, size: Any) -> int:
@@ -151,6 +157,32 @@ def test_case_that_writes_nothing_right_is_wrong(plan: pathlib.Path) -> None:
     case = next(e for e in json.loads((plan / "plan.json").read_text())["experiments"] if e["kind"] == "case")
     got = run.Runner(plan, Driver(FakeCuda())).run(case)
     assert got["right"] is False
+
+
+def pair_of(tmp_path: pathlib.Path, expected: list[int]) -> dict[str, Any]:
+    """An experiment of two sides whose stand-in leaves [256, 2, ...] in the first array."""
+    given = pairs.Parameters([np.arange(4, dtype=np.int32), PointerTable([np.ones(3, np.float32), 7]), np.float32(2)],
+                             [np.array(expected, np.int32), PointerTable([np.ones(3, np.float32), 7]), np.float32(2)])
+    assert [p[0] for p in given.list] == ["array", "table", "raw"]
+    assert given.list[1][1][1] == ["raw", (7).to_bytes(8, "little").hex()]
+    for name in ("cubins", "data"):
+        (tmp_path / name).mkdir()
+    return pairs.Pair("p", (2, 1, 1), given.list, given.stored, {"ours": ("k", b"x"), "original": ("k", b"y")}).put(tmp_path)
+
+
+def test_pairs_are_held_against_what_must_come_out(tmp_path: pathlib.Path) -> None:
+    got = run.Runner(tmp_path, Driver(FakeCuda())).run(pair_of(tmp_path, [256, 2, 2, 3]))
+    assert got["right"] and got["ours"]["worst"] == {0: 0.0} and got["original"]["beside"] == [0.0, 0.0]
+    assert got["ours"]["different"] == [0, 0] and len(got["original"]["all"]) == 15
+
+
+def test_a_wrong_pair_is_wrong(tmp_path: pathlib.Path) -> None:
+    assert not run.Runner(tmp_path, Driver(FakeCuda())).run(pair_of(tmp_path, [256, 2, 2, 4]))["right"]
+
+
+def test_a_program_has_what_must_come_out() -> None:
+    made = pairs.program(next(name for name, one in programs.load_all().items() if one.quick))
+    assert "ours" in made.sides and any(key.startswith("e") for key in made.stored)
 
 
 def test_failing_calls_become_errors(plan: pathlib.Path) -> None:

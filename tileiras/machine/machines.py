@@ -106,21 +106,21 @@ ROWS: tuple[tuple[str, str, tuple], ...] = (
     ("smem_per_cta", "CPG, KiB",             (64,    163,   99,    99,    99,    227,   227,   227,   227,   99,    99,    99)),
     ("smem_reserved", "CPG, KiB",            (0,     1,     1,     1,     1,     1,     1,     1,     1,     1,     1,     1)),
     ("l1",           "CPG, KiB",             (96,    192,   128,   128,   128,   256,   256,   256,   256,   128,   128,   128)),
-    ("l2",           "WP, MiB",              (4,     40,    6,     96,    72,    50,    50,    126,   126,   64,    96,    128)),
+    ("l2",           "WP, MiB",              (4,     40,    6,     96,    72,    50,    60,    126,   126,   64,    96,    128)),
     ("dram",         "WP, GB/s",             (320,   2039,  768,   864,   1008,  3350,  4800,  8000,  8000,  960,   1792,  1792)),
     # The 5090 is estimated at 0.89 of its pins, as its sisters are; microbenchmarks published 1290 to 1330 GB/s for it.
     ("dram_reached", "RRZE, JM, QR, SA; T4, 4090, 120 ?",
-                                             (270,   1730,  740,   797,   930,   3010,  3825,  7100,  7300,  860,   1600,  1600)),
+                                             (270,   1730,  740,   797,   930,   3010,  4200,  7100,  7300,  860,   1600,  1600)),
     ("l2_rate",      "RRZE, CC, QR; H100; T4 JIA; 86, 89, 120 ?, TB/s",
-                                             (1.2,   5.4,   3.0,   5.2,   5.0,   7.5,   7.5,   19.0,  18.5,  5.5,   9.5,   11.0)),
+                                             (1.2,   5.4,   3.0,   5.2,   5.0,   7.5,   9.0,   19.0,  18.5,  5.5,   9.5,   11.0)),
     # H100 2026-11-27: all SMs at once get 28.7 bytes a cycle each of their own, 45.6 of panels that 11 or 12 read, and write 16.
     ("l2_shared",    "H100; others as l2_rate",
-                                             (1.2,   5.4,   3.0,   5.2,   5.0,   10.5,  10.5,  19.0,  18.5,  5.5,   9.5,   11.0)),
+                                             (1.2,   5.4,   3.0,   5.2,   5.0,   10.5,  12.6,  19.0,  18.5,  5.5,   9.5,   11.0)),
     ("l2_write",     "H100; others as l2_rate",
-                                             (1.2,   5.4,   3.0,   5.2,   5.0,   4.2,   4.2,   19.0,  18.5,  5.5,   9.5,   11.0)),
+                                             (1.2,   5.4,   3.0,   5.2,   5.0,   4.2,   5.0,   19.0,  18.5,  5.5,   9.5,   11.0)),
     # H100 2026-11-27: 80 slices of 1.70 GHz take a request a cycle each; gathers of sectors anywhere keep 96 % of that.
     # A100: its 80 at 1.41 GHz. Others: one for each 64 bytes that they can give.
-    ("l2_requests",  "H100; others ?, G/s",  (19,    108,   47,    81,    78,    130,   130,   297,   289,   86,    148,   172)),
+    ("l2_requests",  "H100; others ?, G/s",  (19,    108,   47,    81,    78,    130,   156,   297,   289,   86,    148,   172)),
     # H100 2026-11-27: 16 KiB more of a bulk load take 152 cycles, of a bulk store 512.
     ("ingress",      "QR, LUO, H100; B/cycle", (64,  64,    64,    64,    64,    107,   107,   81,    81,    64,    64,    64)),
     ("egress",       "H100; others ?; B/cycle", (64, 64,    64,    64,    64,    32,    32,    81,    81,    64,    64,    64)),

@@ -1,0 +1,199 @@
+"""Launches whose sides run on a GPU one after the other with the same inputs: ours, the original's, or several codes of ours.
+
+What `python -m bench.hardware.pairs FOLDER [--programs] [--launches NOTED ...] [--steps]` puts into a plan (question 20; `prepare`
+does so for --programs and --steps): whole programs of tests/programs with what must come out, launches that a suite of cuTile
+programs made (`bench/speed/record.py`), and the steps of a published ladder. Small arrays and whole numbers are the launch's own;
+large arrays of floats are random on the GPU.
+"""
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import tileiras
+from bench.speed import kernels, launches, original, programs, side, steps
+from bench.speed.record import kept
+from tests.programs import programs as whole_programs
+from tileiras.sim.run.launch import PointerTable
+
+QUESTION = 20
+SM = "sm_90"
+OWN_BYTES = 1 << 16
+"""Arrays of floats and bytes up to this size are stored."""
+MOST_STORED = 4 << 20
+"""Bytes of arrays of whole numbers that are stored; larger ones are random below their largest value."""
+Parameter = list[Any]
+
+
+@dataclass
+class Pair:
+    """An experiment, with the contents of its files."""
+    name: str
+    grid: tuple[int, ...]
+    parameters: list[Parameter]
+    stored: dict[str, np.ndarray]
+    sides: dict[str, tuple[str, bytes]]
+    """Who -> (kernel's name, cubin)."""
+    failed: dict[str, str] = field(default_factory=dict)
+    tolerance: float = 0.0
+    flops: float = 0.0
+
+    def put(self, folder: pathlib.Path) -> dict[str, Any]:
+        """Write its files; the plan's entry."""
+        sides = []
+        for who, (kernel, cubin) in self.sides.items():
+            path = f"cubins/pair_{self.name}_{who}.cubin"
+            (folder / path).write_bytes(cubin)
+            sides.append({"who": who, "kernel": kernel, "cubin": path})
+        entry: dict[str, Any] = {"name": f"pair/{self.name}", "question": QUESTION, "kind": "pair", "grid": list(self.grid),
+                                 "parameters": self.parameters, "sides": sides, "tolerance": self.tolerance, "flops": self.flops}
+        if self.stored:
+            entry["data"] = f"data/pair_{self.name}.npz"
+            np.savez_compressed(folder / entry["data"], **self.stored)     # type: ignore[arg-type]
+        return entry
+
+
+class Parameters:
+    """A launch's parameters as `run.py` takes them, and the arrays that it is to find. `expected` stands beside `flat`: what must
+    come out, where that is known."""
+
+    def __init__(self, flat: Sequence[Any], expected: Sequence[Any] | None = None) -> None:
+        self.stored: dict[str, np.ndarray] = {}
+        self.count = 0
+        self.list = [self._parameter(value, expected[i] if expected else None) for i, value in enumerate(flat)]
+
+    def _parameter(self, value: Any, expected: Any) -> Parameter:
+        if isinstance(value, PointerTable):
+            words = expected.words if expected else [None] * len(value.words)
+            return ["table", [self._parameter(w, e) for w, e in zip(value.words, words)]]
+        if isinstance(value, np.ndarray) and value.ndim:
+            return self._array(kept_whole(value), None if expected is None else kept_whole(expected))
+        return ["raw", np.asarray(value).tobytes().hex()]
+
+    def _array(self, array: np.ndarray, expected: np.ndarray | None) -> Parameter:
+        key, self.count = f"a{self.count}", self.count + 1
+        told: Parameter = ["array", array.size, str(array.dtype), 0]
+        if expected is not None and expected.tobytes() != array.tobytes():
+            self.stored[f"e{key}"] = np.frombuffer(expected.tobytes(), np.uint8)
+        elif array.nbytes > (MOST_STORED if counts(array) else OWN_BYTES):
+            return [*told[:3], max(int(array.max()) + 1, 1)] if counts(array) else told
+        self.stored[key] = np.frombuffer(array.tobytes(), np.uint8)
+        return [*told, key]
+
+
+def counts(array: np.ndarray) -> bool:
+    """Whether its values may be places or lengths, which random ones can't stand for."""
+    return array.dtype.kind in "iu" and array.itemsize > 1
+
+
+def kept_whole(value: np.ndarray) -> np.ndarray:
+    """All words that an array spans."""
+    found = kept(value)
+    return np.zeros(found[2], found[1]) if isinstance(found, tuple) else found
+
+
+def compiled(bytecode: bytes, symbol: str, **options: Any) -> tuple[dict[str, tuple[str, bytes]], dict[str, str]]:
+    """Both sides' kernel and cubin, and why one has none."""
+    sides: dict[str, tuple[str, bytes]] = {}
+    failed: dict[str, str] = {}
+    ways: tuple[tuple[str, Callable[[], bytes]], ...] = (
+        ("ours", lambda: tileiras.compile(bytecode, gpu_name=SM, opt_level=3, **options).cubin),
+        ("original", lambda: original.compile_original(bytecode, SM)[1]))
+    for who, way in ways:
+        try:
+            sides[who] = symbol, way()
+        except programs.NONE as error:
+            failed[who] = side.failure(error)["failed"]
+    return sides, failed
+
+
+def program(name: str) -> Pair:
+    """A program of tests/programs with what must come out."""
+    from tileiras.sim.cutile import export
+    drawn = whole_programs.load_all()[name].launch()
+    made = export(drawn.kernel, drawn.args, SM)
+    arrays = whole_programs.arrays_of(drawn.args)
+    before = [held(p) for p in made.flat]
+    for at, want in drawn.expected.items():
+        with np.errstate(all="ignore"):
+            arrays[at][...] = np.broadcast_to(np.asarray(want), arrays[at].shape).astype(arrays[at].dtype)
+    given = Parameters(before, [held(p) for p in made.flat])
+    sides, failed = compiled(made.bytecode, made.symbol)
+    return Pair(name, (*drawn.grid, 1, 1)[:3], given.list, given.stored, sides, failed, drawn.tolerance)
+
+
+def held(value: Any) -> Any:
+    """A parameter that later changes don't reach."""
+    if isinstance(value, PointerTable):
+        return PointerTable([held(w) for w in value.words])
+    return kept_whole(value).copy() if isinstance(value, np.ndarray) and value.ndim else value
+
+
+def noted(path: str) -> Pair:
+    """A launch that `record.py` has noted."""
+    row = launches.Noted(pathlib.Path(path), SM)
+    given = Parameters(row.flat)
+    sides, failed = compiled(row.bytecode, row.symbol)
+    return Pair(pathlib.Path(path).stem, row.grid, given.list, given.stored, sides, failed)
+
+
+def step(number: str) -> Pair:
+    """A step of the H100's ladder."""
+    one = steps.LADDERS["h100"].steps[int(number)]
+    case, bounds = kernels.case_of(one.kernel)
+    given = Parameters(kernels.launch(case, bounds))
+    with steps.without(one.without):
+        sides, failed = compiled(side.bytecode_of(one.kernel), case.name,
+                                 **({"hints": {"num_cta_in_cga": one.ctas}} if one.ctas else {}))
+    return Pair(f"step_{number}", one.kernel.grid, given.list, given.stored, sides, failed, flops=one.kernel.flops)
+
+
+KINDS: dict[str, Callable[[str], Pair]] = {"program": program, "noted": noted, "step": step}
+
+
+def _made(job: tuple[str, str]) -> Pair | str:
+    kind, name = job
+    try:
+        return KINDS[kind](name)
+    except programs.NONE as error:      # a launch that can't be made costs that launch
+        return f"{name}: {side.failure(error)['failed']}"
+
+
+def jobs(with_programs: bool, folders: Sequence[pathlib.Path], with_steps: bool, rows: str = "last") -> list[tuple[str, str]]:
+    found = [("program", name) for name in programs.rows_of([], rows) if programs.since(name) <= 90] if with_programs else []
+    found += [("noted", str(path)) for folder in folders for path in sorted(folder.glob("*.pickle"))]
+    return found + [("step", str(i)) for i in range(len(steps.LADDERS["h100"].steps) if with_steps else 0)]
+
+
+def made(asked: Sequence[tuple[str, str]], processes: int = 1) -> Iterator[Pair | str]:
+    """Pairs, or why there is none."""
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(_made, asked)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.hardware.pairs", description=str(__doc__).splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path, help="of a plan that `prepare` made; its pairs are replaced")
+    parser.add_argument("--programs", action="store_true")
+    parser.add_argument("--launches", type=pathlib.Path, action="append", default=[], metavar="FOLDER")
+    parser.add_argument("--steps", action="store_true")
+    parser.add_argument("--only", default="", help="names with this in them")
+    options = parser.parse_args()
+    from bench.hardware.prepare import Builder
+    builder = Builder.again(options.folder)
+    asked = [job for job in jobs(options.programs, options.launches, options.steps) if options.only in job[1]]
+    builder.pairs(asked)
+    builder.finish()
+    print("\n".join(builder.failed))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
