@@ -144,7 +144,10 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
         bound = "shared memory"
     beside_others = fit(blocks)
     if not facts.rather_shares or beside_others < ENOUGH_BESIDE_OTHERS:
-        beside_others = max(beside_others, min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1))
+        needed = min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1)
+        while blocks > occupancy and fit(blocks) < needed:
+            blocks -= 1         # with rings that hide the latency so many aren't there: what they leave is for these
+        beside_others = max(fit(blocks), needed)
     many = facts.rather_shares and 1 < occupancy < blocks
     if (many or bound != "hint") and bound != ASKED and beside_others < stages:
         stages, bound = beside_others, "other blocks on the SM"
