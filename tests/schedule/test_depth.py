@@ -71,6 +71,13 @@ def test_rings_leave_room_for_other_blocks_on_the_sm() -> None:
     assert ring_depth(RingFacts(65536, 100, blocks=4), H100).stages == 3         # one block alone rather than a ring of one stage
 
 
+def test_what_blocks_leave_that_have_no_room_is_for_those_that_have() -> None:
+    # 40 KiB at 37.4 B a cycle: 1095 cycles behind 800. Two blocks would want ceil(1894 / 1024) + 1 = 3 stages each, and have two:
+    # the one that there is has five, which it wants
+    assert ring_depth(RingFacts(40960, 512, blocks=2), H100) == Depth(5, 5, "latency", 1894, 512)
+    assert ring_depth(RingFacts(36864, 512, blocks=2), H100).stages == 3        # of these two blocks have three each
+
+
 def test_what_waits_for_its_loads_has_a_deeper_ring_beside_two_blocks_than_what_computes_beside_three() -> None:
     # 8 KiB at 70 B a cycle: 117 cycles. 228 KiB by three, less 1,280 bytes, hold nine stages of 8 KiB; by four, six
     b200 = find_target("sm_100")

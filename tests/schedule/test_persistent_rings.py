@@ -85,6 +85,12 @@ def test_a_hint_of_latency_makes_it_no_shorter(gpu: str) -> None:
     assert stages("two", gpu, 1) == 2
 
 
+def test_the_engine_stores_a_tile_while_the_next_one_is_multiplied() -> None:
+    """Threads would hold its sums in their registers until memory has taken them."""
+    ptx = tileiras.compile(write(program("one")), gpu_name="sm_90", opt_level=3).ptx
+    assert "cp.async.bulk.tensor.2d.global.shared" in ptx and "st.global" not in ptx
+
+
 @pytest.mark.parametrize("level", [0, 3])
 @pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100"])
 def test_its_values(gpu: str, level: int) -> None:
