@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tileiras
 from tests.transforms.test_rings import CARRIED, COUNTED, NESTED, operands
 from tests.transforms.test_rings import run as run_product
 from tests.transforms.test_stage_streams import ELEMENTWISE, IN_PLACE, LENGTH, SUM, gives_sums, gives_tiles
 from tileiras import pipeline
+from tileiras.bytecode import write
 from tileiras.codegen import compile_llvm_to_ptx
 from tileiras.codegen.llvm_text import print_module
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
@@ -125,6 +127,24 @@ def test_rows_beside_products_that_run_by_themselves(gpu: str) -> None:
         report = simulate(ptx, args=[a, weights, out, np.int32(count)], seed=seed)
         assert not report.findings
         assert (out == sum((products[:, 32 * i:32 * i + 32] for i in range(count)), np.zeros((64, 32), np.float32))).all()
+
+
+@pytest.mark.parametrize("level", (0, 3))
+def test_operands_that_threads_turn_beside_products_of_a_warpgroup(level: int) -> None:
+    program = (Path(__file__).parents[1] / "filecheck" / "passes" / "prefetch-stored-at-once.mlir").read_text()
+    if level:
+        ptx, ahead = compiled(program, "sm_90", schedule=None)
+        assert ahead and "wgmma" in ptx and "cp.async.bulk" in ptx
+    else:
+        ptx = tileiras.compile(write(parse_module(program)), gpu_name="sm_90", opt_level=0).ptx
+    rng = np.random.default_rng(7)
+    a, b = rng.integers(-9, 9, (64, 4096)).astype(np.int8), rng.integers(-9, 9, (4096, 64)).astype(np.int8)
+    for seed, count in enumerate((0, 1, 2, 3, 7)):
+        for order in range(5) if count == 7 else (seed,):
+            out = np.full((64, 64), 99, np.int32)
+            report = simulate(ptx, args=[a, b, out, np.int32(count)], seed=order)
+            assert not report.findings
+            assert (out == a[:, :64 * count].astype(np.int32) @ b[:64 * count].astype(np.int32)).all()
 
 
 @pytest.mark.parametrize(("program", "gpu", "length"), [

@@ -54,6 +54,8 @@ from tileiras.transforms.structure import TOKENS
 INSTRUCTION = "registers"
 """What remarks call the way."""
 NOT_AHEAD = "RemarkLoopLoadNotAhead"
+MOST_STREAMED = 32
+"""Registers a thread of tiles that are stored to products' buffers in the next iteration."""
 VIEW, PASS = "nv_tileas.view", "nv_tileas.convert_layout"
 WIDENS = frozenset({"nv_tileas.broadcast", VIEW})
 CONSTANTS = frozenset({"arith.constant", "nv_tileas.make_range"})
@@ -105,8 +107,12 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     from tileiras.schedule.prefetch import STAGES, Room, why_not_ahead
     in_flight = any(map(runs_by_itself, ops))
     first_uses: set[Operation] | None = None
+    streams = False
     if in_flight:
         first_uses = uses_at_once(loop, loads)
+        if first_uses is None:
+            first_uses = stores_at_once(loop, loads)
+            streams = first_uses is not None
         loads = loads if first_uses is not None else []
     else:
         loads = [op for op in loads if may_run_ahead(loop, op)]
@@ -133,9 +139,9 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     nbytes = sum(tile_bytes(op.results[0].type) for op in loads)
     shared = lives.size
     room = Room(shared, shared + (each if plan.stored else 0), block_warps(func),
-                in_flight or asked > 1 or latency_hint(loads) is not None)
+                (in_flight and not streams) or asked > 1 or latency_hint(loads) is not None)
     why, blocks = why_not_ahead(loop, loads, nbytes, has_product, room, context.target)
-    if has_product and blocks > 1 and context.count_blocks and _has_room(loop, blocks * room.warps, context.target):
+    if has_product and not streams and blocks > 1 and context.count_blocks and _has_room(loop, blocks * room.warps, context.target):
         count_on_blocks(func, blocks)
         context.counts_blocks = True
     if context.remarks is not None:
@@ -177,6 +183,30 @@ def uses_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | No
     if not all(may_run_ahead(loop, op) and registers_of(op.results[0]) <= FEW_AHEAD for op in loads):
         return None
     return _first_uses(loop, [op.results[0] for op in loads])
+
+
+def stores_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | None:
+    """All that an iteration does with tiles that go to buffers of its products by way of registers, where that may stand at its
+    begin; None where loads serve something else, or their tiles take many registers."""
+    from tileiras.schedule.depth import registers_of
+    body = loop.regions[0].block
+    if not all(may_run_ahead(loop, op) for op in loads) or sum(registers_of(op.results[0]) for op in loads) > MOST_STREAMED:
+        return None
+    stores = [op for op in body.ops if is_streamed(loop, op)]
+    chain = _chain(loop, stores, loads) if stores else None
+    if chain is None or chain.carried_tensors or set(chain.loads) != set(loads):
+        return None
+    found = {*chain.behind, *stores, *(store.operands[1].owner for store in stores)}
+    pending = list(found)
+    while pending:
+        for v in pending.pop().operands:        # type: ignore[union-attr]
+            maker = v.owner
+            if isinstance(maker, Operation) and maker.parent is body and maker not in found and maker not in loads:
+                if not is_cheap_and_pure(maker):
+                    return None
+                found.add(maker)
+                pending.append(maker)
+    return found        # type: ignore[return-value]
 
 
 def runs_by_itself(op: Operation) -> bool:
