@@ -1,9 +1,9 @@
 """Launches whose sides run on a GPU one after the other with the same inputs: ours, the original's, or several codes of ours.
 
-What `python -m bench.hardware.pairs FOLDER [--programs] [--launches NOTED ...] [--steps]` puts into a plan (question 20; `prepare`
-does so for --programs and --steps): whole programs of tests/programs with what must come out, launches that a suite of cuTile
-programs made (`bench/speed/record.py`), and the steps of a published ladder. Small arrays and whole numbers are the launch's own;
-large arrays of floats are random on the GPU.
+What `python -m bench.hardware.pairs FOLDER [--programs] [--launches NOTED ...] [--steps] [--sides]` puts into a plan (question 20;
+`prepare` does so for all but --launches): whole programs of tests/programs with what must come out, launches that a suite of cuTile
+programs made (`bench/speed/record.py`), the steps of a published ladder, and codes of ours for one kernel that docs/hardware.md asks
+about. Small arrays and whole numbers are a launch's own, all of a program's are; other arrays of floats are random on the GPU.
 """
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import tileiras
 from bench.speed import kernels, launches, original, programs, side, steps
 from bench.speed.record import kept
 from tests.programs import programs as whole_programs
+from tileiras.codegen import ptxas
 from tileiras.sim.run.launch import PointerTable
 
 QUESTION = 20
@@ -29,6 +30,15 @@ OWN_BYTES = 1 << 16
 """Arrays of floats and bytes up to this size are stored."""
 MOST_STORED = 4 << 20
 """Bytes of arrays of whole numbers that are stored; larger ones are random below their largest value."""
+SIDES = ("attention_d128_f16", "attention_d64_f16", "attention_d64_causal_f16", "matmul_f16_4096", "matmul_bf16_4096_small",
+         "gemm_swizzled_f16", "gemm_batched_f16", "gemm_e4m3_4096", "gemm_u8_i8_4096", "gemm_tf32_2048", "scan_cumsum_long_rows",
+         "jacobi_5_point_f32", "layer_norm_backward_sum_parts", "add_rms_norm_f16")
+"""Kernels of `make speed` that several codes of ours are made of: without agents, without the copy engine, with waits for products
+that ptxas can't put elsewhere, with few registers."""
+PIN = '.pragma "next knob 0x1790";'
+"""In front of an instruction that ptxas then moves nothing across (docs/knobs.md)."""
+WAIT = "wgmma.wait_group.sync.aligned 0;"
+FEW_REGISTERS = 64
 Parameter = list[Any]
 
 
@@ -49,7 +59,7 @@ class Pair:
         """Write its files; the plan's entry."""
         sides = []
         for who, (kernel, cubin) in self.sides.items():
-            path = f"cubins/pair_{self.name}_{who}.cubin"
+            path = f"cubins/pair_{self.name}_{who.replace(' ', '_')}.cubin"
             (folder / path).write_bytes(cubin)
             sides.append({"who": who, "kernel": kernel, "cubin": path})
         entry: dict[str, Any] = {"name": f"pair/{self.name}", "question": QUESTION, "kind": "pair", "grid": list(self.grid),
@@ -66,7 +76,7 @@ class Parameters:
 
     def __init__(self, flat: Sequence[Any], expected: Sequence[Any] | None = None) -> None:
         self.stored: dict[str, np.ndarray] = {}
-        self.count = 0
+        self.count, self.is_judged = 0, expected is not None
         self.list = [self._parameter(value, expected[i] if expected else None) for i, value in enumerate(flat)]
 
     def _parameter(self, value: Any, expected: Any) -> Parameter:
@@ -82,7 +92,7 @@ class Parameters:
         told: Parameter = ["array", array.size, str(array.dtype), 0]
         if expected is not None and expected.tobytes() != array.tobytes():
             self.stored[f"e{key}"] = np.frombuffer(expected.tobytes(), np.uint8)
-        elif array.nbytes > (MOST_STORED if counts(array) else OWN_BYTES):
+        elif array.nbytes > (MOST_STORED if counts(array) or self.is_judged else OWN_BYTES):
             return [*told[:3], max(int(array.max()) + 1, 1)] if counts(array) else told
         self.stored[key] = np.frombuffer(array.tobytes(), np.uint8)
         return [*told, key]
@@ -155,7 +165,25 @@ def step(number: str) -> Pair:
     return Pair(f"step_{number}", one.kernel.grid, given.list, given.stored, sides, failed, flops=one.kernel.flops)
 
 
-KINDS: dict[str, Callable[[str], Pair]] = {"program": program, "noted": noted, "step": step}
+def several(name: str) -> Pair:
+    """Several codes of ours for a kernel of `make speed`; those that are another's aren't there."""
+    kernel = kernels.by_name()[name]
+    case, bounds = kernels.case_of(kernel)
+    given, bytecode = Parameters(kernels.launch(case, bounds)), side.bytecode_of(kernel)
+    made: dict[str, bytes] = {}
+    for who, without in (("ours", ""), ("no agents", "agents"), ("no engine", "tma,agents")):
+        with steps.without(without):
+            module = tileiras.compile(bytecode, gpu_name=SM, opt_level=3)
+        made[who] = module.cubin
+        if not without:
+            flags = ptxas.arguments(f"{SM}a", 3)
+            made["waits pinned"] = ptxas.assemble(module.ptx.replace(WAIT, f"{PIN}\n\t{WAIT}"), flags).cubin
+            made["few registers"] = ptxas.assemble(module.ptx, [*flags, f"-maxrregcount={FEW_REGISTERS}"]).cubin
+    found = {who: cubin for who, cubin in made.items() if who == "ours" or cubin != made["ours"]}
+    return Pair(f"var_{name}", kernel.grid, given.list, given.stored, {who: (case.name, cubin) for who, cubin in found.items()})
+
+
+KINDS: dict[str, Callable[[str], Pair]] = {"program": program, "noted": noted, "step": step, "sides": several}
 
 
 def _made(job: tuple[str, str]) -> Pair | str:
@@ -166,10 +194,12 @@ def _made(job: tuple[str, str]) -> Pair | str:
         return f"{name}: {side.failure(error)['failed']}"
 
 
-def jobs(with_programs: bool, folders: Sequence[pathlib.Path], with_steps: bool, rows: str = "last") -> list[tuple[str, str]]:
+def jobs(with_programs: bool, folders: Sequence[pathlib.Path], with_steps: bool, with_sides: bool,
+         rows: str = "last") -> list[tuple[str, str]]:
     found = [("program", name) for name in programs.rows_of([], rows) if programs.since(name) <= 90] if with_programs else []
     found += [("noted", str(path)) for folder in folders for path in sorted(folder.glob("*.pickle"))]
-    return found + [("step", str(i)) for i in range(len(steps.LADDERS["h100"].steps) if with_steps else 0)]
+    found += [("step", str(i)) for i in range(len(steps.LADDERS["h100"].steps) if with_steps else 0)]
+    return found + [("sides", name) for name in (SIDES if with_sides else ())]
 
 
 def made(asked: Sequence[tuple[str, str]], processes: int = 1) -> Iterator[Pair | str]:
@@ -184,11 +214,12 @@ def main() -> int:
     parser.add_argument("--programs", action="store_true")
     parser.add_argument("--launches", type=pathlib.Path, action="append", default=[], metavar="FOLDER")
     parser.add_argument("--steps", action="store_true")
+    parser.add_argument("--sides", action="store_true")
     parser.add_argument("--only", default="", help="names with this in them")
     options = parser.parse_args()
     from bench.hardware.prepare import Builder
     builder = Builder.again(options.folder)
-    asked = [job for job in jobs(options.programs, options.launches, options.steps) if options.only in job[1]]
+    asked = [job for job in jobs(options.programs, options.launches, options.steps, options.sides) if options.only in job[1]]
     builder.pairs(asked)
     builder.finish()
     print("\n".join(builder.failed))

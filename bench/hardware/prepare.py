@@ -229,7 +229,7 @@ def build(folder: pathlib.Path, parts: tuple[str, ...] = PARTS, names: list[str]
     if "speed" in parts:
         builder.speed([name for name in kernels.by_name() if names is None or name in names])
     if "programs" in parts:
-        builder.pairs([job for job in pairs.jobs(True, (), True) if names is None or job[1] in names])
+        builder.pairs([job for job in pairs.jobs(True, (), True, True) if names is None or job[1] in names])
     builder.finish()
     return builder
 

@@ -107,12 +107,10 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     from tileiras.schedule.prefetch import STAGES, Room, why_not_ahead
     in_flight = any(map(runs_by_itself, ops))
     first_uses: set[Operation] | None = None
-    streams = False
     if in_flight:
         first_uses = uses_at_once(loop, loads)
         if first_uses is None:
             first_uses = stores_at_once(loop, loads)
-            streams = first_uses is not None
         loads = loads if first_uses is not None else []
     else:
         loads = [op for op in loads if may_run_ahead(loop, op)]
@@ -139,9 +137,9 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     nbytes = sum(tile_bytes(op.results[0].type) for op in loads)
     shared = lives.size
     room = Room(shared, shared + (each if plan.stored else 0), block_warps(func),
-                (in_flight and not streams) or asked > 1 or latency_hint(loads) is not None)
+                in_flight or asked > 1 or latency_hint(loads) is not None)
     why, blocks = why_not_ahead(loop, loads, nbytes, has_product, room, context.target)
-    if has_product and not streams and blocks > 1 and context.count_blocks and _has_room(loop, blocks * room.warps, context.target):
+    if has_product and blocks > 1 and context.count_blocks and _has_room(loop, blocks * room.warps, context.target):
         count_on_blocks(func, blocks)
         context.counts_blocks = True
     if context.remarks is not None:
