@@ -2,13 +2,14 @@
 
 What `python -m bench.hardware.pairs FOLDER [--programs] [--launches NOTED ...] [--steps] [--sides]` puts into a plan (question 20;
 `prepare` does so for all but --launches): whole programs of tests/programs with what must come out, launches that a suite of cuTile
-programs made (`bench/speed/record.py`), the steps of a published ladder, and codes of ours for one kernel that docs/hardware.md asks
-about. Small arrays and whole numbers are a launch's own, all of a program's are; other arrays of floats are random on the GPU.
+programs made (`bench/speed/record.py`), the steps of a published ladder, and codes of ours for one kernel that docs/hardware.md
+asks about. Small arrays and whole numbers are a launch's own, all of a program's are; other arrays of floats are random there.
 """
 from __future__ import annotations
 
 import argparse
 import pathlib
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -178,7 +179,8 @@ def several(name: str) -> Pair:
         if not without:
             flags = ptxas.arguments(f"{SM}a", 3)
             made["waits pinned"] = ptxas.assemble(module.ptx.replace(WAIT, f"{PIN}\n\t{WAIT}"), flags).cubin
-            made["few registers"] = ptxas.assemble(module.ptx, [*flags, f"-maxrregcount={FEW_REGISTERS}"]).cubin
+            few = re.sub(r"\.minnctapersm \d+(\n\.maxnreg \d+)?", f".maxnreg {FEW_REGISTERS}", module.ptx)
+            made["few registers"] = ptxas.assemble(few, flags).cubin
     found = {who: cubin for who, cubin in made.items() if who == "ours" or cubin != made["ours"]}
     return Pair(f"var_{name}", kernel.grid, given.list, given.stored, {who: (case.name, cubin) for who, cubin in found.items()})
 

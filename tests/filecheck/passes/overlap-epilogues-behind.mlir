@@ -2,7 +2,7 @@
 // ring any more, and the stored tile takes its place. Both beside each other are more than an SM has.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s
 
-// CHECK: shared_bytes = #builtin.int<148480>
+// CHECK: shared_bytes = #builtin.int<197632>
 // CHECK: "nv_tileas.alloc_tensor"() <{offset = #builtin.int<1024>}> : () -> !nv_tileas.ring<!nv_tileas.buffer<f16, #nv_tileas.shared<shape = [64x256]
 // CHECK: "nv_tileas.agent_switch"() <{warps = [#builtin.int<8>, #builtin.int<1>, #builtin.int<1>]}>
 // CHECK: "nv_tileas.consumer_wait"
