@@ -185,6 +185,29 @@ def test_a_program_has_what_must_come_out() -> None:
     assert "ours" in made.sides and any(key.startswith("e") for key in made.stored)
 
 
+def test_several_codes_of_a_kernel_differ() -> None:
+    made = pairs.several("gemm_batched_f16")
+    assert list(made.sides) == ["ours", "waits pinned", "few registers", "no agents", "no engine"]
+    assert len({cubin for _, cubin in made.sides.values()}) == 5
+
+
+def test_pairs_are_told_by_what_they_were_taken_from() -> None:
+    def side(cold: float, right: bool | None = None, **more: Any) -> dict[str, Any]:
+        return {"all": [cold] * 15, "in_turn": cold, "different": [0, more.get("different", 0)],
+                "beside": [more.get("beside", 0.0)], **({} if right is None else {"right": right})}
+    rows = [{"name": name, "question": 20, "kind": "pair", "result": {"right": True, **result}} for name, result in (
+        ("pair/sums", {"ours": side(10, True), "original": side(20, False, beside=0.5)}),
+        ("pair/_kernel-1", {"ours": side(10), "original": side(8, different=3)}),
+        ("pair/var_product", {"ours": side(10), "no agents": side(12)}),
+        ("pair/behind", {"ours": {**side(5), "in_turn": 90.0}, "original": side(5)}))]
+    lines = "\n".join(report.pair_lines([report.kept(r) for r in rows]))
+    for part in ("| programs | 2 | 1 of 1 | 0 of 1 | 1 | 2.00 | 0 |", "| TileGym | 1 |  |  | 1 | 0.80 | 1 |",
+                 "Below 0.95: `_kernel-1` 0.80.", "- `sums` leaves other values by 0.5 of the largest",
+                 "- `_kernel-1` of original leaves something else in another launch",
+                 "| var_product | ours 10.0; no agents 12.0 |"):
+        assert part in lines, part
+
+
 def test_failing_calls_become_errors(plan: pathlib.Path) -> None:
     case = next(e for e in json.loads((plan / "plan.json").read_text())["experiments"] if e["kind"] == "case")
     got = run.Runner(plan, Driver(FakeCuda("cuLibraryLoadData"))).run(case)
