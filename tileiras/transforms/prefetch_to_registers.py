@@ -32,6 +32,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, IntegerType, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.access import access_width
 from tileiras.analysis.agents import agent_of, block_warps
 from tileiras.analysis.ahead import Slice, carries_tensors, is_cheap_and_pure, runs_ahead, slice_of, tokens_before
 from tileiras.analysis.layout_choice import FEW_AHEAD
@@ -43,7 +44,7 @@ from tileiras.analysis.tma import is_unwritten
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType, PtrType
-from tileiras.dialects.nv_tileas import LOADS, RingType
+from tileiras.dialects.nv_tileas import LOADS, RingType, layout_of
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark, tile_text
 from tileiras.schedule.constraints import FORCE_SERIAL
 from tileiras.schedule.names import DEPTH, told
@@ -57,6 +58,9 @@ INSTRUCTION = "registers"
 NOT_AHEAD = "RemarkLoopLoadNotAhead"
 MOST_STREAMED = 32
 """Registers a thread of tiles that are stored to products' buffers in the next iteration."""
+MOST_ACCESSES = 16
+"""Their loads, each with its address and bounds, for the first iteration once more (scaled int8 of rows that aren't aligned, H100:
+2.1 us, 2.7 with 64 loads of a byte ahead)."""
 VIEW, PASS = "nv_tileas.view", "nv_tileas.convert_layout"
 WIDENS = frozenset({"nv_tileas.broadcast", VIEW})
 CONSTANTS = frozenset({"arith.constant", "nv_tileas.make_range"})
@@ -186,15 +190,15 @@ def uses_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | No
 
 def stores_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | None:
     """All that an iteration does with tiles that go to buffers of its product by way of registers, where that may stand at its
-    begin; None where loads serve something else, or their tiles take many registers. Of several products one runs beside what the
-    next one waits for anyway (attention's gradient of queries of odd rows, B200: 4.4 us, 5.0 with these ahead); and what the
-    kernel itself has written is near (two layers through memory, H100: 8.5 us, 10.0)."""
+    begin; None where loads serve something else, or their tiles take many registers or accesses. Of several products one runs
+    beside what the next one waits for anyway (attention's gradient of queries of odd rows, B200: 4.4 us, 5.0 with these ahead);
+    and what the kernel itself has written is near (two layers through memory, H100: 8.5 us, 10.0)."""
     from tileiras.schedule.depth import registers_of
     body = loop.regions[0].block
     if sum(op.name in DOTS for op in body.ops) > 1:
         return None
     if not all(may_run_ahead(loop, op) and is_unwritten(op) for op in loads) or \
-            sum(registers_of(op.results[0]) for op in loads) > MOST_STREAMED:
+            sum(registers_of(op.results[0]) for op in loads) > MOST_STREAMED or sum(map(_accesses, loads)) > MOST_ACCESSES:
         return None
     stores = [op for op in body.ops if is_streamed(loop, op)]
     chain = _chain(loop, stores, loads) if stores else None
@@ -211,6 +215,12 @@ def stores_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | 
                 found.add(maker)
                 pending.append(maker)
     return found        # type: ignore[return-value]
+
+
+def _accesses(load: Operation) -> int:
+    """Instructions of a thread that load a tile."""
+    layout = layout_of(load.results[0])
+    return layout.num_regs // access_width(load, layout)
 
 
 def runs_by_itself(op: Operation) -> bool:
