@@ -114,6 +114,7 @@ ROWS: tuple[tuple[str, str, tuple], ...] = (
     ("l2_rate",      "RRZE, CC, QR; H100; T4 JIA; 86, 89, 120 ?, TB/s",
                                              (1.2,   5.4,   3.0,   5.2,   5.0,   7.5,   9.0,   19.0,  18.5,  5.5,   9.5,   11.0)),
     # H100 2026-11-27: all SMs at once get 28.7 bytes a cycle each of their own, 45.6 of panels that 11 or 12 read, and write 16.
+    # H200 2026-11-28: six fifths of that, as of L2, to within a percent in products that L2 bounds; 4.1 TB/s in vector additions.
     ("l2_shared",    "H100; others as l2_rate",
                                              (1.2,   5.4,   3.0,   5.2,   5.0,   10.5,  12.6,  19.0,  18.5,  5.5,   9.5,   11.0)),
     ("l2_write",     "H100; others as l2_rate",

@@ -60,7 +60,7 @@ MOST_STREAMED = 32
 """Registers a thread of tiles that are stored to products' buffers in the next iteration."""
 MOST_ACCESSES = 16
 """Their loads, each with its address and bounds, for the first iteration once more (scaled int8 of rows that aren't aligned, H100:
-2.1 us, 2.7 with 64 loads of a byte ahead)."""
+2.1 us, 2.7 with loads of single bytes ahead)."""
 VIEW, PASS = "nv_tileas.view", "nv_tileas.convert_layout"
 WIDENS = frozenset({"nv_tileas.broadcast", VIEW})
 CONSTANTS = frozenset({"arith.constant", "nv_tileas.make_range"})
