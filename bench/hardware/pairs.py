@@ -11,14 +11,14 @@ import argparse
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 import tileiras
+from bench.knobs import CODE_FENCE
 from bench.speed import kernels, launches, original, programs, side, steps
 from bench.speed.record import kept
 from tests.programs import programs as whole_programs
@@ -36,8 +36,6 @@ SIDES = ("attention_d128_f16", "attention_d64_f16", "attention_d64_causal_f16", 
          "jacobi_5_point_f32", "layer_norm_backward_sum_parts", "add_rms_norm_f16")
 """Kernels of `make speed` that several codes of ours are made of: without agents, without the copy engine, with waits for products
 that ptxas can't put elsewhere, with few registers."""
-PIN = '.pragma "next knob 0x1790";'
-"""In front of an instruction that ptxas then moves nothing across (docs/knobs.md)."""
 WAIT = "wgmma.wait_group.sync.aligned 0;"
 FEW_REGISTERS = 64
 Parameter = list[Any]
@@ -54,7 +52,6 @@ class Pair:
     """Who -> (kernel's name, cubin)."""
     failed: dict[str, str] = field(default_factory=dict)
     tolerance: float = 0.0
-    flops: float = 0.0
 
     def put(self, folder: pathlib.Path) -> dict[str, Any]:
         """Write its files; the plan's entry."""
@@ -64,7 +61,7 @@ class Pair:
             (folder / path).write_bytes(cubin)
             sides.append({"who": who, "kernel": kernel, "cubin": path})
         entry: dict[str, Any] = {"name": f"pair/{self.name}", "question": QUESTION, "kind": "pair", "grid": list(self.grid),
-                                 "parameters": self.parameters, "sides": sides, "tolerance": self.tolerance, "flops": self.flops}
+                                 "parameters": self.parameters, "sides": sides, "tolerance": self.tolerance}
         if self.stored:
             entry["data"] = f"data/pair_{self.name}.npz"
             np.savez_compressed(folder / entry["data"], **self.stored)     # type: ignore[arg-type]
@@ -85,7 +82,7 @@ class Parameters:
             words = expected.words if expected else [None] * len(value.words)
             return ["table", [self._parameter(w, e) for w, e in zip(value.words, words)]]
         if isinstance(value, np.ndarray) and value.ndim:
-            return self._array(kept_whole(value), None if expected is None else kept_whole(expected))
+            return self._array(whole(value), None if expected is None else whole(expected))
         return ["raw", np.asarray(value).tobytes().hex()]
 
     def _array(self, array: np.ndarray, expected: np.ndarray | None) -> Parameter:
@@ -104,10 +101,9 @@ def counts(array: np.ndarray) -> bool:
     return array.dtype.kind in "iu" and array.itemsize > 1
 
 
-def kept_whole(value: np.ndarray) -> np.ndarray:
-    """All words that an array spans."""
-    found = kept(value)
-    return np.zeros(found[2], found[1]) if isinstance(found, tuple) else found
+def whole(value: Any) -> Any:
+    """A parameter that later changes don't reach, an array by all words that it spans."""
+    return launches.given(kept(value))
 
 
 def compiled(bytecode: bytes, symbol: str, **options: Any) -> tuple[dict[str, tuple[str, bytes]], dict[str, str]]:
@@ -131,20 +127,13 @@ def program(name: str) -> Pair:
     drawn = whole_programs.load_all()[name].launch()
     made = export(drawn.kernel, drawn.args, SM)
     arrays = whole_programs.arrays_of(drawn.args)
-    before = [held(p) for p in made.flat]
+    before = [whole(p) for p in made.flat]
     for at, want in drawn.expected.items():
         with np.errstate(all="ignore"):
             arrays[at][...] = np.broadcast_to(np.asarray(want), arrays[at].shape).astype(arrays[at].dtype)
-    given = Parameters(before, [held(p) for p in made.flat])
+    given = Parameters(before, made.flat)
     sides, failed = compiled(made.bytecode, made.symbol)
     return Pair(name, (*drawn.grid, 1, 1)[:3], given.list, given.stored, sides, failed, drawn.tolerance)
-
-
-def held(value: Any) -> Any:
-    """A parameter that later changes don't reach."""
-    if isinstance(value, PointerTable):
-        return PointerTable([held(w) for w in value.words])
-    return kept_whole(value).copy() if isinstance(value, np.ndarray) and value.ndim else value
 
 
 def noted(path: str) -> Pair:
@@ -163,7 +152,7 @@ def step(number: str) -> Pair:
     with steps.without(one.without):
         sides, failed = compiled(side.bytecode_of(one.kernel), case.name,
                                  **({"hints": {"num_cta_in_cga": one.ctas}} if one.ctas else {}))
-    return Pair(f"step_{number}", one.kernel.grid, given.list, given.stored, sides, failed, flops=one.kernel.flops)
+    return Pair(f"step_{number}", one.kernel.grid, given.list, given.stored, sides, failed)
 
 
 def several(name: str) -> Pair:
@@ -178,7 +167,7 @@ def several(name: str) -> Pair:
         made[who] = module.cubin
         if not without:
             flags = ptxas.arguments(f"{SM}a", 3)
-            made["waits pinned"] = ptxas.assemble(module.ptx.replace(WAIT, f"{PIN}\n\t{WAIT}"), flags).cubin
+            made["waits pinned"] = ptxas.assemble(module.ptx.replace(WAIT, f"{CODE_FENCE}\n\t{WAIT}"), flags).cubin
             few = re.sub(r"\.minnctapersm \d+(\n\.maxnreg \d+)?", f".maxnreg {FEW_REGISTERS}", module.ptx)
             made["few registers"] = ptxas.assemble(few, flags).cubin
     found = {who: cubin for who, cubin in made.items() if who == "ours" or cubin != made["ours"]}
@@ -188,7 +177,8 @@ def several(name: str) -> Pair:
 KINDS: dict[str, Callable[[str], Pair]] = {"program": program, "noted": noted, "step": step, "sides": several}
 
 
-def _made(job: tuple[str, str]) -> Pair | str:
+def made(job: tuple[str, str]) -> Pair | str:
+    """A job's pair, or why there is none."""
     kind, name = job
     try:
         return KINDS[kind](name)
@@ -196,18 +186,12 @@ def _made(job: tuple[str, str]) -> Pair | str:
         return f"{name}: {side.failure(error)['failed']}"
 
 
-def jobs(with_programs: bool, folders: Sequence[pathlib.Path], with_steps: bool, with_sides: bool,
-         rows: str = "last") -> list[tuple[str, str]]:
-    found = [("program", name) for name in programs.rows_of([], rows) if programs.since(name) <= 90] if with_programs else []
+def jobs(with_programs: bool, folders: Sequence[pathlib.Path], with_steps: bool, with_sides: bool) -> list[tuple[str, str]]:
+    """(kind, name) of what is asked for."""
+    found = [("program", name) for name in programs.rows_of([], "last") if programs.since(name) <= 90] if with_programs else []
     found += [("noted", str(path)) for folder in folders for path in sorted(folder.glob("*.pickle"))]
     found += [("step", str(i)) for i in range(len(steps.LADDERS["h100"].steps) if with_steps else 0)]
     return found + [("sides", name) for name in (SIDES if with_sides else ())]
-
-
-def made(asked: Sequence[tuple[str, str]], processes: int = 1) -> Iterator[Pair | str]:
-    """Pairs, or why there is none."""
-    with ProcessPoolExecutor(processes) as pool:
-        yield from pool.map(_made, asked)
 
 
 def main() -> int:

@@ -196,7 +196,7 @@ class Builder:
 
     def pairs(self, jobs: Sequence[tuple[str, str]]) -> None:
         """Question 20: launches with all their sides."""
-        for made in pairs.made(jobs):
+        for made in map(pairs.made, jobs):
             if isinstance(made, str):
                 self.failed.append(made)
                 continue

@@ -356,37 +356,29 @@ BOTH = ("ours", "original")
 SIDES = "sides of one kernel"
 
 
-def sides_of(row: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What is said of each side of a pair."""
-    return {who: said for who, said in row["result"].items() if isinstance(said, dict)}
-
-
 def pair_lines(rows: Rows) -> list[str]:
     """Launches by what they were taken from: which sides were right, repeat themselves and agree, and how their times compare."""
-    groups: dict[str, Rows] = {}
+    groups: dict[str, list[tuple[str, str, dict[str, dict[str, Any]]]]] = {}
     for row in rows:
-        groups.setdefault(group_of(row["name"].partition("/")[2]), []).append(row)
+        name, sides = row["name"].partition("/")[2], {who: said for who, said in row["result"].items() if isinstance(said, dict)}
+        groups.setdefault(group_of(name), []).append((name, error(row), sides))
     lines, slow, notes, steps = [], [], [], []
     for group, members in groups.items():
-        good = [row for row in members if not error(row)]
-        judged = {who: [side["right"] for row in good if "right" in (side := sides_of(row).get(who, {}))] for who in BOTH}
-        timed = [(row["name"].partition("/")[2], sides_of(row)) for row in good if all(
-            "cold" in (side := sides_of(row).get(who, {})) and side["in_turn"] < side["cold"] + BEHIND for who in BOTH)]
-        ratios = {name: sides["original"]["cold"] / sides["ours"]["cold"] for name, sides in timed}
+        judged = {who: [side["right"] for _, _, sides in members if "right" in (side := sides.get(who, {}))] for who in BOTH}
+        ratios = {name: sides["original"]["cold"] / sides["ours"]["cold"] for name, _, sides in members if all(
+            "cold" in (side := sides.get(who, {})) and side["in_turn"] < side["cold"] + BEHIND for who in BOTH)}
         lines.append([group, len(members), *(f"{sum(found)} of {len(found)}" if found else "" for found in judged.values()),
-                      len(timed), mean(list(ratios.values())), sum(ratio < EVEN for ratio in ratios.values())])
+                      len(ratios), mean(list(ratios.values())), sum(ratio < EVEN for ratio in ratios.values())])
         slow += [f"`{name}` {ratio:.2f}" for name, ratio in sorted(ratios.items(), key=lambda x: x[1]) if ratio < EVEN]
-        for row in members:
-            name = f"`{row['name'].partition('/')[2]}`"
-            if error(row):
-                notes.append(f"{name} ends with: {error(row)}")
-            moved = [who for who, side in sides_of(row).items() if side.get("different")]
-            apart = max((side.get("beside", 0.0) for side in sides_of(row).values()), default=0.0)
-            notes += [f"{name} of {' and '.join(moved)} leaves something else in another launch"] if moved else []
-            notes += [f"{name} leaves other values by {apart:.2g} of the largest"] if apart > 1e-2 else []
+        for name, why, sides in members:
+            moved = [who for who, side in sides.items() if side.get("different")]
+            apart = max((side.get("beside", 0.0) for side in sides.values()), default=0.0)
+            notes += [f"`{name}` ends with: {why}"] if why else []
+            notes += [f"`{name}` of {' and '.join(moved)} leaves something else in another launch"] if moved else []
+            notes += [f"`{name}` leaves other values by {apart:.2g} of the largest"] if apart > 1e-2 else []
         if group == SIDES:
-            steps = [[row["name"].partition("/")[2], "; ".join(
-                f"{who} {side['cold']:.1f}" for who, side in sides_of(row).items() if "cold" in side)] for row in good]
+            steps = [[name, "; ".join(f"{who} {side['cold']:.1f}" for who, side in sides.items() if "cold" in side)]
+                     for name, why, sides in members if not why]
     return ["Each launch with the same inputs by ours and by the original, four times: whether it was right, where it is known "
             "what must come out (larger arrays of floats are random, which makes both sides wrong); and, out of cold caches and "
             "where the host kept up, the geometric mean of the original's time over ours.", "",

@@ -36,7 +36,7 @@ else:
     from bench.hardware.gpu_values import WIDTHS, different, distance, largest, random_bytes
 
 LOG_ADDRESS, LOG_BYTES, RECORD_WORDS = 0x5100_0000_0000, 64 * 1024, 16
-SECONDS = {"speed": 20, "repeat": 20, "encode": 60, "torch_matmul": 60, "torch_speed": 60, "frontend": 60}
+SECONDS = {"speed": 20, "encode": 60, "torch_matmul": 60, "torch_speed": 60, "frontend": 60}
 DEFAULT_SECONDS = 8
 
 
@@ -244,36 +244,6 @@ class Runner:
             self.pool[name] = self.buffer(data), len(data)
         return self.pool[name][0]
 
-    def repeat(self, e: dict[str, Any]) -> dict[str, Any]:
-        """Whether launches with the same inputs give the same bytes: the elements of each array that differ from what the first
-        launch left, the most of `launches`. Atomic additions of floats may; what else does, races."""
-        driver = self.driver
-        library, kernel = self.load(e, e["kernel"])
-        pointers, sizes = self.inputs(e)
-        kept = [driver.allocate(size) for size, _ in sizes]
-        for to, source, (size, _) in zip(kept, pointers, sizes):
-            driver.copy(to, source, size)
-        arguments, block = self.parameters(e, pointers), self.block(kernel)
-        first: list[list[bytes]] = []
-        most = [0] * len(pointers)
-        for launch in range(e.get("launches", 6)):
-            for to, source, (size, _) in zip(pointers, kept, sizes):
-                driver.copy(to, source, size)
-            if launch % 2:
-                self.flush()
-            driver.launch(kernel, e["grid"], block, arguments)
-            driver.synchronize()
-            for i, (pointer, source, (size, kind)) in enumerate(zip(pointers, kept, sizes)):
-                if not launch:
-                    got = self.pieces(pointer, size)
-                    first.append(got if got != self.pieces(source, size) else [])
-                elif first[i]:
-                    most[i] = max(most[i], sum(different(a, b, WIDTHS[kind]) for a, b in zip(first[i], self.pieces(pointer, size))))
-        for pointer in (*pointers, *kept):
-            driver.free(pointer)
-        self.unload(library)
-        return {"right": not any(most), "different": most, "written": [bool(f) for f in first]}
-
     def pair(self, e: dict[str, Any]) -> dict[str, Any]:
         """What each side of a launch does with the same inputs: `worst`, errors of arrays in tolerances where it is known what must
         come out; `different`, elements that another launch left otherwise; `beside`, the largest difference from what the first
@@ -286,6 +256,10 @@ class Runner:
         wanted = [stored.get(f"e{key[0]}") if key else None for _, _, _, _, *key in arrays_among(e["parameters"])]
         out: dict[str, Any] = {}
         first: list[list[bytes]] = []
+
+        def restore() -> None:
+            for to, source, (size, _) in zip(pointers, kept, sizes):
+                driver.copy(to, source, size)
         for one in e["sides"]:
             said: dict[str, Any] = {}
             out[one["who"]] = said
@@ -294,16 +268,14 @@ class Runner:
                 block = self.block(kernel)
                 launch = functools.partial(driver.launch, kernel, e["grid"], block, arguments)
                 if self.once:
-                    for to, source, (size, _) in zip(pointers, kept, sizes):
-                        driver.copy(to, source, size)
+                    restore()
                     launch()
                     driver.synchronize()
                     continue
                 left: list[list[bytes]] = []
                 most = [0] * len(pointers)
                 for number in range(4):
-                    for to, source, (size, _) in zip(pointers, kept, sizes):
-                        driver.copy(to, source, size)
+                    restore()
                     if number % 2:
                         self.flush()
                     launch()

@@ -44,6 +44,11 @@ def access_width(op: Operation, layout: LinearLayout) -> int:
     return max((min(run, layout.contiguous(d)) for d, run in enumerate(runs_of(op)) if run > 1), default=1)
 
 
+def accesses(op: Operation, layout: LinearLayout) -> int:
+    """Instructions of a thread that move a tile in `layout`."""
+    return layout.num_regs // access_width(op, layout)
+
+
 def is_checked(op: Operation) -> bool:
     """Whether an access depends on bounds or a mask."""
     check: Any = op.properties.get("check")

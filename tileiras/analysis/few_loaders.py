@@ -15,7 +15,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis import layout_cost
-from tileiras.analysis.access import access_width, contiguous_of, is_checked, runs_of
+from tileiras.analysis.access import access_width, accesses, contiguous_of, is_checked, runs_of
 from tileiras.analysis.async_copies import as_source, renames_of
 from tileiras.analysis.layout_rules import is_tensor, permutation_of
 from tileiras.analysis.program_slice import Slice
@@ -91,6 +91,6 @@ def _best(load: Operation, shared: SharedLayout) -> LinearLayout | None:
         width = access_width(load, layout)
         return layout_cost.global_access(layout, width, dim, size, False, is_checked(load)) + \
             layout_cost.shared_access(access(layout, shared, size), size)
-    fit = [layout for layout in offered if layout.num_regs // access_width(load, layout) <= MOST_ACCESSES and
+    fit = [layout for layout in offered if accesses(load, layout) <= MOST_ACCESSES and
            len(access(layout, shared, size).groups) <= MOST_ACCESSES]
     return min(fit, key=slots, default=None)

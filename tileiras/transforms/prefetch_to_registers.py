@@ -32,7 +32,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, IntegerType, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.access import access_width
+from tileiras.analysis.access import accesses
 from tileiras.analysis.agents import agent_of, block_warps
 from tileiras.analysis.ahead import Slice, carries_tensors, is_cheap_and_pure, runs_ahead, slice_of, tokens_before
 from tileiras.analysis.layout_choice import FEW_AHEAD
@@ -198,7 +198,8 @@ def stores_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | 
     if sum(op.name in DOTS for op in body.ops) > 1:
         return None
     if not all(may_run_ahead(loop, op) and is_unwritten(op) for op in loads) or \
-            sum(registers_of(op.results[0]) for op in loads) > MOST_STREAMED or sum(map(_accesses, loads)) > MOST_ACCESSES:
+            sum(registers_of(op.results[0]) for op in loads) > MOST_STREAMED or \
+            sum(accesses(op, layout_of(op.results[0])) for op in loads) > MOST_ACCESSES:
         return None
     stores = [op for op in body.ops if is_streamed(loop, op)]
     chain = _chain(loop, stores, loads) if stores else None
@@ -215,12 +216,6 @@ def stores_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | 
                 found.add(maker)
                 pending.append(maker)
     return found        # type: ignore[return-value]
-
-
-def _accesses(load: Operation) -> int:
-    """Instructions of a thread that load a tile."""
-    layout = layout_of(load.results[0])
-    return layout.num_regs // access_width(load, layout)
 
 
 def runs_by_itself(op: Operation) -> bool:

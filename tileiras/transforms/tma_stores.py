@@ -31,7 +31,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, TensorType, UnitAttr, i32
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.access import access_width
+from tileiras.analysis.access import accesses
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import MOVES
 from tileiras.analysis.program_slice import loop_around
@@ -135,7 +135,7 @@ def store_facts(store: Any, axis: Callable[[], AxisAnalysis]) -> MapFacts | list
             for form in in_forms(facts)]
     here, facts = min(ways, key=lambda way: way[0])
     there = sum(wavefronts(layout_of(v), t.layout.data, size) for v in (write.operands[0], read.results[0]))
-    there += layout_of(store.source).num_regs // access_width(store, layout_of(store.source))
+    there += accesses(store, layout_of(store.source))
     return facts if here <= there else [Refusal("the threads would write rows of the tile with bank conflicts")]
 
 
