@@ -100,6 +100,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("free-heap", "nv_tileas", 0, of="alloca"),
     _transform("materialize-schedule", "nv_tileas", 1, of="scf.for loop"),
     _transform("unroll-streams", "nv_tileas", 3, of="scf.for"),
+    _transform("join-stages", "nv_tileas", 3, of="load_shared"),
     _transform("prefetch-to-registers", "nv_tileas", 1, of="scf.for"),
     _transform("overlap-iterations", "nv_tileas", 3, of="scf.for"),
     _transform("fragments-ahead", "nv_tileas", 3, of="dot"),

@@ -11,7 +11,7 @@ from tileiras.errors import BytecodeError
 from tileiras.pipeline import LEVELS
 from tileiras.tools import tileiras_opt
 
-COUNT = 60
+COUNT = 30
 MANY = 5000
 PARTS = 10
 """Of MANY, each a test, so that several processes share them."""

@@ -37,7 +37,7 @@ NEVER = """
     tileiras.dialects.verify_tileas tileiras.dialects.verify_types tileiras.dialects.kinds
     tileiras.dialects.cuda_tile.asm_parse tileiras.dialects.cuda_tile.asm_print tileiras.dialects.cuda_tile.asm_format
     tileiras.dialects.cuda_tile.verify_hints tileiras.bytecode.writer tileiras.bytecode.tables
-    tileiras.analysis.pipes tileiras.analysis.pipe_paths tileiras.analysis.in_flight
+    tileiras.analysis.pipes tileiras.analysis.pipe_paths tileiras.analysis.pipe_slice tileiras.analysis.in_flight
     tileiras.codegen.debug_info tileiras.codegen.functions tileiras.codegen.kernel_info tileiras.codegen.libdevice
     tileiras.driver.main tileiras.driver.command_line tileiras.driver.option_table tileiras.driver.help tileiras.driver.server
     tileiras.driver.linger tileiras.driver.output tileiras.driver.remarks
@@ -51,7 +51,7 @@ FOR_OTHERS = """
     tileiras.transforms.generate_schedule tileiras.transforms.materialize_async tileiras.transforms.materialize_schedule
     tileiras.transforms.overlap_dots tileiras.transforms.place_accumulators tileiras.transforms.commit_dots
     tileiras.transforms.overlap_epilogues tileiras.transforms.unroll_loops tileiras.transforms.unroll_streams
-    tileiras.transforms.prefetch_to_registers
+    tileiras.transforms.prefetch_to_registers tileiras.transforms.join_stages
     tileiras.transforms.split_reductions tileiras.transforms.stage_slices tileiras.transforms.provide_scratch
     tileiras.conversion.tileas_to_llvm.matrix tileiras.conversion.tileas_to_llvm.collectives
     tileiras.conversion.tileas_to_llvm.shared.built_maps tileiras.conversion.tileas_to_llvm.memory.atomics""".split()

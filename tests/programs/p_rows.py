@@ -358,3 +358,57 @@ def locked(x, out, lock, t: Const):
 def blocks_behind_a_lock():
     x = np.arange(6 * 64, dtype=np.float32).reshape(6, 64)
     return Launch(locked, (6,), (x, np.zeros((1, 64), np.float32), np.zeros(1, np.int32), 64), {1: x.sum(0, keepdims=True)})
+
+
+@ct.kernel
+def columns_by_steps(x, y, sums, dots, least, first: int, last: int, step: int, tm: Const, tn: Const):
+    """Each block goes down some columns by every `step`th small tile of two arrays; the order of the sums can be seen."""
+    j = ct.bid(0)
+    total, both = ct.zeros((tm, tn), ct.float32), ct.zeros((tm, tn), ct.float32)
+    low = ct.full((tm, tn), 1000, ct.int32)
+    for k in range(first, last, step):
+        a, b = ct.load(x, (k, j), (tm, tn)).astype(ct.float32), ct.load(y, (k, j), (tm, tn)).astype(ct.float32)
+        total = total * .5 + a
+        both = both + a * b
+        low = ct.minimum(low, b.astype(ct.int32) + k)
+    ct.store(sums, (0, j), total)
+    ct.store(dots, (j,), ct.sum(both, axis=0))
+    ct.store(least, (j,), ct.min(low, axis=0))
+
+
+@program((np.float16, 16, 64, 0, 23, 1), (np.float32, 8, 64, 1, 22, 2), (np.int8, 16, 128, 3, 4, 1), (bf16, 16, 128, 2, 2, 1),
+         (np.float16, 32, 64, 0, 21, 5), quick=True)
+def columns_by_steps_of_small_tiles(dtype, tm, tn, first, last, step):
+    n = 23
+    x, y = (whole(n * tm, 2 * tn, dtype=dtype, low=-4, high=4, seed=s) for s in range(2))
+    a, b = (wide(v).reshape(n, tm, 2 * tn) for v in (x, y))
+    total, both, low = np.zeros((tm, 2 * tn)), np.zeros((tm, 2 * tn)), np.full((tm, 2 * tn), 1000)
+    for k in range(first, last, step):
+        total, both, low = total * .5 + a[k], both + a[k] * b[k], np.minimum(low, b[k].astype(np.int32) + k)
+    return Launch(columns_by_steps, (2,), (x, y, np.ones((tm, 2 * tn), np.float32), np.ones(2 * tn, np.float32),
+                                           np.ones(2 * tn, np.int32), first, last, step, tm, tn),
+                  {2: total, 3: both.sum(0), 4: low.min(0)}, 1e-6)
+
+
+@ct.kernel
+def groups_normalized(x, gain, out, tc: Const, tn: Const, n: Const):
+    """Some channels' elements, twice: for their moments, and to be normalized."""
+    i = ct.bid(0)
+    total, squares = ct.zeros((tc, tn), ct.float32), ct.zeros((tc, tn), ct.float32)
+    for k in range(ct.cdiv(n, tn)):
+        tile = ct.load(x, (i, k), (tc, tn), padding_mode=ZERO).astype(ct.float32)
+        total, squares = total + tile, squares + tile * tile
+    mean = ct.sum(total) / (tc * n)
+    factor = ct.rsqrt(ct.sum(squares) / (tc * n) - mean * mean + 1e-5)
+    for k in range(ct.cdiv(n, tn)):
+        tile = ct.load(x, (i, k), (tc, tn), padding_mode=ZERO).astype(ct.float32)
+        ct.store(out, (i, k), ((tile - mean) * factor * ct.load(gain, (i, 0), (tc, 1))).astype(out.dtype))
+
+
+@program((np.float32, 16, 128, 1000), (np.float32, 4, 512, 4096), (np.float16, 8, 256, 2000), quick=True)
+def groups_normalized_that_are_read_once(dtype, tc, tn, n):
+    x, gain = draw(2 * tc, n, dtype=dtype), draw(2 * tc, 1, dtype=np.float32)
+    groups = wide(x).reshape(2, tc * n)
+    normal = (groups - groups.mean(1, keepdims=True)) / np.sqrt(groups.var(1, keepdims=True) + 1e-5)
+    return Launch(groups_normalized, (2,), (x, gain, np.ones_like(x), tc, tn, n),
+                  {2: normal.reshape(2 * tc, n) * wide(gain)}, 2e-3 if dtype is np.float16 else 1e-4)

@@ -28,7 +28,7 @@ KERNELS: dict[tuple[str, str], str] = {
                                "convert-tileaa-to-tileas",
     ("split-reductions", "sm_80"): "split-reductions materialize-convert-layout",
     ("share-results", "sm_80"): "share-results", ("provide-scratch", "sm_80"): "provide-scratch",
-    ("join-steps", "sm_90"): "join-steps", ("split-steps", "sm_80"): "split-steps",
+    ("join-steps", "sm_90"): "join-steps", ("join-stages", "sm_90"): "join-stages", ("split-steps", "sm_80"): "split-steps",
     ("split-tiles", "sm_90"): "split-tiles", ("split-operands", "sm_100"): "split-operands",
     ("plan-cta", "sm_90"): "plan-cta", ("plan-agents", "sm_90"): "plan-agents", ("plan-chains", "sm_100"): "plan-chains",
     ("plan-blocks", "sm_120"): "plan-blocks", ("turn-dots", "sm_100"): "turn-dots",

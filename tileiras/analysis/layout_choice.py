@@ -421,7 +421,7 @@ class _Search:
             parent = block.parent_op()
             known = 1.0
             if parent is not None:
-                known = self.weight(parent) * (layout_cost.LOOP_WEIGHT if parent.name in LOOPS else 1)
+                known = self.weight(parent) * (_trips(parent) if parent.name in LOOPS else 1)
             self.weights[block] = known
         return known
 
@@ -657,3 +657,18 @@ def own_rows(layout: LinearLayout, dim: int) -> LinearLayout | None:
     taken = [b for b in reg if b & along]
     others = iter(sorted(taken))
     return LinearLayout(layout.shape, tuple(next(others) if b & along else b for b in reg), layout.lane, tuple(warp))
+
+
+def _trips(loop: Operation) -> float:
+    """How often a loop runs, as far as is known."""
+    if not isinstance(loop, arith.For):
+        return layout_cost.LOOP_WEIGHT
+    lower, upper, step = (_constant(v) for v in loop.operands[:3])
+    if lower is None or upper is None or step is None or step < 1:
+        return layout_cost.LOOP_WEIGHT
+    return min(layout_cost.MOST_WEIGHT, max(1, -((lower - upper) // step)))
+
+
+def _constant(v: SSAValue) -> int | None:
+    value: Any = v.owner.properties["value"] if isinstance(v.owner, arith.Constant) else None
+    return None if value is None else value.value.data

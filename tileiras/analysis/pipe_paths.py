@@ -156,6 +156,7 @@ class Way:
         self.terms: dict[tuple[Any, ...], Term] = {}
         self.chosen: dict[Term, int] = {}
         self.more_tiles: int | None = None
+        self.ops: dict[Block, list[Operation]] = {}
         self.steps = 0
 
     # --- terms
@@ -243,8 +244,10 @@ class Way:
 
     # --- the walk
 
-    def function(self, func: Operation) -> list[AgentWay]:
-        """The events of all agents; what stands before agents part is the first one's alone and in every other's past."""
+    def function(self, func: Operation, ops: dict[Block, list[Operation]]) -> list[AgentWay]:
+        """The events of all agents; what stands before agents part is the first one's alone and in every other's past. `ops`: of
+        each block, that are executed (`analysis/pipe_slice.py`)."""
+        self.ops = ops
         warps: Any = func.properties["num_warps"]
         main = AgentWay(warps.data)
         agents: list[AgentWay] = []
@@ -253,7 +256,7 @@ class Way:
         body = func.regions[0].block
         for n, arg in enumerate(body.args):
             env[arg] = self.term("argument", n, (), _width(arg))
-        for op in body.ops:
+        for op in ops[body]:
             if op.name == SWITCH:
                 counts: Any = op.properties["warps"]
                 for region, count in zip(op.regions, counts):
@@ -288,7 +291,7 @@ class _Walk:
 
     def block(self, block: Block) -> str:
         """Execute a block; how it was left. Its terminator's operands are then to be asked for."""
-        for op in block.ops:
+        for op in self.way.ops[block]:
             end = self.one(op)
             if end is not None:
                 return end

@@ -20,6 +20,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.pipe_paths import AgentWay, Event, TooLong, Way, rings_and_pipes
+from tileiras.analysis.pipe_slice import executed
 
 RIGHT, WRONG, NOT_DECIDED = "right", "wrong", "not decided"
 MOST_WAYS = 48
@@ -59,11 +60,11 @@ def check_pipes(func: Operation, most_ways: int = MOST_WAYS, orders: int = ORDER
         return Verdict(RIGHT)
     types: list[Any] = [op.results[0].type for op in pipes]
     trips = min(MOST_TRIPS, 2 * max(t.stages.data for t in types) + MORE_TRIPS)
-    played, undecided = 0, ""
+    ops, played, undecided = executed(func), 0, ""
     for choose in _choices(trips, most_ways):
         way = Way(choose, trips)
         try:
-            agents = way.function(func)
+            agents = way.function(func, ops)
         except (TooLong, RecursionError):
             undecided = "a way through the function is too long"
             continue

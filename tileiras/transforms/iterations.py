@@ -1,11 +1,15 @@
 """What passes that let a part of a counted loop run ahead have in common: the counter some iterations on, whether there is such an
-iteration, more carried values.
+iteration, more carried values. And those that take several iterations at once: whole rounds, and a loop for what they leave.
 
     scf.for %i = %a to %b step %s        in iteration k + d: %i + d * %s, if %b - %i > d * %s
+
+                                                m = n * s * (trips / n)
+    scf.for %i = %a to %b step %s (%c)    ->    scf.for %i = %a to %a + %m step n * %s (%c) { n iterations }
+                                                scf.for %i = %a + %m to %b step %s (...)
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, TensorType
@@ -57,6 +61,31 @@ class Iterations:
             loop.erase()
             self.loop = new
         return self.loop
+
+    def cut(self, times: int, one_round: Callable[[SSAValue, list[SSAValue]], Sequence[SSAValue]]) -> None:
+        """Let whole rounds of so many iterations stand in front of the loop, to which what is left stays. `one_round` makes the ops
+        of one in front of `before`, of the first iteration's counter and what the loop carries into it; what is carried on."""
+        loop, t = self.loop, self.index_type
+        lower, upper, step = loop.operands[:3]
+        count, one = self.constant(times, t), self.constant(1, t)
+        distance = self.make(arith.Subi, [self.make(arith.Subi, [upper, lower], t), one], t)
+        trips = self.make(arith.Addi, [self.make(arith.Divui, [distance, step], t), one], t)
+        left = self.make(arith.Remui, [trips, count], t)
+        covered = self.make(arith.Muli, [self.make(arith.Subi, [trips, left], t), step], t)
+        none_left = self.make(arith.Cmpi, [left, self.constant(0, t)], IntegerType(1), predicate="eq")
+        whole = self.make(arith.Select, [none_left, upper, self.make(arith.Addi, [lower, covered], t)], t)
+        end = self.make(arith.Select, [self.some(), whole, lower], t)
+        block = Block(arg_types=[a.type for a in self.body.args], ops=())
+        rounds = type(loop).create(operands=[lower, end, self.make(arith.Muli, [step, count], t), *loop.operands[3:]],
+                                   result_types=[r.type for r in loop.results], properties=dict(loop.properties),
+                                   attributes=dict(loop.attributes), regions=[Region(block)], location=loop.location)
+        self.insert(rounds)
+        last = self.body.last_op.clone(dict(zip(self.body.args, block.args)))
+        block.add_op(last)
+        self.before = last
+        last.operands = one_round(block.args[0], list(block.args[1:]))
+        self.before = loop
+        loop.operands = [end, upper, step, *rounds.results]
 
     # --- making ops in front of `before` --------------------------------------------------------------------------------
 

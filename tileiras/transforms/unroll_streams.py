@@ -29,8 +29,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerType, TensorType, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import TensorType, i32
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import access_width, contiguous_of
 from tileiras.analysis.agents import agent_of
@@ -196,27 +196,6 @@ class _Unrolled(Iterations):
         self.joined = self._joined(loads)
         self.tokens = {op: self._token(op) for op in loads if op.token is not None}      # type: ignore[attr-defined]
 
-    def run(self) -> None:
-        loop, t = self.loop, self.index_type
-        lower, upper, step = loop.operands[:3]
-        count, one = self.constant(self.rounds, t), self.constant(1, t)
-        distance = self.make(arith.Subi, [self.make(arith.Subi, [upper, lower], t), one], t)
-        trips = self.make(arith.Addi, [self.make(arith.Divui, [distance, step], t), one], t)
-        left = self.make(arith.Remui, [trips, count], t)
-        covered = self.make(arith.Muli, [self.make(arith.Subi, [trips, left], t), step], t)
-        none_left = self.make(arith.Cmpi, [left, self.constant(0, t)], IntegerType(1), predicate="eq")
-        whole = self.make(arith.Select, [none_left, upper, self.make(arith.Addi, [lower, covered], t)], t)
-        end = self.make(arith.Select, [self.some(), whole, lower], t)
-        block = Block(arg_types=[a.type for a in self.body.args], ops=())
-        rounds = type(loop).create(operands=[lower, end, self.make(arith.Muli, [step, count], t), *loop.operands[3:]],
-                                   result_types=[r.type for r in loop.results], properties=dict(loop.properties),
-                                   attributes=dict(loop.attributes), regions=[Region(block)], location=loop.location)
-        self.insert(rounds)
-        self._fill(block)
-        loop.operands = [end, upper, step, *rounds.results]
-        if self.rest_at_once:
-            self._rest()
-
     def _joined(self, loads: list[Operation]) -> dict[Operation, int]:
         """The loads of which a whole round's iterations are asked for together, and of how many at a time."""
         if not any("stretch" in op.properties for op in loads):
@@ -234,12 +213,11 @@ class _Unrolled(Iterations):
             return tokens[0]
         return self._insert_token(nv_tileas.JoinMemToken.make([tokens], [MemTokenType()])) if tokens else self._no_token()
 
-    def _fill(self, block: Block) -> None:
-        """A whole round."""
-        end = self.body.last_op.clone(dict(zip(self.body.args, block.args)))     # type: ignore[union-attr]
-        block.add_op(end)
-        self.before = end
-        end.operands = self._round(block.args[0], list(block.args[1:]), self.rounds, None)
+    def run(self) -> None:
+        """Cut it."""
+        self.cut(self.rounds, lambda at, now: self._round(at, now, self.rounds, None))
+        if self.rest_at_once:
+            self._rest()
 
     def _rest(self) -> None:
         """What whole rounds left, in the loop's place."""
