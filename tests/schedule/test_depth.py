@@ -93,6 +93,8 @@ def test_few_blocks_have_deep_rings_to_live_on() -> None:
     assert ring_depth(facts, H100).stages == 13 and ring_depth(replace(facts, few=False), H100).stages == 6
     assert ring_depth(replace(facts, has_product=True), H100) == ring_depth(replace(facts, has_product=True, few=False), H100)
     assert ring_depth(replace(facts, occupancy=4), H100).stages == 6
+    assert ring_depth(replace(facts, work=430), H100).stages == 7          # 11.6 of 219 cycles are 5.9 of 430
+    assert ring_depth(replace(facts, work=445), H100) == ring_depth(replace(facts, work=445, few=False), H100)
 
 
 @pytest.mark.parametrize(("case", "deep"), [("layer_norm_backward_sum_parts_twin", True), ("kl_divergence_f32_ragged_twin", False)])

@@ -246,7 +246,9 @@ def gain(op: Operation, by_threads: float, by_engine: float) -> float:
 
 def paying(gains: dict[Operation, float]) -> set[Operation]:
     """Of accesses that would save these slots (each time; an overhead not counted), those that pay for the overhead: stores one
-    by one, loads of a block together."""
+    by one, loads of a block together. In a loop for which the engine brings tiles, others come with them for no wait of their own,
+    where threads' copies would be handed on behind a barrier each iteration (a matrix's rows times a vector, f16, 32x128, B200:
+    10.2 us, 9.8)."""
     found = {op for op, gain in gains.items() if op.name in STORES and gain > overhead(op)}
     blocks: dict[Any, list[Operation]] = {}
     for op, gain in gains.items():
@@ -255,4 +257,5 @@ def paying(gains: dict[Operation, float]) -> set[Operation]:
     for loads in blocks.values():
         if sum(gains[op] for op in loads) > overhead(loads[0]):
             found.update(loads)
-    return found
+    brought = {op.parent for op in found if op.name == LOAD and loop_around(op) is not None}
+    return found | {op for op, gain in gains.items() if op.name == LOAD and op.parent in brought and gain > -BARRIER_SLOTS}

@@ -13,13 +13,14 @@ blocks than the program asks for.
 Where registers let several blocks share an SM, each has their number times the interval, and rings that kept the others
 out would be a loss: the ring gets what is wanted for a block alone only as far as the others' rings still fit. A kernel that shares
 out its tiles over the blocks there are (`strides_by_blocks`) is launched with few: as many an SM as its hint `occupancy` says, one
-where it has none. So is one that walks down rows without a product (`walks_down`): its rings hide more than a latency.
+where it has none. So is one that walks down rows without a product, or along many rows at once
+(`has_few_blocks`): its rings hide more than a latency.
 """
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -48,6 +49,10 @@ MOST_BLOCKS_OF_FEW, LONGER_ALONE = 2, 2.5
 """The same where a launch has few blocks, and how many times the latency their rings hide then: where all that is on its way comes
 from rings of blocks on a part of the SMs, memory answers late (sums of 2048 rows by 64 blocks, an H100: 40.8 us with 48 KiB
 a ring, 36.5 with 72, 34.9 with 105, 34.7 with 130)."""
+MANY_ROWS = 64
+"""Of a tile: a block that walks along so many has few others beside it."""
+MOST_WORK_OF_FEW = 2
+"""Times as long as its loads take, up to which a loop of such a block has its time from memory."""
 LONGER_BESIDE_PRODUCTS = 1.5
 """How many times the latency a block hides that has products and the SM to itself as long as the launch takes: what it waits for
 once it waits for in all its tiles (a persistent masked product of 128x128x64, H100: 467 us by four stages, 442 by five, 445 by 7;
@@ -116,7 +121,7 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     model = model_of(target, facts.warps)
     transfer = facts.stage_bytes / model.ingress
     latency = model.latencies.loaded + transfer
-    streams_alone = facts.few and not facts.has_product
+    streams_alone = facts.few and not facts.has_product and facts.work < MOST_WORK_OF_FEW * transfer
     if streams_alone:
         latency *= LONGER_ALONE
     elif facts.alone and facts.has_product:
@@ -135,7 +140,7 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     while occupancy > 1 and shared_budget(target, occupancy) < facts.other_bytes + facts.stage_bytes:
         occupancy -= 1      # so many blocks have no room, however short their rings are
     blocks = max(occupancy, facts.blocks)
-    if not facts.has_product and facts.work < transfer:
+    if not facts.has_product and (streams_alone or facts.work < transfer):
         blocks = max(occupancy, min(blocks, MOST_BLOCKS_OF_FEW if streams_alone else MOST_BLOCKS_OF_STREAMS))
     while facts.rather_shares and blocks > occupancy and fit(blocks) < LEAST_STAGES:
         blocks -= 1         # nor so many beside one another
@@ -186,18 +191,19 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
     return RingFacts(stage_bytes, work, has_product, other_bytes, occupancy or 1,
                      blocks, latency_hint(loads), warps,
                      max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), rather_shares,
-                     shares_out and occupancy in (None, 1), shares_out or walks_down(loop, loads))
+                     shares_out and occupancy in (None, 1), shares_out or has_few_blocks(loop, loads))
 
 
-def walks_down(loop: Operation, loads: Collection[Operation]) -> bool:
-    """Whether a loop goes from row to row of what it loads: blocks are then as many as a row has tiles. Along rows there are as
-    many as rows, and a row ends soon."""
+def has_few_blocks(loop: Operation, loads: Collection[Operation]) -> bool:
+    """Whether a loop goes from row to row of what it loads, when blocks are as many as a row has tiles, or along many rows. Where
+    it goes along a few rows, blocks are many, and a row ends soon."""
     index = loop.regions[0].block.args[0]
     found = False
     for op in loads:
         coords = list(getattr(op, "coords", ()))
         if index in coords:
-            if contiguous_of(op) in (None, coords.index(index)):
+            along, tile = coords.index(index), op.results[0].type.get_shape()      # type: ignore[attr-defined]
+            if contiguous_of(op) is None or (contiguous_of(op) == along and prod(tile) < MANY_ROWS * tile[along]):
                 return False
             found = True
     return found

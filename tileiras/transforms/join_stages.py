@@ -39,7 +39,7 @@ SLICE, LOAD = "nv_tileas.extract_slice", "nv_tileas.load_shared"
 READS = (WAIT, SLICE, LOAD)
 MOST_AT_ONCE = 4
 """Stages of a ring, at most."""
-RING = 2
+RING = 4
 """How many times as many a ring must have: those behind are filled meanwhile."""
 MOST_CYCLES = 512
 """In which an SM's share of L2 loads what is read at once, and of all these iterations' own work: more hides what a stage costs

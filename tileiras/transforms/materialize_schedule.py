@@ -59,7 +59,7 @@ from tileiras.analysis.few_loaders import narrowed, of_warps
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.shared_lives import SharedLives
-from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory, stage_bytes
+from tileiras.analysis.shared_memory import blocks_of, bytes_unshared, plan_shared_memory, stage_bytes
 from tileiras.analysis.tensor_columns import columns_at_once
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileas
@@ -78,7 +78,7 @@ from tileiras.dialects.nv_tileas import (
 )
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
-from tileiras.schedule.depth import ring_depth, ring_facts, shared_budget
+from tileiras.schedule.depth import MOST_BLOCKS_OF_STREAMS, ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, LEAST_IN_TURN, LEAST_STAGES, told
 from tileiras.transforms.agent_registers import (
     MANY_REGISTERS,
@@ -95,6 +95,8 @@ from tileiras.transforms.register_streams import has_streams, stream
 from tileiras.transforms.structure import holder_in, put_in_place
 
 COPY = "nv_tileas.tiled_copy"
+FEWER, LONG_RING = 2, 6
+"""Stages that a ring may lose for a block more on the SM, and how many it must keep."""
 MOST_CHUNKS = 16
 """Copies that a thread of the load agent makes for a stage: then one warp keeps up with the tensor cores, and leaves registers for
 another block on the SM."""
@@ -593,6 +595,8 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, h
         stages = max(asked) if asked and not held else ring_depth(replace(facts, asked=None), target).stages
         stages = max(stages, fills) if fills > 1 else stages        # products that read them stand close together
         stages = _fitting(lives, found, rings, stages, shared_budget(target, blocks))
+        if not facts.has_product:
+            _leave_room(lives, found, rings, stages, min(facts.blocks, MOST_BLOCKS_OF_STREAMS), target)
         if wanted > blocks and stages > LEAST_STAGES and \
                 _fitting(lives, found, rings, stages, shared_budget(target, wanted)) < LEAST_STAGES:
             _set_stages(found, rings, stages)
@@ -607,6 +611,22 @@ def _fitting(lives: SharedLives, pipes: list[Operation], rings: Iterable[Operati
         if stages <= 1 or lives.size <= budget:
             return stages
         stages -= 1
+
+
+def _leave_room(lives: SharedLives, pipes: list[Operation], rings: Iterable[Operation], stages: int, most: int,
+                target: Any) -> None:
+    """Take stages off a long ring if that leaves room for one block more on an SM, of `most` at most: barriers and other buffers
+    take more beside it than its depth was reckoned with."""
+    fit = blocks_of(lives.size, target)
+    if fit >= most:
+        return
+    for fewer in range(stages - 1, max(stages - FEWER, LONG_RING) - 1, -1):
+        _set_stages(pipes, rings, fewer)
+        lives.update((*pipes, *rings))
+        if blocks_of(lives.size, target) > fit:
+            return
+    _set_stages(pipes, rings, stages)
+    lives.update((*pipes, *rings))
 
 
 def _rings(pipe: SSAValue) -> list[Operation]:
