@@ -4,15 +4,17 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from xdsl.dialects.builtin import TensorType, f32
 
 import tileiras
 from tests.kernels import runner
 from tileiras.compiler import compile_module
 from tileiras.driver.options import CompileOptions
 from tileiras.machine.targets import find_target
-from tileiras.schedule.depth import HANDOVER, MOST_STAGES, Depth, RingFacts, ring_depth, shared_budget
+from tileiras.schedule.depth import HANDOVER, MOST_STAGES, Depth, RingFacts, is_narrow, ring_depth, shared_budget
 
 H100, A100, RTX5090, T4 = (find_target(f"sm_{n}") for n in (90, 80, 120, 75))
 
@@ -95,6 +97,23 @@ def test_few_blocks_have_deep_rings_to_live_on() -> None:
     assert ring_depth(replace(facts, occupancy=4), H100).stages == 6
     assert ring_depth(replace(facts, work=430), H100).stages == 7          # 11.6 of 219 cycles are 5.9 of 430
     assert ring_depth(replace(facts, work=445), H100) == ring_depth(replace(facts, work=445, few=False), H100)
+
+
+def test_products_that_are_quicker_than_their_operands_have_four_stages_where_two_blocks_do() -> None:
+    # 24 KiB at 37.4 B a cycle: 657 cycles, a stage is there after 1,457; by four blocks needed: two; 228 KiB by two hold four
+    facts = RingFacts(24576, 448, blocks=4)
+    assert ring_depth(facts, H100).stages == 2
+    assert ring_depth(replace(facts, described=True), H100).stages == ring_depth(replace(facts, narrow=True), H100).stages == 4
+    assert ring_depth(replace(facts, described=True, work=700), H100).stages == ring_depth(replace(facts, work=700), H100).stages
+    assert ring_depth(replace(facts, described=True, stage_bytes=32768), H100).stages == 3      # no more by two
+    assert ring_depth(replace(facts, described=True, occupancy=4), H100).stages == 2
+
+
+@pytest.mark.parametrize("shapes, narrow", [([(16, 64)], True), ([(16, 32)], False), ([(128, 32)], True), ([(64, 256)], False),
+                                            ([(16, 64), (16, 128)], True), ([(16, 64), (64, 64)], False), ([], False)])
+def test_narrow_products_have_few_rows_or_columns_and_many_of_the_other(shapes: list[tuple[int, int]], narrow: bool) -> None:
+    results = [SimpleNamespace(results=[SimpleNamespace(type=TensorType(f32, shape))]) for shape in shapes]
+    assert is_narrow(results) is narrow         # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("case", "deep"), [("layer_norm_backward_sum_parts_twin", True), ("kl_divergence_f32_ragged_twin", False)])

@@ -18,7 +18,7 @@ where it has none. So is one that walks down rows without a product, or along ma
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
@@ -28,9 +28,9 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import contiguous_of
 from tileiras.analysis.entry_hints import hint
-from tileiras.analysis.layout_rules import DOTS
+from tileiras.analysis.layout_rules import DOTS, unmoved
 from tileiras.analysis.program_slice import loop_around, strides_by_blocks
-from tileiras.analysis.tensor_dots import umma_of
+from tileiras.analysis.tensor_dots import described_of, umma_of
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
 from tileiras.layout.atoms.umma import COLUMNS, columns_of, place_of
@@ -53,12 +53,23 @@ MANY_ROWS = 64
 """Of a tile: a block that walks along so many has few others beside it."""
 MOST_WORK_OF_FEW = 2
 """Times as long as its loads take, up to which a loop of such a block has its time from memory."""
+LEAST_OF_PRODUCTS = 4
+"""Stages of a ring, where two blocks have room for so many, for products that take less time than their operands: those that the
+tensor core reads itself, and those of few rows. A launch may have few blocks, and one alone is as slow as what is on its way.
+(64 rows by 4096x4096, bf16, tiles of 64x128x64, 32 blocks: H100 42.9 us by two stages, 23.8 by three, 17.6 by four; B200 28.0,
+19.4, 14.7. 16 rows, tiles of 16x64x128: H100 17.1 by two, 11.6 by four, A100 28.8 and 20.0. One block of six or eight stages would
+be as quick as memory, 12.0 and 11.5, but is slower where a launch fills the machine: an H200 took 192 us for a product of 4096 by
+two blocks of three stages, 225 and 211 by one of four and six.)"""
+NARROW, TIMES_AS_WIDE = 32, 4
+"""Rows or columns of a product, at most, of which it has so many times more columns or rows."""
 LONGER_BESIDE_PRODUCTS = 1.5
 """How many times the latency a block hides that has products and the SM to itself as long as the launch takes: what it waits for
 once it waits for in all its tiles (a persistent masked product of 128x128x64, H100: 467 us by four stages, 442 by five, 445 by 7;
 in clusters of four 512 by five, 503 by six)."""
 BESIDE_CARRIED = 48
-"""Registers a thread that a loop needs besides what it carries, and a quarter of that: addresses, fragments."""
+"""Registers a thread that a loop needs besides what it carries, and a quarter of that: addresses, indices."""
+FRAGMENTS = 2
+"""Where warps multiply, one more for so many that it carries: fragments of this step and the next."""
 LANES = 32
 ASKED = "what was asked for"
 MOST_BLOCKS_OF_CLUSTERS = 2
@@ -77,7 +88,8 @@ class RingFacts:
     `occupancy`: blocks that an SM is to hold, by the hint. `blocks`: that an SM can hold by their registers. `latency`: the
     hint, the largest of the loads'. `warps`: of the block. `asked`: stages that `generate-schedule`, or an option, decided on.
     `rather_shares`: the tensor core multiplies by itself, into its own memory, or what warps gather that do nothing else.
-    `alone`: as many blocks are launched as there are SMs. `few`: a launch has few blocks, whose loops are long."""
+    `alone`: as many blocks are launched as there are SMs. `few`: a launch has few blocks, whose loops are long. `narrow`: its
+    products have few rows or columns. `described`: the tensor core reads their operands itself."""
 
     stage_bytes: int
     work: float
@@ -91,6 +103,8 @@ class RingFacts:
     rather_shares: bool = False
     alone: bool = False
     few: bool = False
+    narrow: bool = False
+    described: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,8 +162,10 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     if stages < wanted:
         bound = "shared memory"
     beside_others = fit(blocks)
-    if not facts.rather_shares or beside_others < ENOUGH_BESIDE_OTHERS:
-        needed = min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1)
+    lives_on_memory = facts.narrow or (facts.described and facts.work < transfer)
+    least = min(LEAST_OF_PRODUCTS, fit(max(occupancy, MOST_BLOCKS_OF_FEW))) if lives_on_memory else 1
+    if not facts.rather_shares or beside_others < max(least, ENOUGH_BESIDE_OTHERS):
+        needed = max(min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1), least)
         while blocks > occupancy and fit(blocks) < needed:
             blocks -= 1         # with rings that hide the latency so many aren't there: what they leave is for these
         beside_others = max(fit(blocks), needed)
@@ -181,9 +197,10 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
         if shares_out:
             blocks = min(blocks, occupancy or 1)
     copied = {r for op in loads for r in op.results}
+    products = [op for op in loop.walk() if op.name in DOTS]
     work, has_product, rather_shares = 0.0, False, False
     for op in loop.regions[0].block.ops:
-        if op in loads or (op.name == "nv_tileas.store_shared" and op.operands[0] in copied):
+        if op in loads or (op.name == "nv_tileas.store_shared" and unmoved(op.operands[0]) in copied):
             continue
         work += model.footprint(op).cycles
         has_product = has_product or any(inner.name in DOTS for inner in op.walk())
@@ -191,7 +208,14 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
     return RingFacts(stage_bytes, work, has_product, other_bytes, occupancy or 1,
                      blocks, latency_hint(loads), warps,
                      max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), rather_shares,
-                     shares_out and occupancy in (None, 1), shares_out or has_few_blocks(loop, loads))
+                     shares_out and occupancy in (None, 1), shares_out or has_few_blocks(loop, loads),
+                     is_narrow(products), any(described_of(op) is not None for op in products))
+
+
+def is_narrow(products: Sequence[Operation]) -> bool:
+    """Whether all have few rows or columns, and many more of the other."""
+    shapes = [sorted(op.results[0].type.get_shape()[-2:]) for op in products]       # type: ignore[attr-defined]
+    return bool(shapes) and all(short <= NARROW and long >= TIMES_AS_WIDE * short for short, long in shapes)
 
 
 def has_few_blocks(loop: Operation, loads: Collection[Operation]) -> bool:
@@ -239,7 +263,8 @@ def registers_wanted(loop: Operation) -> int:
         body: Any = loop.regions[0].block
         held = sum(carried) + max((registers_of(op.results[0]) for op in body.ops
                                    if op.name in DOTS and op.results[0] not in body.last_op.operands), default=0)
-    return BESIDE_CARRIED + held + held // 4
+    by_warps = any(op.name in DOTS and described_of(op) is None for op in loop.walk())
+    return BESIDE_CARRIED + held + held // 4 + (held // FRAGMENTS if by_warps else 0)
 
 
 def registers_of(value: SSAValue) -> int:
