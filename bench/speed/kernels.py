@@ -62,6 +62,13 @@ KERNELS: tuple[Kernel, ...] = (
        "e4m3[8192,8192] e4m3[8192,8192] f32[8192,8192] 128 128 128", _product(8192)),
     _k("product", "matmul_bf16_4096_small", "matmul_bfloat16_bfloat16", (64, 64),
        "bf16[4096,4096] bf16[4096,4096] bf16[4096,4096] 64 64 64", _product(_N)),
+    # few blocks, each of which lives on its own ring: rows of a batch that is decoded, a gradient of weights
+    _k("product", "matmul_bf16_64_rows", "matmul_bfloat16_bfloat16", (1, 32),
+       "bf16[64,4096] bf16[4096,4096] bf16[64,4096] 64 128 64", 2.0 * 64 * 4096 * 4096, bytes=2.0 * 4096 * 4096),
+    _k("product", "matmul_bf16_16_rows", "matmul_bfloat16_bfloat16", (1, 64),
+       "bf16[16,4096] bf16[4096,4096] bf16[16,4096] 16 64 128", 2.0 * 16 * 4096 * 4096, bytes=2.0 * 4096 * 4096),
+    _k("product", "matmul_bf16_long_k", "matmul_bfloat16_bfloat16", (8, 8),
+       "bf16[1024,8192] bf16[8192,1024] bf16[1024,1024] 128 128 64", 2.0 * 1024 * 1024 * 8192),
     _k("product", "matmul_f16_f32_4096", "matmul_float16_float32", (32, 32),
        "f16[4096,4096] f16[4096,4096] f32[4096,4096] 128 128 64", _product(_N)),
     _k("product", "gemm_tf32_2048", "gemm_tf32_exact_inputs", (32, 32),
