@@ -11,6 +11,30 @@ os.environ["TILEIRAS_STRICT"] = "1"     # a failure of asynchronous code is one 
 os.environ["TILEIRAS_LINGER"] = "0"     # commands that tests start do their work themselves
 
 
+THINNED = {"conversion/test_tcgen05_scaled.py": 3, **dict.fromkeys("""
+    conversion/test_tcgen05.py conversion/test_attention_chains.py conversion/test_tcgen05_attention.py conversion/test_wgmma.py
+    conversion/test_tcgen05_pairs.py conversion/test_packed_products.py conversion/test_agents.py conversion/test_tma.py
+    conversion/test_scaled_pairs.py kernels/test_suite.py kernels/test_store_pieces.py kernels/test_agents.py
+    kernels/test_verified.py sim/test_reference_ptx.py""".split(), 2)}
+"""Files whose tests of many sets of parameters take minutes: each so-many-th set is among the quick tests, the others are slow."""
+MANY_SETS = 4
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the sets of parameters that `make test` leaves to `make test-all`."""
+    sets: dict[tuple[pathlib.Path, str], list[pytest.Item]] = {}
+    for item in items:
+        name = "/".join(item.path.parts[-2:])
+        if name in THINNED and not item.get_closest_marker("slow"):
+            sets.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
+    for (path, _), found in sets.items():
+        every = THINNED["/".join(path.parts[-2:])]
+        for n, item in enumerate(found):
+            if len(found) >= MANY_SETS and n % every:
+                item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def kernel_bytecode() -> Callable[..., bytes]:
     """`kernel_bytecode(name, version=None)`: the bytecode of a case of the kernel suite, as the frontend writes it."""

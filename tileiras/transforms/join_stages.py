@@ -16,7 +16,7 @@ one stage, 27.0 by two; f16 36.3, 18.4 by four.) What stays:
 
     loops that have anything but such reads and pure ops: products, stores, buffers of their own
     loops whose stages take an SM longer to load than this takes, or whose own work takes longer
-    rings of less than twice as many stages, and tiles that would take many registers
+    rings of less than four times as many stages, and tiles that would take many registers
 """
 from __future__ import annotations
 
@@ -73,12 +73,15 @@ def _at_once(loop: Any, target: Any) -> int:
     pipes = [op.operands[0] for op in waits]
     if len(set(pipes)) < len(pipes) or set(pipes) != {op.operands[0] for op in ops if op.name == RELEASE}:
         return 1
+    filled = [_stage_bytes(pipe) for pipe in pipes]
+    if 0 in filled:
+        return 1
     model = model_of(target, warps_of(loop))
     kinds: list[Any] = [pipe.type for pipe in pipes]
     stages = min(kind.stages.data for kind in kinds)
     held = sum(registers_of(op.results[0]) for op in ops if op.name == LOAD)
     work = sum(model.footprint(op).cycles for op in ops if op.name not in READS)
-    loading = sum(_stage_bytes(pipe) for pipe in pipes) / model.ingress
+    loading = sum(filled) / model.ingress
     times = MOST_AT_ONCE
     while times > 1 and (RING * times > stages or times * held > MOST_REGISTERS or times * max(loading, work) > MOST_CYCLES):
         times //= 2
@@ -86,11 +89,9 @@ def _at_once(loop: Any, target: Any) -> int:
 
 
 def _stage_bytes(pipe: SSAValue) -> int:
-    """That fill a stage."""
-    owner = pipe.owner
-    assert isinstance(owner, Operation)
-    nbytes: Any = owner.properties["bytes"]
-    return int(nbytes.data)
+    """That fill a stage; 0 where its pipe doesn't say so."""
+    nbytes: Any = pipe.owner.properties.get("bytes") if isinstance(pipe.owner, Operation) else None
+    return 0 if nbytes is None else int(nbytes.data)
 
 
 def _may_be_repeated(op: Operation) -> bool:
@@ -101,7 +102,8 @@ def _may_be_repeated(op: Operation) -> bool:
         kind: Any = op.operands[0].type
         return kind.kind.data == "tma" and len(op.operands) == 1 and "by_dots" not in op.properties
     if op.name == SLICE:
-        return isinstance(op.operands[0].type, RingType)
+        number = op.operands[1].owner
+        return isinstance(op.operands[0].type, RingType) and isinstance(number, Operation) and number.name == WAIT
     if op.name == LOAD:
         return len(op.operands) == 1
     return isinstance(op, TileOp) and op.PURE and not any(isinstance(r.type, BufferType) for r in op.results)
