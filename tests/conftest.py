@@ -24,13 +24,13 @@ MANY_SETS = 4
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the sets of parameters that `make test` leaves to `make test-all`."""
-    sets: dict[tuple[pathlib.Path, str], list[pytest.Item]] = {}
+    sets: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        name = "/".join(item.path.parts[-2:])
-        if name in THINNED and not item.get_closest_marker("slow"):
-            sets.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
-    for (path, _), found in sets.items():
-        every = THINNED["/".join(path.parts[-2:])]
+        file = "/".join(item.path.parts[-2:])
+        if file in THINNED and not item.get_closest_marker("slow"):
+            sets.setdefault((file, getattr(item, "originalname", item.name)), []).append(item)
+    for (file, _), found in sets.items():
+        every = THINNED[file]
         for item in found:
             if len(found) >= MANY_SETS and zlib.crc32(item.name.encode()) % every:      # a count would pick levels or SMs
                 item.add_marker("slow")

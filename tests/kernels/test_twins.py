@@ -28,10 +28,9 @@ def test_interpreted(name: str) -> None:
     assert verdict.ok, verdict.detail
 
 
-# Without optimizations each is run for one of the SMs here, for the others among the slow tests.
-@pytest.mark.parametrize("level, sm, name", [
-    pytest.param(level, sm, name, marks=[] if level or n % len(SIMULATED) == i else [pytest.mark.slow])
-    for n, name in enumerate(SAMPLE) for i, sm in enumerate(SIMULATED) for level in LEVELS])
+@pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.parametrize("sm", SIMULATED)
+@pytest.mark.parametrize("level", LEVELS)
 def test_compiled_and_simulated(level: int, sm: int, name: str) -> None:
     verdict = runner.simulate_case(name, runner.compile_case(name, f"sm_{sm}", level, verify_each=True))
     assert verdict.ok, verdict.detail

@@ -33,6 +33,7 @@ from tileiras.analysis.layout_rules import (
     DOTS,
     accessed,
     accumulator_layout,
+    constant_of,
     dim_of,
     is_tensor,
     multiply_add_reader,
@@ -663,12 +664,7 @@ def _trips(loop: Operation) -> float:
     """How often a loop runs, as far as is known."""
     if not isinstance(loop, arith.For):
         return layout_cost.LOOP_WEIGHT
-    lower, upper, step = (_constant(v) for v in loop.operands[:3])
+    lower, upper, step = (constant_of(v) for v in loop.operands[:3])
     if lower is None or upper is None or step is None or step < 1:
         return layout_cost.LOOP_WEIGHT
     return min(layout_cost.MOST_WEIGHT, max(1, -((lower - upper) // step)))
-
-
-def _constant(v: SSAValue) -> int | None:
-    value: Any = v.owner.properties["value"] if isinstance(v.owner, arith.Constant) else None
-    return None if value is None else value.value.data

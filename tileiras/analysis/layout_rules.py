@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
+from xdsl.dialects.builtin import Float4E2M1FNType, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.exits import receivers
@@ -45,6 +45,13 @@ def unmoved(v: SSAValue, moves: tuple[str, ...] = MOVES) -> SSAValue:
     while isinstance(v.owner, Operation) and v.owner.name in moves:
         v = v.owner.operands[0]
     return v
+
+
+def constant_of(v: SSAValue, moves: tuple[str, ...] = MOVES) -> int | None:
+    """The integer that a constant is, behind `moves`; None for what is none."""
+    owner = unmoved(v, moves).owner
+    attr = owner.properties["value"] if isinstance(owner, arith.Constant) else None
+    return attr.value.data if isinstance(attr, IntegerAttr) else None
 
 
 Map = Callable[[LinearLayout], "LinearLayout | None"]

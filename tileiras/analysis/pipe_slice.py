@@ -10,14 +10,14 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tileiras.analysis.pipe_paths import ANSWER, BARRIERS, DOT_WAIT, SWITCH
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, RingType
 
 PLACES = (BufferType, RingType, PipeType)
 BOUNDS = {"scf.for": 3, "scf.if": 1}
 """Operands by which an op controls its regions."""
-CONTROL = frozenset({"scf.for", "scf.if", "scf.yield", "nv_tileas.loop", "nv_tileas.agent_switch", "nv_tileas.barrier",
-                     "nv_tileas.cluster_barrier", "nv_tileas.dot_wait", "nv_tileas.is_valid_program_id", *EXITS})
+CONTROL = frozenset({"scf.for", "scf.if", "scf.yield", "nv_tileas.loop", SWITCH, *BARRIERS, DOT_WAIT, *EXITS})
 ENDS = frozenset({"scf.yield", "nv_tileas.break", "nv_tileas.continue"})
 
 
@@ -43,7 +43,7 @@ class _Needed:
             if op.name in CONTROL:
                 self.ops.add(op)
                 self._ask(op.operands[:BOUNDS.get(op.name, 0)])
-            if op.name == "nv_tileas.is_valid_program_id" or _touches(op):
+            if op.name == ANSWER or _touches(op):
                 self.ops.add(op)
                 self._ask(v for v in op.operands if not isinstance(v.type, TensorType))
         while self.pending:
@@ -77,7 +77,7 @@ class _Needed:
             self._carried(op, list(op.results).index(v))
         elif op.name == "scf.if":
             self._ended(op, list(op.results).index(v))
-        elif op not in self.ops or op.name not in CONTROL:
+        else:
             self.ops.add(op)
             self._ask(op.operands)
 

@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.analysis.layout_rules import MOVES, unmoved
+from tileiras.analysis.layout_rules import MOVES, constant_of, unmoved
 from tileiras.dialects import arith
 
 SHORT = 16
@@ -82,7 +81,7 @@ class Places:
 
     def _sum_of(self, v: SSAValue, depth: int) -> Form:
         op, width = v.owner, _width(v)
-        if _constant(v) is not None:
+        if constant_of(v, ALIKE) is not None:
             return {}
         if isinstance(op, Operation) and depth < MOST_DEPTH:
             if op.name in ("arith.addi", "arith.subi"):
@@ -90,7 +89,7 @@ class Places:
                             1 if op.name == "arith.addi" else -1, width)
             if op.name in ("arith.muli", "arith.shli"):
                 for number, by in ((0, 1), (1, 0))[:2 if op.name == "arith.muli" else 1]:
-                    times = _constant(op.operands[by])
+                    times = constant_of(op.operands[by], ALIKE)
                     if times is not None:
                         return _sum({}, self._form(op.operands[number], depth + 1),
                                     times if op.name == "arith.muli" else 1 << (times % width), width)
@@ -118,12 +117,6 @@ def _narrow(offset: SSAValue) -> SSAValue | None:
 def _width(v: SSAValue) -> int:
     t: Any = getattr(v.type, "element_type", v.type)
     return t.width.data
-
-
-def _constant(v: SSAValue) -> int | None:
-    owner = unmoved(v, ALIKE).owner
-    attr = owner.properties["value"] if isinstance(owner, arith.Constant) else None
-    return attr.value.data if isinstance(attr, IntegerAttr) else None
 
 
 def _sum(a: Form, b: Form, times: int, width: int) -> Form:

@@ -198,14 +198,13 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
             blocks = min(blocks, occupancy or 1)
     copied = {r for op in loads for r in op.results}
     products = [op for op in loop.walk() if op.name in DOTS]
-    work, has_product, rather_shares = 0.0, False, False
+    work, rather_shares = 0.0, False
     for op in loop.regions[0].block.ops:
         if op in loads or (op.name == "nv_tileas.store_shared" and unmoved(op.operands[0]) in copied):
             continue
         work += model.footprint(op).cycles
-        has_product = has_product or any(inner.name in DOTS for inner in op.walk())
         rather_shares = rather_shares or umma_of(op) is not None
-    return RingFacts(stage_bytes, work, has_product, other_bytes, occupancy or 1,
+    return RingFacts(stage_bytes, work, bool(products), other_bytes, occupancy or 1,
                      blocks, latency_hint(loads), warps,
                      max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), rather_shares,
                      shares_out and occupancy in (None, 1), shares_out or has_few_blocks(loop, loads),

@@ -16,11 +16,18 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, TensorTy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import arith
+from tileiras.dialects.base import TileOp
 from tileiras.dialects.element import element_bytes
+from tileiras.dialects.nv_tileas import BufferType
 from tileiras.transforms.rules import int_constant
 
 WIDE = 64
 """Bits in which distances are compared: those of 32-bit counters can't overflow there."""
+
+
+def gives_values(op: Operation) -> bool:
+    """Whether an op does nothing but compute values."""
+    return isinstance(op, TileOp) and op.PURE and not any(isinstance(r.type, BufferType) for r in op.results)
 
 
 class Iterations:

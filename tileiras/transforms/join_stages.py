@@ -29,10 +29,9 @@ from tileiras.analysis.agents import agent_of, warps_of
 from tileiras.analysis.ahead import runs_ahead
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.dialects import arith
-from tileiras.dialects.base import TileOp
-from tileiras.dialects.nv_tileas import BufferType, RingType
+from tileiras.dialects.nv_tileas import RingType
 from tileiras.schedule.constraints import FORCE_SERIAL
-from tileiras.transforms.iterations import Iterations
+from tileiras.transforms.iterations import Iterations, gives_values
 
 WAIT, RELEASE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release"
 SLICE, LOAD = "nv_tileas.extract_slice", "nv_tileas.load_shared"
@@ -106,7 +105,7 @@ def _may_be_repeated(op: Operation) -> bool:
         return isinstance(op.operands[0].type, RingType) and isinstance(number, Operation) and number.name == WAIT
     if op.name == LOAD:
         return len(op.operands) == 1
-    return isinstance(op, TileOp) and op.PURE and not any(isinstance(r.type, BufferType) for r in op.results)
+    return gives_values(op)
 
 
 class _Joined(Iterations):
@@ -123,18 +122,20 @@ class _Joined(Iterations):
     def _round(self, at: SSAValue, now: list[SSAValue]) -> Sequence[SSAValue]:
         """Every iteration's reads, then all stages given back, then each iteration's own work; what is carried out of it."""
         args, last = self.body.args, self.body.last_op
-        ops = [op for op in self.body.ops if op is not last]
+        reads = [op for op in self.body.ops if op.name in READS]
+        releases = [op for op in self.body.ops if op.name == RELEASE]
+        work = [op for op in self.body.ops if op is not last and op.name not in (*READS, RELEASE)]
         each: list[dict[SSAValue, SSAValue]] = []
         for n in range(self.times):
             at = self.make(arith.Addi, [at, self.loop.operands[2]], self.index_type) if n else at
             values = {args[0]: at}
-            self._again([op for op in ops if op.name in READS], values)
+            self._again(reads, values)
             each.append(values)
         for values in each:
-            self._again([op for op in ops if op.name == RELEASE], values)
+            self._again(releases, values)
         for values in each:
             values.update(zip(args[1:], now))
-            self._again([op for op in ops if op.name not in READS and op.name != RELEASE], values)
+            self._again(work, values)
             now = [values.get(v, v) for v in last.operands]     # type: ignore[union-attr]
         return now
 

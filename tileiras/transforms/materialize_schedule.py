@@ -599,15 +599,13 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, h
             _leave_room(lives, found, rings, stages, min(facts.blocks, MOST_BLOCKS_OF_STREAMS), target)
         if wanted > blocks and stages > LEAST_STAGES and \
                 _fitting(lives, found, rings, stages, shared_budget(target, wanted)) < LEAST_STAGES:
-            _set_stages(found, rings, stages)
-            lives.update((*found, *rings))
+            _set_stages(lives, found, rings, stages)
 
 
 def _fitting(lives: SharedLives, pipes: list[Operation], rings: Iterable[Operation], stages: int, budget: int) -> int:
     """Set the stages, so many at most, with which a function's buffers take no more than a budget."""
     while True:
-        _set_stages(pipes, rings, stages)
-        lives.update((*pipes, *rings))
+        _set_stages(lives, pipes, rings, stages)
         if stages <= 1 or lives.size <= budget:
             return stages
         stages -= 1
@@ -621,12 +619,10 @@ def _leave_room(lives: SharedLives, pipes: list[Operation], rings: Iterable[Oper
     if fit >= most:
         return
     for fewer in range(stages - 1, max(stages - FEWER, LONG_RING) - 1, -1):
-        _set_stages(pipes, rings, fewer)
-        lives.update((*pipes, *rings))
+        _set_stages(lives, pipes, rings, fewer)
         if blocks_of(lives.size, target) > fit:
             return
-    _set_stages(pipes, rings, stages)
-    lives.update((*pipes, *rings))
+    _set_stages(lives, pipes, rings, stages)
 
 
 def _rings(pipe: SSAValue) -> list[Operation]:
@@ -636,10 +632,11 @@ def _rings(pipe: SSAValue) -> list[Operation]:
     return list(dict.fromkeys(op.operands[0].owner for op in slices))      # type: ignore[misc]
 
 
-def _set_stages(pipes: list[Operation], rings: Iterable[Operation], stages: int) -> None:
+def _set_stages(lives: SharedLives, pipes: list[Operation], rings: Iterable[Operation], stages: int) -> None:
     for op in (*pipes, *rings):
         t: Any = op.results[0].type
         op.results[0]._type = PipeType(t.kind, IntAttr(stages)) if isinstance(t, PipeType) else RingType(t.buffer, IntAttr(stages))
+    lives.update((*pipes, *rings))
 
 
 def _count(pipe: Operation, load_warps: int, compute_warps: int) -> None:

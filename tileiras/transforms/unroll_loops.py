@@ -69,9 +69,9 @@ def _read_again(loops: list[arith.For]) -> set[arith.For]:
     """The loops that read tiles of an array of which another one of as many iterations reads as many, beside it."""
     found: dict[tuple[Any, ...], list[arith.For]] = {}
     for loop in loops:
-        reads = {(_array(op), op.results[0].type) for op in loop.regions[0].block.ops if op.name in LOADS}
-        for read in reads:
-            found.setdefault((loop.parent, trips(loop), *read), []).append(loop)
+        times = trips(loop)
+        for read in {(_array(op), op.results[0].type) for op in loop.regions[0].block.ops if op.name in LOADS}:
+            found.setdefault((loop.parent, times, *read), []).append(loop)
     return {loop for same in found.values() if len(same) > 1 for loop in same}
 
 

@@ -39,12 +39,11 @@ from tileiras.analysis.apart import maker_of
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_memory import MOST_SMALL, buffer_bytes
 from tileiras.dialects import arith, nv_tileas
-from tileiras.dialects.base import TileOp
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, int_array, int_values
 from tileiras.dialects.nv_tileas import BufferType, RingType, layout_of
 from tileiras.schedule.constraints import FORCE_SERIAL
-from tileiras.transforms.iterations import Iterations
+from tileiras.transforms.iterations import Iterations, gives_values
 from tileiras.transforms.materialize_async import is_short_of_overflow
 from tileiras.transforms.prefetch_to_registers import may_run_ahead, tiles_loaded
 
@@ -121,7 +120,7 @@ def _may_be_repeated(op: Operation, allowed: frozenset[str]) -> bool:
         return all(v.owner.parent is op.parent for v in op.operands if isinstance(v.type, BufferType))
     if op.name == "scf.if":
         return all(_may_be_repeated(inner, allowed) for region in op.regions for block in region.blocks for inner in block.ops)
-    return op.name in allowed or _is_pure(op)
+    return op.name in allowed or gives_values(op)
 
 
 def _at_once(loads: list[Operation]) -> int:
@@ -139,10 +138,6 @@ def _registers_loaded(load: Operation) -> int:
     layout, t = layout_of(load.results[0]), load.results[0].type
     width = access_width(load, layout)
     return layout.num_regs // width * max(1, width * element_bytes(t.element_type) // REGISTER_BYTES)    # type: ignore[attr-defined]
-
-
-def _is_pure(op: Operation) -> bool:
-    return isinstance(op, TileOp) and op.PURE and not any(isinstance(r.type, BufferType) for r in op.results)
 
 
 def _rounds(loop: Operation, loads: list[Operation], target: Any) -> int:
