@@ -175,6 +175,22 @@ PAIRS: dict[str, tuple[Callable[..., Any], tuple[float, float], float]] = {
     "math.powf": (np.power, (0.1, 4), 4), "math.atan2": (np.arctan2, (-9, 9), 3)}
 
 
+def test_exponentials_without_branches() -> None:
+    """Subnormal results, what becomes zero, what overflows, and everything between."""
+    rng = np.random.default_rng(9)
+    x = np.concatenate([rng.uniform(-152, -124, 160), rng.uniform(-126.5, 130, 80), np.arange(-151, -120),
+                        [-1e30, -160, -np.inf, 0, 128, 1e30, np.inf, np.nan]]).astype(np.float32)
+    x = np.resize(x, len(x) + -len(x) % 128)
+    (got,) = evaluate([Case("math.exp2", ("f32",), "f32", {"branchless": True})], {("f32", 0): x}, "sm_100")
+    with np.errstate(over="ignore"):
+        want = np.exp2(x.astype(np.float64))
+    normal = np.isfinite(want) & (want < 2.0**128)
+    assert (np.isnan(got) == np.isnan(x)).all() and np.isposinf(got[want >= 2.0**128]).all()
+    off = np.abs(got[normal].astype(np.float64) - want[normal])
+    assert (off <= 2 * np.maximum(want[normal] * 2.0**-23, 2.0**-149 / 2)).all()
+    assert (got[(want > 2.0**-149) & normal] > 0).all()
+
+
 @pytest.mark.parametrize("kind", FLOATS)
 def test_transcendental(kind: str) -> None:
     rng = np.random.default_rng(8)

@@ -132,9 +132,10 @@ def backward(q, k, v, grad, lse, delta, dk, dv, scale, tm: Const, tn: Const, d: 
     ct.store(dv, (h, j, 0), gv.reshape((1, tn, d)))
 
 
-@program((np.float16, 64, 64, 64), (bf16, 64, 128, 64), (np.float16, 128, 128, 128), (bf16, 128, 128, 64))
-def attention_backward(dtype, tm, tn, d):
-    n, scale = 200, d ** -.5
+@program((np.float16, 64, 64, 64), (bf16, 64, 128, 64), (np.float16, 128, 128, 128), (bf16, 128, 128, 64),
+         (bf16, 64, 128, 128, 500))
+def attention_backward(dtype, tm, tn, d, n=200):
+    scale = d ** -.5
     q, k, v, grad = (draw(2, n, d, dtype=dtype, scale=.5, seed=s) for s in range(4))
     s = np.where(np.tril(np.ones((n, n), bool)), np.einsum("hmd,hnd->hmn", wide(q), wide(k)) * scale, -np.inf)
     lse = np.log(np.exp(s).sum(-1))

@@ -509,6 +509,41 @@ def attention_gradient_of_queries(dtype, tm, tn, d, heads, n, batch=1, group=2):
                   (*arrays, np.zeros_like(arrays[0]), d ** -.5, tm, tn, d, group), {6: dq}, near(dtype) * 2)
 
 
+@ct.kernel
+def of_queries_by_length(q, k, v, grad, lse, delta, lengths, dq, scale, tm: Const, tn: Const, d: Const):
+    """The gradient of queries that meet as many keys as a list says, none of them, maybe."""
+    h, i = ct.bid(0), ct.bid(1)
+    n = ct.load(lengths, (h,), (1,)).item()
+    x = ct.load(q, (h, i, 0), (1, tm, d), padding_mode=ZERO).reshape((tm, d))
+    g = ct.load(grad, (h, i, 0), (1, tm, d), padding_mode=ZERO).reshape((tm, d))
+    l, e = ct.load(lse, (h, i), (1, tm)).reshape((tm, 1)), ct.load(delta, (h, i), (1, tm)).reshape((tm, 1))
+    acc = ct.zeros((tm, d), ct.float32)
+    for j in range(ct.cdiv(n, tn)):
+        y = ct.load(k, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        w = ct.mma(x, ct.transpose(y), ct.zeros((tm, tn), ct.float32)) * (scale * LOG2E)
+        p = ct.exp2(w - l)
+        z = ct.load(v, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d))
+        dp = ct.mma(g, ct.transpose(z), ct.zeros((tm, tn), ct.float32))
+        acc = ct.mma((p * (dp - e)).astype(q.dtype), y, acc)
+    ct.store(dq, (h, i, 0), (acc * scale).astype(dq.dtype).reshape((1, tm, d)))
+
+
+@program((bf16, 128, 64, 128), (np.float16, 128, 128, 64), (bf16, 128, 64, 64), (np.float16, 64, 64, 128), quick=True)
+def attention_gradient_by_length(dtype, tm, tn, d):
+    lengths = np.array([0, tn, 2 * tn, 3 * tn, 5 * tn], np.int32)
+    heads, most = len(lengths), int(lengths.max())
+    q, grad = (draw(heads, tm, d, dtype=dtype, scale=.5, seed=s) for s in (0, 3))
+    k, v = (draw(heads, most, d, dtype=dtype, scale=.5, seed=s) for s in (1, 2))
+    s = np.einsum("hmd,hnd->hmn", wide(q), wide(k)) * d ** -.5
+    s = np.where(np.arange(most) < lengths[:, None, None], s, -np.inf)
+    lse = np.log(np.exp(s).sum(-1), where=lengths[:, None] > 0, out=np.zeros((heads, tm)))
+    p = np.exp(s - lse[..., None])
+    delta = (p @ wide(v) * wide(grad)).sum(-1)
+    want = p * (np.einsum("hmd,hnd->hmn", wide(grad), wide(v)) - delta[..., None]) @ wide(k) * d ** -.5
+    return Launch(of_queries_by_length, (heads, 1), (q, k, v, grad, (lse * LOG2E).astype(np.float32), delta.astype(np.float32),
+                                                     lengths, np.zeros_like(q), d ** -.5, tm, tn, d), {7: want}, near(dtype) * 2)
+
+
 @program((np.float16, 64, 64, 64, 1, 200), (bf16, 64, 128, 64, 1, 200), (np.float16, 64, 64, 128, 1, 140),
          (bf16, 128, 128, 128, 1, 200))
 def attention_gradients_of_keys(dtype, tm, tn, d, heads, n, batch=1, group=2):

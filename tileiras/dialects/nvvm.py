@@ -279,6 +279,8 @@ def _table() -> None:
     # a zero that LLVM doesn't know to be one
     _assembly("zero.b16", "mov.b16 $0, 0;", results="i16", effects=NONE)
     _assembly("zero.b32", "mov.b32 $0, 0;", results="i32", effects=NONE)
+    # 1 or 0
+    _assembly("set.lt.f32", "set.lt.f32.f32 $0, $1, $2;", "f32 f32", "f32", effects=NONE)
     # a number of which LLVM doesn't know what it was extended from
     _assembly("extended.b64", "mov.b64 $0, $1;", operands="i64", results="i64", effects=NONE)
     for count in range(8):

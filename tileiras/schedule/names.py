@@ -16,6 +16,9 @@ STAGE, ORDER, DEPTH = "nv_tile.aws.stage", "nv_tile.aws.order", "nv_tile.aws.dep
 
 LEAST_STAGES = 2
 """Of a ring: one that is filled, one that is read. With one it is a buffer."""
+LEAST_LENT = 3
+"""Of a ring whose stages products of two iterations read: one is read, one has been asked for behind it, and the next one comes
+meanwhile."""
 LEAST_IN_TURN = 4
 """Of a ring that several loads of an iteration fill in turn: others leave room for so many."""
 

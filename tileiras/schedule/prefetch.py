@@ -18,6 +18,7 @@ from tileiras.analysis.shared_memory import blocks_of
 from tileiras.machine.latencies import latencies
 from tileiras.machine.machines import machine_of
 from tileiras.schedule.depth import BESIDE_CARRIED, LANES, registers_of
+from tileiras.schedule.resources import model_of
 
 STAGES = 2
 """One that is computed with and one on its way."""
@@ -61,11 +62,19 @@ def why_not_ahead(loop: Operation, loads: Collection[Operation], nbytes: int, ha
         return "", 0
     before = _blocks(needed, room.shared, room.warps, target)
     after = _blocks(ahead, room.more, room.warps, target)
-    if after < before * (1 if has_product else KEPT):
+    if after < before * (1 if has_product else KEPT) and (has_product or not _have_work(loop, loads, after, room.warps, target)):
         return f"{after} blocks would fit an SM instead of {before}, which hide as much", min(before, COUNTED)
     if has_product or before * nbytes < BUSY * streaming_bytes(target):
         return "", 0
     return "what blocks load in an iteration keeps memory busy", 0
+
+
+def _have_work(loop: Operation, loads: Collection[Operation], blocks: int, warps: int, target: Any) -> bool:
+    """Whether so many blocks have enough to do besides loading, in one iteration, for another one's loads to come meanwhile: those
+    that no longer fit aren't missed then, and where a launch has fewer, each has its loads when it needs them."""
+    model = model_of(target, warps)
+    work = sum(model.footprint(op).cycles for op in loop.regions[0].block.ops if op not in loads)
+    return blocks * work >= model.latencies.loaded
 
 
 def _blocks(registers: int, shared: int, warps: int, target: Any) -> int:

@@ -14,6 +14,14 @@ Attention's threads hold the scores in registers as soon as they have loaded the
 ones to the same columns; the weights get columns of their own. `commit-dots` then has the threads wait for an iteration's second
 product where they want its operand's place again, which is behind the next softmax.
 
+Several such products go ahead together where a thread has registers for what they all give (attention's gradients: scores, and what
+the gradient of the result makes of the values). What a later product of the iteration reads of their stages keeps its number, which
+the loop carries, and is given back by that product: a ring of three stages at least (`materialize-schedule` sees to that). The
+gradient of queries by 128x64 tiles of 128, B200: 29.6 us, 15.1 ahead; where blocks fill the machine 68.1 by two an SM, 60.5 ahead.
+Not of fewer rows than there are lanes, whose products are done soon (of keys, 32x64 tiles of 128: 154.4 us, 162.4 ahead). A warp
+then has a scheduler to itself, and exponentials that may be subnormal take arithmetic instead of predicates, of which there are so
+few that ptxas has one wait for another (5.4 and 21.9 us of the former two).
+
 For loops of a compute agent whose products are all of such a kind; keys must have a ring of at least two stages, so that the
 next ones are there. Left alone where several blocks share an SM, or several agents a block's rows: their products run beside each
 other's threads, and one more barrier an iteration costs more than this gains (B200: 128x64 tiles of 128, two blocks an SM, 45.2 us,
@@ -26,18 +34,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, i32
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.analysis.agents import WARP_THREADS, agent_of, block_warps, launch_registers, switch_of
 from tileiras.analysis.shared_memory import plan_shared_memory
-from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
+from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired, umma_of
 from tileiras.analysis.tensor_memory import plan_tensor_memory
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, TmemType
-from tileiras.layout.atoms.umma import COLUMNS
+from tileiras.layout.atoms.umma import COLUMNS, LANES
 from tileiras.remarks import PASSED, TENSOR_CORE, Remark, remark
-from tileiras.schedule.depth import shared_budget
+from tileiras.schedule.depth import registers_of, shared_budget
+from tileiras.schedule.names import LEAST_LENT
 from tileiras.transforms.commit_dots import COUNTED, RELEASE, SLICE, UMMA, WAIT
 from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.places import keep_places
@@ -45,6 +54,8 @@ from tileiras.transforms.structure import first_pipe, put_in_place
 
 LOAD = "nv_tileas.load_tmem"
 FEWEST_STAGES = 2
+MOST_LOADED = 128
+"""Registers of a thread that hold several products' rows at once."""
 OPERANDS = 4
 """Of a product that isn't block-scaled."""
 SHARED = 2
@@ -89,16 +100,17 @@ def _loops(func: Operation) -> list[Any]:
 
 @dataclass(frozen=True)
 class _First:
-    """A product that may run ahead. `home`: where it goes; `ops`: what it needs of its iteration, in order, with what gives stages
-    back; `loads`: who reads it."""
+    """Products that may run ahead. `homes`: where they go; `ops`: what they need of their iteration, in order, with what gives back
+    stages that only they read; `loads`: who reads them; `lent`: the waits for stages that later products of the iteration read."""
 
-    home: Operation
+    homes: tuple[Operation, ...]
     ops: tuple[Operation, ...]
     loads: tuple[Operation, ...]
+    lent: tuple[Operation, ...]
 
 
 def _first_product(loop: Any) -> _First | None:
-    """The product of a loop's body whose rows become another one's first operand, if all other products are of that kind."""
+    """The products of a loop's body whose rows become others' first operands, if all other products are of that kind."""
     body = loop.regions[0].block
     if agent_of(loop) is None or any(op.name in EXITS for op in loop.walk()):
         return None
@@ -106,23 +118,30 @@ def _first_product(loop: Any) -> _First | None:
     if any(op.parent is not body or is_paired(op) or len(op.operands) != OPERANDS for op in dots):
         return None
     late = [op for op in dots if isinstance(op.operands[0].type, TmemType)]
-    homes = {op.operands[2] for op in dots if op not in late}
-    if not late or len(homes) != 1:
+    homes = dict.fromkeys(op.operands[2] for op in dots if op not in late)
+    if not late or not homes or any(op.operands[2] in homes for op in late):
         return None
-    home = homes.pop()
-    return _found(body, home, [op for op in dots if op not in late]) if not any(op.operands[2] is home for op in late) else None
+    return _found(body, list(homes), [op for op in dots if op not in late])
 
 
-def _found(body: Block, home: SSAValue, dots: list[Operation]) -> _First | None:
-    alloc = home.owner
-    users = [use.operation for use in home.uses]
-    loads = [op for op in users if op.name == LOAD and op.parent is body]
-    if not isinstance(alloc, Operation) or alloc.parent is not body or not loads or {*dots, *loads} != set(users):
+def _found(body: Block, homes: list[SSAValue], dots: list[Operation]) -> _First | None:
+    allocs, loads = [], []
+    for home in homes:
+        users = [use.operation for use in home.uses]
+        own = [op for op in users if op.name == LOAD and op.parent is body]
+        into = {op for op in dots if op.operands[2] is home}
+        if not isinstance(home.owner, Operation) or home.owner.parent is not body or not own or {*into, *own} != set(users) or \
+                max(map(body.get_operation_index, into)) > min(map(body.get_operation_index, own)):
+            return None
+        allocs.append(home.owner)
+        loads += own
+    if len(homes) > 1 and sum(registers_of(op.results[0]) for op in loads) > MOST_LOADED:
         return None
-    if max(map(body.get_operation_index, dots)) > min(map(body.get_operation_index, loads)):
-        return None
-    needed = _needed(body, alloc, dots)
+    needed = _needed(body, allocs, dots)
     if needed is None:
+        return None
+    lent = _lent(body, needed)
+    if lent is None or ((lent or len(homes) > 1) and any(_rows(dot) < LANES for dot in dots)):
         return None
     pipes = {op.operands[0] for op in needed if op.name == WAIT}
     for pipe in pipes:
@@ -130,13 +149,21 @@ def _found(body: Block, home: SSAValue, dots: list[Operation]) -> _First | None:
         given_back = [op for op in inside if op.name == RELEASE and op.parent is body]
         if len(given_back) != 1 or inside != {*given_back, *(op for op in needed if op.operands and op.operands[0] is pipe)}:
             return None
-        needed |= set(given_back)
-    ordered = tuple(op for op in body.ops if op in needed and op is not alloc)
-    return _First(alloc, ordered, tuple(loads))
+        if not any(op.operands[0] is pipe for op in lent):
+            needed |= set(given_back)
+    ordered = tuple(op for op in body.ops if op in needed and op not in allocs)
+    return _First(tuple(allocs), ordered, tuple(loads), lent)
 
 
-def _needed(body: Block, alloc: Operation, dots: list[Operation]) -> set[Operation] | None:
-    """The ops of the body that products need, None where they need more than stages that nobody else reads."""
+def _rows(dot: Operation) -> int:
+    """Of a product's instruction."""
+    atom = umma_of(dot)
+    assert atom is not None
+    return atom.m
+
+
+def _needed(body: Block, allocs: list[Operation], dots: list[Operation]) -> set[Operation] | None:
+    """The ops of the body that products need, None where they need more than stages."""
     needed: set[Operation] = set()
     pending: list[Operation] = list(dots)
     while pending:
@@ -150,7 +177,7 @@ def _needed(body: Block, alloc: Operation, dots: list[Operation]) -> set[Operati
                 if maker is body:
                     return None     # the iteration's own number, or what it carries
                 continue
-            if maker.parent is body and maker is not alloc:
+            if maker.parent is body and maker not in allocs:
                 pending.append(maker)
     for op in needed - set(dots):
         if op.name == WAIT:
@@ -159,9 +186,27 @@ def _needed(body: Block, alloc: Operation, dots: list[Operation]) -> set[Operati
                 return None
         elif op.name != SLICE and not isinstance(op, arith.Constant):
             return None
-        if op.name != "arith.constant" and any(use.operation not in needed for r in op.results for use in r.uses):
-            return None
     return needed
+
+
+def _lent(body: Block, needed: set[Operation]) -> tuple[Operation, ...] | None:
+    """The waits among these ops for stages that others read, too; None where those aren't products of the body, or the ring is too
+    short: one stage is being read, one has been asked for behind it, and the next one must come meanwhile."""
+    lent: dict[Operation, None] = {}
+    for op in body.ops:
+        if op not in needed or op.name not in (WAIT, SLICE):
+            continue
+        others = [use.operation for r in op.results for use in r.uses if use.operation not in needed]
+        if not others:
+            continue
+        wait: Any = op if op.name == WAIT else op.operands[1].owner
+        readers = others if op.name == SLICE else [use.operation for other in others for r in other.results for use in r.uses]
+        if any(other.name not in (SLICE, TENSOR_DOT) for other in others) or wait not in needed or \
+                any(reader.name != TENSOR_DOT or reader.parent is not body for reader in readers) or \
+                wait.operands[0].type.stages.data < LEAST_LENT:
+            return None
+        lent[wait] = None
+    return tuple(lent)
 
 
 def _advancing(func: Operation) -> Callable[[Any, _First], Any]:
@@ -170,26 +215,53 @@ def _advancing(func: Operation) -> Callable[[Any, _First], Any]:
 
 
 def _advance(loop: Any, first: _First, pipe: SSAValue) -> Any:
-    """Begin the first product in front of the loop, and each following one behind the loads of the one before; the loop."""
+    """Begin the first products in front of the loop, and each following ones behind the loads of those before; the loop."""
     body, outside = loop.regions[0].block, loop.parent
-    first.home.detach()
-    outside.insert_op_before(first.home, loop)
+    for home in first.homes:
+        home.detach()
+        outside.insert_op_before(home, loop)
     ahead = Iterations(loop)
-    _only_if(ahead, ahead.some(), first, pipe)
-    behind = max(first.loads, key=body.get_operation_index).next_op
-    assert behind is not None
-    ahead.before = behind
-    _only_if(ahead, ahead.following(1)[1], first, pipe)
+    inits = _only_if(ahead, ahead.some(), first, pipe)
+    head = min(first.loads, key=body.get_operation_index)
+    behind = head
+    for load in sorted(first.loads, key=body.get_operation_index):
+        if load is not head and load not in (behind, behind.next_op):
+            load.detach()
+            body.insert_op_after(load, behind)
+        behind = load
+    assert behind.next_op is not None
+    ahead.before = behind.next_op
+    following = _only_if(ahead, ahead.following(1)[1], first, pipe)
     stored = [op.operands[0] for op in first.ops if op.name == SLICE]
     held = [v for op in first.ops if op.name == TENSOR_DOT for v in op.operands[:2] if isinstance(v.type, BufferType)]
-    places = dict.fromkeys([*stored, *(_place(v) for v in held if v.owner not in first.ops), first.home.results[0]])
+    places = dict.fromkeys([*stored, *(_place(v) for v in held if v.owner not in first.ops),
+                            *(home.results[0] for home in first.homes)])
     wait = nv_tileas.ConsumerWait.make([pipe, list(places)], [i32])
-    wait.location = first.loads[0].location
-    body.insert_op_before(wait, min(first.loads, key=body.get_operation_index))
+    wait.location = head.location
+    body.insert_op_before(wait, head)
+    _hand_on(body, first)
+    for op in body.ops:
+        if isinstance(op, arith.Exp2) and "ftz" not in op.properties:
+            op.properties["branchless"] = UnitAttr()
     for op in reversed(first.ops):
         op.detach()
         op.erase()
-    return loop
+    return ahead.carry(inits, following)
+
+
+def _hand_on(body: Block, first: _First) -> None:
+    """Later products read the stages whose numbers the iteration before has handed on."""
+    for wait in first.lent:
+        number = body.insert_arg(i32, len(body.args))
+        for op in [use.operation for use in wait.results[0].uses]:
+            if op not in first.ops:
+                op.operands[1] = number
+            elif any(use.operation not in first.ops for use in op.results[0].uses):
+                again = op.clone()
+                again.operands[1] = number
+                assert body.first_op is not None
+                body.insert_op_before(again, body.first_op)
+                op.results[0].replace_uses_with_if(again.results[0], lambda use: use.operation not in first.ops)
 
 
 def _place(v: SSAValue) -> SSAValue:
@@ -197,18 +269,22 @@ def _place(v: SSAValue) -> SSAValue:
     return owner.operands[0] if isinstance(owner, Operation) and owner.name == SLICE else v
 
 
-def _only_if(ahead: Iterations, condition: SSAValue, first: _First, pipe: SSAValue) -> None:
-    """The product once more, in a branch of its own."""
-    then, other = Block(), Block()
+def _only_if(ahead: Iterations, condition: SSAValue, first: _First, pipe: SSAValue) -> list[SSAValue]:
+    """The products once more, in a branch of their own; the numbers of the stages that they lend."""
+    blocks = Block(), Block()
     known: dict[SSAValue, SSAValue] = {}
     for op in first.ops:
-        then.add_op(op.clone(known))
-    then.add_op(nv_tileas.ProducerCommit.make([pipe]))
-    for block in (then, other):
-        block.add_op(arith.Yield.make([[]]))
-    branch = arith.If.make([condition], [[]], regions=[Region(then), Region(other)])
+        blocks[0].add_op(op.clone(known))
+    blocks[0].add_op(nv_tileas.ProducerCommit.make([pipe]))
+    none = [arith.Constant.make([], [i32], {"value": IntegerAttr(0, i32)}) for _ in first.lent]
+    blocks[1].add_ops(none)
+    numbers = [known[wait.results[0]] for wait in first.lent]
+    for block, values in zip(blocks, (numbers, [op.results[0] for op in none])):
+        block.add_op(arith.Yield.make([values]))
+    branch = arith.If.make([condition], [[i32] * len(numbers)], regions=[Region(block) for block in blocks])
     branch.location = ahead.loop.location
     ahead.insert(branch)
+    return list(branch.results)
 
 
 def _told(func: Operation) -> SSAValue:

@@ -28,6 +28,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.agents import SWITCH, agent_of
 from tileiras.analysis.effects import effects_of
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory
+from tileiras.analysis.stage_numbers import FOR, YIELD, handed_on, pipe_of
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired, is_rows, umma_of
 from tileiras.analysis.tensor_memory import STORES as TO_TENSOR_MEMORY
 from tileiras.dialects import nv_tileas
@@ -41,6 +42,7 @@ STORES = frozenset({"nv_tileas.store_shared", *TO_TENSOR_MEMORY})
 COUNTED = ("tma", "cp_async", "mbarrier")
 """Pipes whose stages are given back by arrivals."""
 UMMA = "umma"
+HANDS_ON = (YIELD, FOR)
 FOR_BARRIERS = 2048
 """Bytes that the pass's own pipe may take, with what aligning the rest behind it costs."""
 
@@ -377,15 +379,6 @@ def _kind(pipe: SSAValue) -> str:
     return t.kind.data
 
 
-def pipe_of(buffer: SSAValue) -> SSAValue | None:
-    """The pipe that gave the number of a stage to be read, if a buffer is one."""
-    slot = buffer.owner
-    if not isinstance(slot, Operation) or slot.name != SLICE:
-        return None
-    index = slot.operands[1].owner
-    return index.operands[0] if isinstance(index, Operation) and index.name == WAIT else None
-
-
 def is_made_by_threads(dot: Operation) -> bool:
     """Whether threads store what a product reads, or adds to."""
     return any(use.operation.name in STORES for v in dot.operands[:3] for use in v.uses)
@@ -410,18 +403,20 @@ def _places(v: SSAValue) -> list[SSAValue]:
 
 def _is_read_by_dots(pipe: SSAValue) -> bool:
     """Whether products into tensor memory, and nothing else, read the stages of a pipe, each stage in the block where it was waited
-    for."""
+    for, or in the loop that has carried its number there."""
     if _kind(pipe) not in COUNTED:
         return False
     found = False
     for use in pipe.uses:
         if use.operation.name != WAIT:
             continue
-        for number in use.operation.results[0].uses:
-            if number.operation.name != SLICE:
-                return False
-            for reader in number.operation.results[0].uses:
-                if reader.operation.name != TENSOR_DOT or reader.operation.parent is not use.operation.parent:
+        for number in handed_on(use.operation.results[0]):
+            home = number.owner if isinstance(number.owner, Block) else number.owner.parent
+            for user in [use.operation for use in number.uses]:
+                if user.name in HANDS_ON:
+                    continue
+                if user.name != SLICE or any(reader.operation.name != TENSOR_DOT or reader.operation.parent is not home
+                                             for reader in user.results[0].uses):
                     return False
                 found = True
     return found

@@ -60,7 +60,9 @@ from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import blocks_of, bytes_unshared, plan_shared_memory, stage_bytes
+from tileiras.analysis.stage_numbers import pipe_of
 from tileiras.analysis.tensor_columns import columns_at_once
+from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import tile_bytes
@@ -76,10 +78,10 @@ from tileiras.dialects.nv_tileas import (
     layout_of,
     with_layout,
 )
-from tileiras.layout.atoms.umma import COLUMNS
+from tileiras.layout.atoms.umma import COLUMNS, LANES
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
 from tileiras.schedule.depth import MOST_BLOCKS_OF_STREAMS, ring_depth, ring_facts, shared_budget
-from tileiras.schedule.names import DEPTH, LEAST_IN_TURN, LEAST_STAGES, told
+from tileiras.schedule.names import DEPTH, LEAST_IN_TURN, LEAST_LENT, LEAST_STAGES, told
 from tileiras.transforms.agent_registers import (
     MANY_REGISTERS,
     MOST_BLOCKS,
@@ -594,12 +596,32 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, h
         facts = replace(facts, rather_shares=facts.rather_shares or held > 1)
         stages = max(asked) if asked and not held else ring_depth(replace(facts, asked=None), target).stages
         stages = max(stages, fills) if fills > 1 else stages        # products that read them stand close together
+        lent, scores = _lent(loop) if facts.latency is None else (set(), 0)
         stages = _fitting(lives, found, rings, stages, shared_budget(target, blocks))
+        if stages < LEAST_LENT and any(pipe.results[0] in lent for pipe in found) and (
+                min(facts.blocks, blocks_of(lives.size, target)) == 1 or
+                (stages < LEAST_STAGES and scores > 1 and hint(func, "occupancy") is None)):
+            stages = _fitting(lives, found, rings, LEAST_LENT, shared_budget(target))
         if not facts.has_product:
             _leave_room(lives, found, rings, stages, min(facts.blocks, MOST_BLOCKS_OF_STREAMS), target)
         if wanted > blocks and stages > LEAST_STAGES and \
                 _fitting(lives, found, rings, stages, shared_budget(target, wanted)) < LEAST_STAGES:
             _set_stages(lives, found, rings, stages)
+
+
+def _lent(loop: Any) -> tuple[set[SSAValue], int]:
+    """The pipes of stages that are read by products into tensor memory on whose results threads work, and again by those that add
+    to sums, as the keys are in attention's gradient of queries; how many of the former kind a loop has. None where these have
+    fewer rows than there are lanes: they don't run ahead (`advance-dots`)."""
+    body = loop.regions[0].block
+    dots: list[Any] = [op for op in body.ops if op.name in DOTS and umma_of(op) is not None]
+    scores = [op for op in dots if op.results[0] not in body.last_op.operands]
+    if any(op.results[0].type.get_shape()[-2] < LANES for op in scores):
+        return set(), 0
+
+    def read(by: Iterable[Any]) -> set[SSAValue]:
+        return {pipe for op in by for v in op.operands[:2] if (pipe := pipe_of(v)) is not None}
+    return read(scores) & read(op for op in dots if op not in scores), len(scores)
 
 
 def _fitting(lives: SharedLives, pipes: list[Operation], rings: Iterable[Operation], stages: int, budget: int) -> int:

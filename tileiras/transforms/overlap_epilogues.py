@@ -32,6 +32,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis import agent_parts as agents
 from tileiras.analysis.agents import SWITCH, agent_of, switch_of
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
+from tileiras.analysis.stage_numbers import pipe_of
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
@@ -40,7 +41,7 @@ from tileiras.dialects.nv_tileas import EXITS, LOADS, PipeType, TmemType
 from tileiras.errors import CompileError
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
-from tileiras.transforms.commit_dots import COMMIT, RELEASE, UMMA, WAIT, pipe_of
+from tileiras.transforms.commit_dots import COMMIT, RELEASE, UMMA, WAIT
 from tileiras.transforms.places import keep_places
 from tileiras.transforms.structure import holder_in, put_in_place
 from tileiras.transforms.tma_common import after, before

@@ -32,11 +32,11 @@ from xdsl.dialects.builtin import IntAttr, IntegerAttr, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.slices import static_number
+from tileiras.analysis.stage_numbers import pipe_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, TmemType, layout_of, with_layout
 from tileiras.layout.atoms.umma import LANES
 from tileiras.layout.slices import part_in_registers
-from tileiras.transforms.commit_dots import pipe_of
 from tileiras.transforms.tma_common import before, erase
 
 EXTRACT, LOAD = "nv_tileas.extract", "nv_tileas.load_tmem"

@@ -16,6 +16,8 @@ from tileiras.conversion.tileas_to_llvm.elementwise.slow_paths import guarded
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 
 LOG2_E = 1.4426950408889634
+LEAST_EXPONENT, RAISED = -126.0, 24.0
+"""Of f32: that of its least normal number, and by how much those of all subnormal numbers have to be raised to be normal."""
 
 _LIBRARY = {
     "math.exp": "exp", "math.exp2": "exp2", "math.log": "log", "math.log2": "log2", "math.rsqrt": "rsqrt",
@@ -43,6 +45,8 @@ def _function(low: Lowering, op: Any, args: tuple[SSAValue, ...]) -> SSAValue:
     b = low.b
     if args[0].type == F32:
         ftz = ".ftz" if "ftz" in op.properties else ""
+        if op.name == "math.exp2" and "branchless" in op.properties and not ftz:
+            return _branchless(low, args[0])
         if op.name in _FAST:
             return b.call(f"llvm.nvvm.{_FAST[op.name]}{ftz}.f{'32' if op.name == 'math.exp2' else ''}", F32, args)
         if text(op, "rounding") == "approx":
@@ -51,6 +55,15 @@ def _function(low: Lowering, op: Any, args: tuple[SSAValue, ...]) -> SSAValue:
             scaled = b.binary("fmul", args[0], b.const(LOG2_E, F32))
             return b.call(f"llvm.nvvm.ex2.approx{ftz}.f32", F32, [scaled])
     return library(low, _LIBRARY[op.name], *args)
+
+
+def _branchless(low: Lowering, x: SSAValue) -> SSAValue:
+    """2^x with its subnormal results: 2^(x + 24) there, which is normal where it isn't less than half of the least number, times
+    2^-24; both are exact. ptxas does the same by predicates, of which it has few, and waits for one exponential after another."""
+    b = low.b
+    small = b.nvvm("set.lt.f32", [x, b.const(LEAST_EXPONENT, F32)])[0]      # 1 or 0
+    power = b.call("llvm.nvvm.ex2.approx.ftz.f32", F32, [b.call("llvm.fma.f32", F32, [small, b.const(RAISED, F32), x])])
+    return b.binary("fmul", power, b.call("llvm.fma.f32", F32, [small, b.const(2.0**-RAISED - 1, F32), b.const(1.0, F32)]))
 
 
 @lowers("math.sin", "math.cos", "math.tan")
