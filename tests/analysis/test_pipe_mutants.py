@@ -22,6 +22,7 @@ from tests.analysis.pipe_mutants import Mutant, mutants_of
 from tests.analysis.pipe_programs import function_of, through_a_ring
 from tests.kernels import runner
 from tests.kernels.cluster_cases import any_parts, with_ctas
+from tests.kernels.gradient_case import of_queries
 from tests.kernels.suite import Case
 from tests.kernels.test_store_pieces import persistent
 from tileiras.analysis.pipes import RIGHT, WRONG, check_pipes
@@ -46,6 +47,9 @@ stage to be given back (`producer_tail`), behind which nobody tells another CTA 
 
 OF_TILES = persistent(256, 128, "float32")
 """A kernel whose two blocks go through three tiles each."""
+OF_QUERIES = of_queries()
+"""One whose products of two iterations read a stage."""
+NOT_OF_THE_SUITE = {case.name: case for case in (OF_TILES, OF_QUERIES)}
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Source:
 
     @property
     def case(self) -> str | Case:
-        return OF_TILES if self.kernel == OF_TILES.name else self.kernel
+        return NOT_OF_THE_SUITE.get(self.kernel, self.kernel)
 
     @property
     def options(self) -> CompileOptions:
@@ -82,7 +86,8 @@ FEWER_STAGES = {"gemm_gated_pair_f16_twin": 2}
 """Where a loop takes its steps along k together, it runs three times."""
 IN_TENSOR_MEMORY = tuple(Source(kernel, "sm_100", asked=FEWER_STAGES.get(kernel, FEW_STAGES)) for kernel in (
     "gemm_persistent_bf16_ragged", "gemm_persistent_bf16_ragged_twin", "attention_d64_f16", "gemm_bf16_f32_256x128x64_twin",
-    "scaled_gemm_fp8_128_blocks_twin", "mxfp8_e4m3_128x128x128_twin", "gemm_gated_pair_f16_twin", "gemm_a_column_major_view"))
+    "scaled_gemm_fp8_128_blocks_twin", "mxfp8_e4m3_128x128x128_twin", "gemm_gated_pair_f16_twin", "gemm_a_column_major_view",
+    OF_QUERIES.name))
 """Products by tcgen05: operands by threads and by the copy engine, two products a loop, two accumulators in turn, sums in pieces,
 scales."""
 BY_CLUSTERS = tuple(Source(kernel, gpu, ctas=ctas, asked=FEW_STAGES) for kernel, ctas in (

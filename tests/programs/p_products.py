@@ -35,6 +35,29 @@ def linear_normalized(dtype, tm, tn, tk, m, k):
 
 
 @ct.kernel
+def scaled_both_ways(a, b, sa, sb, out, tm: Const, tn: Const, tk: Const):
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.int32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x, y = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), ct.load(b, (j, k), (tn, tk), padding_mode=ZERO)
+        acc = ct.mma(x, y.transpose(), acc)
+    y = acc.astype(ct.float32) * ct.load(sa, (i, 0), (tm, 1), padding_mode=ZERO) * ct.load(sb, (0, j), (1, tn), padding_mode=ZERO)
+    ct.store(out, (i, j), y.astype(out.dtype))
+
+
+@program((np.float16, 128, 128, 128), (bf16, 128, 128, 64), (np.float16, 128, 256, 64), (np.float32, 64, 128, 128), quick=True)
+def bytes_scaled_by_rows_and_columns(dtype, tm, tn, tk):
+    """Of 8 bits, tiles that hang over their arrays in all three directions."""
+    m, n, k = 2 * tm - 16, 2 * tn - 24, 3 * tk - 32
+    a, b = (draw(rows, k, dtype=np.int8, scale=40.0, seed=s) for s, rows in enumerate((m, n)))
+    sa, sb = np.abs(draw(m, 1)) + 1e-3, np.abs(draw(1, n, seed=2)) * 1e-2
+    want = (a.astype(np.int64) @ b.astype(np.int64).T) * sa * sb
+    return Launch(scaled_both_ways, (2, 2), (a, b, sa.astype(np.float32), sb.astype(np.float32), np.zeros((m, n), dtype), tm, tn,
+                                             tk),
+                  {4: want}, rough(dtype, 2e-3, 1e-2))
+
+
+@ct.kernel
 def of_odd_rows(a, b, out, tm: Const, tn: Const, tk: Const):
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((tm, tn), out.dtype)

@@ -188,11 +188,11 @@ def is_exchanged_in_rounds(op: Operation, facts: MapFacts, layout: LinearLayout)
     return size > MOST_AT_ONCE
 
 
-def pieces(tile: CanonicalTile, layout: LinearLayout) -> int:
-    """Into how many pieces, of PIECE_BYTES of a row each, a tile can go to its buffers; 1: into none. A thread has to hold its
-    elements of each piece in registers of their own."""
+def pieces(tile: CanonicalTile, layout: LinearLayout, fewest: int = SLOTS + 1) -> int:
+    """Into how many pieces, of PIECE_BYTES of a row each and `fewest` at least, a tile can go to its buffers; 1: into none. A
+    thread has to hold its elements of each piece in registers of their own."""
     count = tile.shape[tile.major] * tile.bits // 8 // PIECE_BYTES
-    if count <= SLOTS or part_of(tile, count) is None or tuple(layout.shape) != tile.shape:
+    if count < fewest or part_of(tile, count) is None or tuple(layout.shape) != tile.shape:
         return 1
     return count if part_in_registers(layout, tile.major, tile.shape[tile.major] // count) else 1
 

@@ -15,6 +15,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tileiras.analysis.shared_memory import blocks_of
+from tileiras.dialects.element import REGISTER_BYTES
 from tileiras.machine.latencies import latencies
 from tileiras.machine.machines import machine_of
 from tileiras.schedule.depth import BESIDE_CARRIED, LANES, registers_of
@@ -27,6 +28,8 @@ BUSY = 2
 COUNTED = 2
 """Blocks that a kernel is held to at most: one loads while the other multiplies. More of them, with fewer registers each, spill for
 little (8-bit floats that threads widen, 64x128, A100: 1.51 ms by two blocks, 1.86 by four)."""
+SPREAD = 8
+"""Threads that hold a number of a loop's loads, from which on the loop doesn't stream."""
 KEPT = 0.9
 """Of the blocks, where loads that run ahead without a product beside hide more than those that no longer fit."""
 
@@ -62,19 +65,28 @@ def why_not_ahead(loop: Operation, loads: Collection[Operation], nbytes: int, ha
         return "", 0
     before = _blocks(needed, room.shared, room.warps, target)
     after = _blocks(ahead, room.more, room.warps, target)
-    if after < before * (1 if has_product else KEPT) and (has_product or not _have_work(loop, loads, after, room.warps, target)):
+    if after < before * (1 if has_product else KEPT) and \
+            (has_product or not _have_work(loop, loads, nbytes, after, room.warps, target)):
         return f"{after} blocks would fit an SM instead of {before}, which hide as much", min(before, COUNTED)
     if has_product or before * nbytes < BUSY * streaming_bytes(target):
         return "", 0
     return "what blocks load in an iteration keeps memory busy", 0
 
 
-def _have_work(loop: Operation, loads: Collection[Operation], blocks: int, warps: int, target: Any) -> bool:
+def _have_work(loop: Operation, loads: Collection[Operation], nbytes: int, blocks: int, warps: int, target: Any) -> bool:
     """Whether so many blocks have enough to do besides loading, in one iteration, for another one's loads to come meanwhile: those
-    that no longer fit aren't missed then, and where a launch has fewer, each has its loads when it needs them."""
+    that no longer fit aren't missed then, and where a launch has fewer, each has its loads when it needs them. In loops that stream
+    they are (histograms, B200: 28.0 us, 29.4 ahead)."""
     model = model_of(target, warps)
     work = sum(model.footprint(op).cycles for op in loop.regions[0].block.ops if op not in loads)
-    return blocks * work >= model.latencies.loaded
+    held = sum(registers_of(op.results[0]) for op in loads)
+    return blocks * work >= model.latencies.loaded and is_spread(held, warps, nbytes)
+
+
+def is_spread(held: int, warps: int, nbytes: int) -> bool:
+    """Whether each number of so many bytes of a loop's loads, for which each thread holds so many registers, is held by so many
+    threads that it is no memory's bandwidth which the loop waits for, but one latency after another."""
+    return held * warps * LANES * REGISTER_BYTES >= SPREAD * nbytes
 
 
 def _blocks(registers: int, shared: int, warps: int, target: Any) -> int:

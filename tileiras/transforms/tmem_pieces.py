@@ -33,6 +33,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.slices import static_number
 from tileiras.analysis.stage_numbers import pipe_of
+from tileiras.analysis.tma import is_unwritten
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, TmemType, layout_of, with_layout
 from tileiras.layout.atoms.umma import LANES
@@ -179,14 +180,14 @@ def rows_by_piece(func: Operation) -> None:
     """Read a row that is the same for all rows of a tile, of which only pieces are wanted, for each piece anew, in place: 256
     numbers of a row are all registers that a thread may have. Its ring's stage is given back behind the last piece. What of the row
     a piece doesn't want LLVM leaves out. A row of which each thread reads a part, to get the others' by shuffles, each reads
-    whole."""
-    for read in [op for op in func.walk() if op.name == "nv_tileas.load_shared" and len(op.operands) == 1]:
+    whole. So is a row that comes from memory, if nothing in the kernel writes there."""
+    for read in [op for op in func.walk() if (op.name == "nv_tileas.load_shared" and len(op.operands) == 1) or is_read_again(op)]:
         chain = _to_pieces(read)
-        release = _release_behind(read) if chain is not None and _is_long_row(chain[-1].operands[0]) else None
-        if release is None or chain is None or read.parent is None:
+        if chain is None or read.parent is None or not _is_long_row(chain[-1].operands[0]):
             continue
         pieces = sorted(dict.fromkeys(use.operation for use in chain[-1].results[0].uses), key=read.parent.get_operation_index)
-        if not _may_be_held(read.operands[0], release, pieces[-1]):
+        release = None if is_read_again(read) else _release_behind(read)
+        if not is_read_again(read) and (release is None or not _may_be_held(read.operands[0], release, pieces[-1])):
             continue
         chain = _read_whole(chain)
         for piece in pieces:
@@ -195,10 +196,15 @@ def rows_by_piece(func: Operation) -> None:
                 before(piece, op.clone(made), op)
             piece.operands[0] = made[chain[-1].results[0]]
         erase(*reversed(chain))
-        if release.is_before_in_block(pieces[-1]):
+        if release is not None and release.is_before_in_block(pieces[-1]):
             release.detach()
             after_last: Any = pieces[-1].next_op
             after_last.parent.insert_op_before(release, after_last)
+
+
+def is_read_again(op: Operation) -> bool:
+    """Whether it is a load from memory that may as well be made twice."""
+    return op.name == "nv_tileas.tiled_load" and is_unwritten(op) and not any(r.uses for r in op.results[1:])
 
 
 def _to_pieces(read: Operation) -> list[Any] | None:

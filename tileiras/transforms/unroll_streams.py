@@ -33,7 +33,7 @@ from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import access_width, contiguous_of
-from tileiras.analysis.agents import WARP_THREADS, agent_of, block_warps
+from tileiras.analysis.agents import agent_of, block_warps
 from tileiras.analysis.ahead import is_cheap_and_pure, runs_ahead, slice_of, tokens_before
 from tileiras.analysis.apart import maker_of
 from tileiras.analysis.layout_rules import DOTS
@@ -52,11 +52,9 @@ MOST_ROUNDS = 8
 BLOCKS = 2
 """Of an SM, that are counted with: how many a launch has isn't known, and small grids are what suffers."""
 MOST_REGISTERS, MOST_SPREAD = 32, 144
-"""Of a thread, for the tiles of a round; where every number is held by so many threads that it is no memory's bandwidth which the
-loop waits for, but one latency after another (steps of a state space, 128 x 16, B200: 76.5 us by 128 blocks, 42.6 by four steps at
-once)."""
-SPREAD = 8
-"""Threads that hold a number of a loop's loads, from which on that is so."""
+"""Of a thread, for the tiles of a round; where these don't hold two iterations', and every number is held by so many threads that
+it is no memory's bandwidth which the loop waits for, but one latency after another (steps of a state space, 128 x 16, B200: 76.5 us
+by 128 blocks, 42.6 by four steps at once)."""
 MOST_RESULTS = 2048
 """Registers' worth of results in a round's body, at most: code that is fetched, and compiled."""
 SMALL_BYTES = 1024
@@ -147,13 +145,13 @@ def _registers_loaded(load: Operation) -> int:
 def _rounds(loop: Operation, loads: list[Operation], warps: int, target: Any) -> int:
     """How many iterations of so many warps at once; 1 where the loop stays."""
     from tileiras.schedule.depth import registers_of  # few kernels need the machine's tables
-    from tileiras.schedule.prefetch import streaming_bytes
+    from tileiras.schedule.prefetch import is_spread, streaming_bytes
 
     nbytes = sum(tile_bytes(op.results[0].type) for op in loads)
     held = sum(max(registers_of(op.results[0]), _registers_loaded(op)) for op in loads)
     results = sum(registers_of(r) for op in loop.regions[0].block.ops for r in op.results)
     rounds, wanted = 1, streaming_bytes(target)
-    most = MOST_SPREAD if held * warps * WARP_THREADS * REGISTER_BYTES >= SPREAD * nbytes else MOST_REGISTERS
+    most = MOST_SPREAD if 2 * held > MOST_REGISTERS and is_spread(held, warps, nbytes) else MOST_REGISTERS
     while rounds < MOST_ROUNDS and BLOCKS * rounds * nbytes < wanted and 2 * rounds * held <= most and \
             2 * rounds * results <= MOST_RESULTS:
         rounds *= 2
