@@ -222,13 +222,12 @@ def _advance(loop: Any, first: _First, pipe: SSAValue) -> Any:
         outside.insert_op_before(home, loop)
     ahead = Iterations(loop)
     inits = _only_if(ahead, ahead.some(), first, pipe)
-    head = min(first.loads, key=body.get_operation_index)
-    behind = head
-    for load in sorted(first.loads, key=body.get_operation_index):
-        if load is not head and load not in (behind, behind.next_op):
+    head, *others = sorted(first.loads, key=body.get_operation_index)
+    behind = others[-1] if others else head
+    if len(first.homes) > 1:
+        for load in reversed(others):
             load.detach()
-            body.insert_op_after(load, behind)
-        behind = load
+            body.insert_op_after(load, head)
     assert behind.next_op is not None
     ahead.before = behind.next_op
     following = _only_if(ahead, ahead.following(1)[1], first, pipe)

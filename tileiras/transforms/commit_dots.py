@@ -110,7 +110,7 @@ class _Commits:
         return made.results[0]
 
     def run(self) -> None:
-        if self.overlap:
+        if self.overlap or self.ahead:
             for op in [op for op in self.func.walk() if op.name == "nv_tileas.create_pipeline"]:
                 if op.results[0] is not self.pipe and _is_read_by_dots(op.results[0]):
                     _hand_to_dots(op)

@@ -284,7 +284,8 @@ def _cut(func: Operation, pipes: list[Operation], context: Any, by_registers: bo
     for pipe in _pipes(func):
         readers = len({agent_of(use.operation) for use in pipe.results[0].uses})
         _count(pipe, load_warps, warps if parts.chains == 1 or readers == 1 else parts.chains * warps)
-    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), context.target, held)
+    is_asked = context.schedule is not None and bool(context.schedule.stages)
+    _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), context.target, held, is_asked)
 
 
 def _divided(func: Operation, pipes: list[Operation]) -> Division:
@@ -566,11 +567,11 @@ def _stages(op: Operation) -> int:
     return t.stages.data
 
 
-def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, held: int) -> None:
+def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, held: int, is_asked: bool) -> None:
     """Give the rings of each loop as many stages as the schedule says, or else as hide the loads, and as shared memory holds: of as
     many blocks as the program asks for, if that leaves a ring (tiles that the copy engine brings once have their buffers beside it
     now, which the schedule didn't know). `held`: the blocks that an SM's registers hold beside warps that copy, 0 where that isn't
-    known; nor that."""
+    known; nor that. `is_asked`: an option says how many stages."""
     together: dict[tuple[Operation, int], list[Operation]] = {}
     wanted = hint(func, "occupancy") or blocks
     for pipe in pipes:
@@ -596,7 +597,7 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, h
         facts = replace(facts, rather_shares=facts.rather_shares or held > 1)
         stages = max(asked) if asked and not held else ring_depth(replace(facts, asked=None), target).stages
         stages = max(stages, fills) if fills > 1 else stages        # products that read them stand close together
-        lent, scores = _lent(loop) if facts.latency is None else (set(), 0)
+        lent, scores = (set(), 0) if is_asked or facts.latency is not None else _lent(loop)
         stages = _fitting(lives, found, rings, stages, shared_budget(target, blocks))
         if stages < LEAST_LENT and any(pipe.results[0] in lent for pipe in found) and (
                 min(facts.blocks, blocks_of(lives.size, target)) == 1 or

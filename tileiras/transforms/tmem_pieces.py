@@ -31,6 +31,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, IntegerAttr, TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.agent_parts import is_weak
 from tileiras.analysis.slices import static_number
 from tileiras.analysis.stage_numbers import pipe_of
 from tileiras.analysis.tma import is_unwritten
@@ -204,7 +205,7 @@ def rows_by_piece(func: Operation) -> None:
 
 def is_read_again(op: Operation) -> bool:
     """Whether it is a load from memory that may as well be made twice."""
-    return op.name == "nv_tileas.tiled_load" and is_unwritten(op) and not any(r.uses for r in op.results[1:])
+    return op.name == "nv_tileas.tiled_load" and is_weak(op) and is_unwritten(op) and not any(r.uses for r in op.results[1:])
 
 
 def _to_pieces(read: Operation) -> list[Any] | None:
