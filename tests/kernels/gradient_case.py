@@ -1,5 +1,6 @@
 """Attention's gradient of queries, which the suite doesn't have: what the first of three products reads, the last one reads again
 (`advance-dots` begins the next tile's first two before)."""
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import dataclasses
