@@ -59,7 +59,6 @@ from tileiras.transforms.tma_common import (
     view_of_parts,
     wavefronts,
 )
-from tileiras.transforms.tmem_pieces import is_read_again
 
 STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
 MANY_REGISTERS = 128
@@ -260,6 +259,8 @@ def _pieces(facts: MapFacts, moves: list[Operation], write: Operation, repeated:
 def _meets_long_row(write: Operation) -> bool:
     """Whether a tile is made with a row from memory of which each thread has all numbers, as many registers as of the tile itself:
     half of both at a time leaves room for another block (scales of an 8-bit product, 128x128x128, B200: 11.4 us, 9.0 in halves)."""
+    from tileiras.transforms.tmem_pieces import is_read_again  # few tiles are so large
+
     pending, seen = [write.operands[0]], set[SSAValue]()
     while pending:
         op = pending.pop().owner
