@@ -484,10 +484,13 @@ def of_keys(q, k, v, grad, lse, delta, dk, dv, scale, tm: Const, tn: Const, d: C
     ct.store(dv, (b, h, j, 0), gv.astype(dv.dtype).reshape((1, 1, tn, d)))
 
 
-def gradients(q, k, v, grad, scale):
-    """Sums of rows (base 2), delta, and the gradients of q, k and v, causal."""
-    s = np.where(np.tri(q.shape[-2], dtype=bool), np.einsum("...md,...nd->...mn", wide(q), wide(k)) * scale, -np.inf)
-    lse = np.log(np.exp(s).sum(-1))
+def gradients(q, k, v, grad, scale, seen=None):
+    """Sums of rows (base 2), delta, and the gradients of q, k and v, of the keys that are `seen`: causal without that. The sum of a
+    row that sees none counts as 1."""
+    seen = np.tri(q.shape[-2], dtype=bool) if seen is None else seen
+    s = np.where(seen, np.einsum("...md,...nd->...mn", wide(q), wide(k)) * scale, -np.inf)
+    total = np.exp(s).sum(-1)
+    lse = np.log(np.where(total > 0, total, 1))
     p = np.exp(s - lse[..., None])
     delta = (p @ wide(v) * wide(grad)).sum(-1)
     ds = p * (np.einsum("...md,...nd->...mn", wide(grad), wide(v)) - delta[..., None]) * scale
@@ -534,14 +537,9 @@ def attention_gradient_by_length(dtype, tm, tn, d):
     heads, most = len(lengths), int(lengths.max())
     q, grad = (draw(heads, tm, d, dtype=dtype, scale=.5, seed=s) for s in (0, 3))
     k, v = (draw(heads, most, d, dtype=dtype, scale=.5, seed=s) for s in (1, 2))
-    s = np.einsum("hmd,hnd->hmn", wide(q), wide(k)) * d ** -.5
-    s = np.where(np.arange(most) < lengths[:, None, None], s, -np.inf)
-    lse = np.log(np.exp(s).sum(-1), where=lengths[:, None] > 0, out=np.zeros((heads, tm)))
-    p = np.exp(s - lse[..., None])
-    delta = (p @ wide(v) * wide(grad)).sum(-1)
-    want = p * (np.einsum("hmd,hnd->hmn", wide(grad), wide(v)) - delta[..., None]) @ wide(k) * d ** -.5
-    return Launch(of_queries_by_length, (heads, 1), (q, k, v, grad, (lse * LOG2E).astype(np.float32), delta.astype(np.float32),
-                                                     lengths, np.zeros_like(q), d ** -.5, tm, tn, d), {7: want}, near(dtype) * 2)
+    lse, delta, dq, _, _ = gradients(q, k, v, grad, d ** -.5, np.arange(most) < lengths[:, None, None])
+    return Launch(of_queries_by_length, (heads, 1), (q, k, v, grad, lse.astype(np.float32), delta.astype(np.float32), lengths,
+                                                     np.zeros_like(q), d ** -.5, tm, tn, d), {7: dq}, near(dtype) * 2)
 
 
 @program((np.float16, 64, 64, 64, 1, 200), (bf16, 64, 128, 64, 1, 200), (np.float16, 64, 64, 128, 1, 140),

@@ -13,32 +13,28 @@ from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
 
-YIELD, IF, FOR = "scf.yield", "scf.if", "scf.for"
+from tileiras.analysis.exits import COUNTED, handed_on
+
+IF = "scf.if"
 SLICE, WAIT = "nv_tileas.extract_slice", "nv_tileas.consumer_wait"
-BOUNDS = 3
-"""Operands of a loop in front of what it carries."""
 
 
-def handed_on(number: SSAValue) -> list[SSAValue]:
+def becomes(v: SSAValue, user: Operation) -> list[SSAValue]:
+    """What a user of a value makes of it that is the same number: a branch's results, what a loop carries; none where it takes the
+    number itself."""
+    return [there for given, taken in handed_on(user) for here, there in zip(given, taken) if here is v]
+
+
+def numbers_of(number: SSAValue) -> list[SSAValue]:
     """A number and all values that branches and loops make of it."""
     found = {number: None}
     pending = [number]
     while pending:
-        for use in pending.pop().uses:
-            for v in _becomes(use.operation, use.index):
-                if v not in found:
-                    found[v] = None
-                    pending.append(v)
+        v = pending.pop()
+        new = [other for use in v.uses for other in becomes(v, use.operation) if other not in found]
+        found.update(dict.fromkeys(new))
+        pending += new
     return list(found)
-
-
-def _becomes(user: Any, index: int) -> list[SSAValue]:
-    if user.name == FOR and index >= BOUNDS:
-        return [user.carried_args()[index - BOUNDS], user.results[index - BOUNDS]]
-    holder: Any = user.parent_op() if user.name == YIELD else None
-    if holder is None or holder.name not in (IF, FOR):
-        return []
-    return [holder.results[index], *([holder.carried_args()[index]] if holder.name == FOR else [])]
 
 
 def maker_of_number(number: SSAValue) -> Operation | None:
@@ -48,14 +44,13 @@ def maker_of_number(number: SSAValue) -> Operation | None:
         owner: Any = number.owner
         if isinstance(owner, Block):
             loop: Any = owner.parent_op()
-            place = owner.args.index(number) - 1        # type: ignore[arg-type]
-            if loop is None or loop.name != FOR or place < 0:
+            if loop is None or loop.name != COUNTED or number is owner.args[0]:
                 return None
-            number = loop.operands[BOUNDS + place]
+            number = loop.carried_inits()[loop.carried_args().index(number)]
         elif owner.name == IF:
             number = owner.regions[0].block.last_op.operands[owner.results.index(number)]
-        elif owner.name == FOR:
-            number = owner.operands[BOUNDS + owner.results.index(number)]
+        elif owner.name == COUNTED:
+            number = owner.carried_inits()[owner.results.index(number)]
         else:
             return owner
 

@@ -77,10 +77,11 @@ def _have_work(loop: Operation, loads: Collection[Operation], nbytes: int, block
     """Whether so many blocks have enough to do besides loading, in one iteration, for another one's loads to come meanwhile: those
     that no longer fit aren't missed then, and where a launch has fewer, each has its loads when it needs them. In loops that stream
     they are (histograms, B200: 28.0 us, 29.4 ahead)."""
+    if not is_spread(sum(registers_of(op.results[0]) for op in loads), warps, nbytes):
+        return False
     model = model_of(target, warps)
     work = sum(model.footprint(op).cycles for op in loop.regions[0].block.ops if op not in loads)
-    held = sum(registers_of(op.results[0]) for op in loads)
-    return blocks * work >= model.latencies.loaded and is_spread(held, warps, nbytes)
+    return blocks * work >= model.latencies.loaded
 
 
 def is_spread(held: int, warps: int, nbytes: int) -> bool:

@@ -34,8 +34,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, IntegerAttr, StringAttr, UnitAttr, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr, i32
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import WARP_THREADS, agent_of, block_warps, launch_registers, switch_of
 from tileiras.analysis.shared_memory import plan_shared_memory
@@ -270,20 +270,13 @@ def _place(v: SSAValue) -> SSAValue:
 
 def _only_if(ahead: Iterations, condition: SSAValue, first: _First, pipe: SSAValue) -> list[SSAValue]:
     """The products once more, in a branch of their own; the numbers of the stages that they lend."""
-    blocks = Block(), Block()
     known: dict[SSAValue, SSAValue] = {}
-    for op in first.ops:
-        blocks[0].add_op(op.clone(known))
-    blocks[0].add_op(nv_tileas.ProducerCommit.make([pipe]))
-    none = [arith.Constant.make([], [i32], {"value": IntegerAttr(0, i32)}) for _ in first.lent]
-    blocks[1].add_ops(none)
-    numbers = [known[wait.results[0]] for wait in first.lent]
-    for block, values in zip(blocks, (numbers, [op.results[0] for op in none])):
-        block.add_op(arith.Yield.make([values]))
-    branch = arith.If.make([condition], [[i32] * len(numbers)], regions=[Region(block) for block in blocks])
-    branch.location = ahead.loop.location
-    ahead.insert(branch)
-    return list(branch.results)
+
+    def again() -> list[SSAValue]:
+        for op in (*(op.clone(known) for op in first.ops), nv_tileas.ProducerCommit.make([pipe])):
+            ahead.insert(op)
+        return [known[wait.results[0]] for wait in first.lent]
+    return ahead.branch(condition, again, [ahead.constant(0, i32) for _ in first.lent])
 
 
 def _told(func: Operation) -> SSAValue:

@@ -28,7 +28,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.analysis.agents import SWITCH, agent_of
 from tileiras.analysis.effects import effects_of
 from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory
-from tileiras.analysis.stage_numbers import FOR, YIELD, handed_on, pipe_of
+from tileiras.analysis.stage_numbers import becomes, numbers_of, pipe_of
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired, is_rows, umma_of
 from tileiras.analysis.tensor_memory import STORES as TO_TENSOR_MEMORY
 from tileiras.dialects import nv_tileas
@@ -42,7 +42,6 @@ STORES = frozenset({"nv_tileas.store_shared", *TO_TENSOR_MEMORY})
 COUNTED = ("tma", "cp_async", "mbarrier")
 """Pipes whose stages are given back by arrivals."""
 UMMA = "umma"
-HANDS_ON = (YIELD, FOR)
 FOR_BARRIERS = 2048
 """Bytes that the pass's own pipe may take, with what aligning the rest behind it costs."""
 
@@ -410,10 +409,10 @@ def _is_read_by_dots(pipe: SSAValue) -> bool:
     for use in pipe.uses:
         if use.operation.name != WAIT:
             continue
-        for number in handed_on(use.operation.results[0]):
+        for number in numbers_of(use.operation.results[0]):
             home = number.owner if isinstance(number.owner, Block) else number.owner.parent
             for user in [use.operation for use in number.uses]:
-                if user.name in HANDS_ON:
+                if becomes(number, user):
                     continue
                 if user.name != SLICE or any(reader.operation.name != TENSOR_DOT or reader.operation.parent is not home
                                              for reader in user.results[0].uses):

@@ -597,12 +597,13 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, h
         facts = replace(facts, rather_shares=facts.rather_shares or held > 1)
         stages = max(asked) if asked and not held else ring_depth(replace(facts, asked=None), target).stages
         stages = max(stages, fills) if fills > 1 else stages        # products that read them stand close together
-        lent, scores = (set(), 0) if is_asked or facts.latency is not None else _lent(loop)
         stages = _fitting(lives, found, rings, stages, shared_budget(target, blocks))
-        if stages < LEAST_LENT and any(pipe.results[0] in lent for pipe in found) and (
-                min(facts.blocks, blocks_of(lives.size, target)) == 1 or
-                (stages < LEAST_STAGES and scores > 1 and hint(func, "occupancy") is None)):
-            stages = _fitting(lives, found, rings, LEAST_LENT, shared_budget(target))
+        if stages < LEAST_LENT and not is_asked and facts.latency is None:
+            lent, scores = _lent(loop)
+            if any(pipe.results[0] in lent for pipe in found) and (
+                    min(facts.blocks, blocks_of(lives.size, target)) == 1 or
+                    (stages < LEAST_STAGES and scores > 1 and hint(func, "occupancy") is None)):
+                stages = _fitting(lives, found, rings, LEAST_LENT, shared_budget(target))
         if not facts.has_product:
             _leave_room(lives, found, rings, stages, min(facts.blocks, MOST_BLOCKS_OF_STREAMS), target)
         if wanted > blocks and stages > LEAST_STAGES and \

@@ -259,15 +259,14 @@ def _pieces(facts: MapFacts, moves: list[Operation], write: Operation, repeated:
 def _meets_long_row(write: Operation) -> bool:
     """Whether a tile is made with a row from memory of which each thread has all numbers, as many registers as of the tile itself:
     half of both at a time leaves room for another block (scales of an 8-bit product, 128x128x128, B200: 11.4 us, 9.0 in halves)."""
-    from tileiras.transforms.tmem_pieces import is_read_again  # few tiles are so large
+    from tileiras.transforms.tmem_pieces import is_long_row, may_be_read_again  # few tiles are so large
 
     pending, seen = [write.operands[0]], set[SSAValue]()
     while pending:
         op = pending.pop().owner
         if isinstance(op, nv_tileas.Broadcast):
-            source, row = op.operands[0].owner, layout_of(op.operands[0])
-            if isinstance(source, Operation) and is_read_again(source) and row.num_regs >= MANY_REGISTERS and \
-                    not any((*row.lane, *row.warp)):
+            row = op.operands[0]
+            if is_long_row(row, MANY_REGISTERS) and isinstance(row.owner, Operation) and may_be_read_again(row.owner):
                 return True
         elif isinstance(op, arith.Elementwise):
             new = [v for v in op.operands if isinstance(v.type, TensorType) and v not in seen]

@@ -42,6 +42,7 @@ from tileiras.layout.slices import part_in_registers
 from tileiras.transforms.tma_common import before, erase
 
 EXTRACT, LOAD = "nv_tileas.extract", "nv_tileas.load_tmem"
+MEMORY_LOAD = "nv_tileas.tiled_load"
 STORE = "nv_tileas.store_tmem"
 MATRIX = 2
 PIECE = 32
@@ -159,7 +160,7 @@ def read_late(func: Operation) -> None:
     give its ring's stage back where the threads next wait or begin a product, in place: nothing stands between the reads and what
     needs them, so that a thread needn't hold the row beside the tile."""
     for read in [op for op in func.walk() if op.name == "nv_tileas.load_shared" and len(op.operands) == 1]:
-        release = _release_behind(read) if _is_long_row(read.results[0]) else None
+        release = _release_behind(read) if is_long_row(read.results[0]) else None
         chain = _to_tile(read)
         if release is None or chain is None:
             continue
@@ -182,13 +183,18 @@ def rows_by_piece(func: Operation) -> None:
     numbers of a row are all registers that a thread may have. Its ring's stage is given back behind the last piece. What of the row
     a piece doesn't want LLVM leaves out. A row of which each thread reads a part, to get the others' by shuffles, each reads
     whole. So is a row that comes from memory, if nothing in the kernel writes there."""
-    for read in [op for op in func.walk() if (op.name == "nv_tileas.load_shared" and len(op.operands) == 1) or is_read_again(op)]:
+    for read in [op for op in func.walk()
+                 if op.name == MEMORY_LOAD or (op.name == "nv_tileas.load_shared" and len(op.operands) == 1)]:
         chain = _to_pieces(read)
-        if chain is None or read.parent is None or not _is_long_row(chain[-1].operands[0]):
+        if chain is None or read.parent is None or not is_long_row(chain[-1].operands[0]):
             continue
         pieces = sorted(dict.fromkeys(use.operation for use in chain[-1].results[0].uses), key=read.parent.get_operation_index)
-        release = None if is_read_again(read) else _release_behind(read)
-        if not is_read_again(read) and (release is None or not _may_be_held(read.operands[0], release, pieces[-1])):
+        release = None
+        if read.name != MEMORY_LOAD:
+            release = _release_behind(read)
+            if release is None or not _may_be_held(read.operands[0], release, pieces[-1]):
+                continue
+        elif not may_be_read_again(read):
             continue
         chain = _read_whole(chain)
         for piece in pieces:
@@ -203,9 +209,9 @@ def rows_by_piece(func: Operation) -> None:
             after_last.parent.insert_op_before(release, after_last)
 
 
-def is_read_again(op: Operation) -> bool:
+def may_be_read_again(op: Operation) -> bool:
     """Whether it is a load from memory that may as well be made twice."""
-    return op.name == "nv_tileas.tiled_load" and is_weak(op) and is_unwritten(op) and not any(r.uses for r in op.results[1:])
+    return op.name == MEMORY_LOAD and is_weak(op) and is_unwritten(op) and not any(r.uses for r in op.results[1:])
 
 
 def _to_pieces(read: Operation) -> list[Any] | None:
@@ -248,12 +254,12 @@ def _may_be_held(slot: SSAValue, release: Operation, last: Operation) -> bool:
     return True
 
 
-def _is_long_row(v: SSAValue) -> bool:
-    """Whether every thread has the same, and much."""
+def is_long_row(v: SSAValue, least: int = LONG_ROW) -> bool:
+    """Whether every thread has the same, and at least so many registers of it."""
     if not isinstance(v.type, TensorType):      # an answer that all threads read, of an atomic, say
         return False
     layout = layout_of(v)
-    return layout.num_regs >= LONG_ROW and not any(layout.lane) and not any(layout.warp)
+    return layout.num_regs >= least and not any(layout.lane) and not any(layout.warp)
 
 
 def _release_behind(read: Operation) -> Operation | None:
