@@ -6,6 +6,8 @@ import time
 from dataclasses import replace
 from types import SimpleNamespace
 
+import cuda.tile as ct
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import TensorType, f32
 
@@ -14,7 +16,8 @@ from tests.kernels import runner
 from tileiras.compiler import compile_module
 from tileiras.driver.options import CompileOptions
 from tileiras.machine.targets import find_target
-from tileiras.schedule.depth import HANDOVER, MOST_STAGES, Depth, RingFacts, is_narrow, ring_depth, shared_budget
+from tileiras.schedule.depth import FEW_ROWS, HANDOVER, MOST_STAGES, Depth, RingFacts, is_narrow, ring_depth, shared_budget
+from tileiras.sim.cutile import export
 
 H100, A100, RTX5090, T4 = (find_target(f"sm_{n}") for n in (90, 80, 120, 75))
 
@@ -107,6 +110,38 @@ def test_products_that_are_quicker_than_their_operands_have_four_stages_where_tw
     assert ring_depth(replace(facts, described=True, work=700), H100).stages == ring_depth(replace(facts, work=700), H100).stages
     assert ring_depth(replace(facts, described=True, stage_bytes=32768), H100).stages == 3      # no more by two
     assert ring_depth(replace(facts, described=True, occupancy=4), H100).stages == 2
+
+
+def test_products_of_few_rows_have_six_stages_beside_another_block_or_the_sm_to_themselves() -> None:
+    # 16 KiB: 228 KiB by two, less 1,280 bytes, hold seven of them, by three four. 24 KiB by two: four
+    facts = RingFacts(16384, 128, blocks=4, described=True)
+    few = replace(facts, few_rows=True)
+    assert ring_depth(facts, H100).stages == 4 and ring_depth(few, H100).stages == 7
+    assert ring_depth(replace(few, stage_bytes=24576, work=256), H100) == Depth(7, 7, "latency", 1457, 256)
+    assert ring_depth(replace(few, stage_bytes=24576, work=256, occupancy=2), H100).stages == 4     # two blocks were asked for
+    assert ring_depth(replace(few, stage_bytes=24576, work=700), H100).stages == \
+        ring_depth(replace(facts, stage_bytes=24576, work=700), H100).stages    # products take longer than loads
+
+
+@pytest.mark.parametrize("shape, alone", [("64, 4096, 128, 64", True), ("128, 4096, 128, 64", False), ("32, 4096, 128, 64", False)])
+def test_rings_of_few_rows_are_deep_in_kernels_that_only_multiply(shape: str, alone: bool) -> None:
+    rows, size, columns, step = map(int, shape.split(","))
+
+    def shared(scaled: bool) -> int:
+        @ct.kernel
+        def product(a, b, out):         # type: ignore[no-untyped-def]
+            acc = ct.zeros((rows, columns), ct.float32)
+            for k in range(ct.num_tiles(a, 1, (rows, step))):
+                x = ct.load(a, (ct.bid(0), k), (rows, step))
+                if scaled:
+                    x = ct.sin(x)
+                acc = ct.mma(x, ct.load(b, (k, ct.bid(1)), (step, columns)), acc)
+            ct.store(out, (ct.bid(0), ct.bid(1)), acc.astype(ct.float16))
+
+        arrays = [np.zeros(s, np.float16) for s in ((rows, size), (size, size), (rows, size))]
+        return tileiras.compile(export(product, arrays, "sm_90").bytecode, gpu_name="sm_90").entries[0].shared_bytes
+    assert (shared(False) > shared_budget(H100, 2)) is alone
+    assert rows != FEW_ROWS or shared(True) <= shared_budget(H100, 2)
 
 
 @pytest.mark.parametrize("shapes, narrow", [([(16, 64)], True), ([(16, 32)], False), ([(128, 32)], True), ([(64, 256)], False),

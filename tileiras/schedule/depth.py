@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import contiguous_of
+from tileiras.analysis.dot_chains import only_multiplies
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import DOTS, unmoved
 from tileiras.analysis.program_slice import loop_around, strides_by_blocks
@@ -57,9 +58,14 @@ LEAST_OF_PRODUCTS = 4
 """Stages of a ring, where two blocks have room for so many, for products that take less time than their operands: those that the
 tensor core reads itself, and those of few rows. A launch may have few blocks, and one alone is as slow as what is on its way.
 (64 rows by 4096x4096, bf16, tiles of 64x128x64, 32 blocks: H100 42.9 us by two stages, 23.8 by three, 17.6 by four; B200 28.0,
-19.4, 14.7. 16 rows, tiles of 16x64x128: H100 17.1 by two, 11.6 by four, A100 28.8 and 20.0. One block of six or eight stages would
-be as quick as memory, 12.0 and 11.5, but is slower where a launch fills the machine: an H200 took 192 us for a product of 4096 by
-two blocks of three stages, 225 and 211 by one of four and six.)"""
+19.4, 14.7. 16 rows, tiles of 16x64x128: H100 17.1 by two, 11.6 by four, A100 28.8 and 20.0. One block of more stages is slower
+where a launch fills the machine: an H200 took 192 us for a product of 4096 in tiles of 128 rows by two blocks of three stages, 225
+and 211 by one of four and six.)"""
+FEW_ROWS, ENOUGH_OF_FEW_ROWS = 64, 6
+"""Rows of a product, at most, that launches of few blocks have, such as a batch that is decoded: an SM has one of them, whose ring
+is all that is on its way. It has so many stages at least if two blocks have room for them, else what hides the latency. (64 rows
+by 4096x4096, bf16: tiles of 64x64x64, H100 14.5 us by four stages, 12.0 by six, of 64x128x64 16.6 by four, 12.9 and 12.0 by six
+and eight; B200 12.0 and 8.5, 14.6 and 11.5. Where launches fill the machine that costs 4 % on an H100, 2 on a B200.)"""
 NARROW, TIMES_AS_WIDE = 32, 4
 """Rows or columns of a product, at most, of which it has so many times more columns or rows."""
 LONGER_BESIDE_PRODUCTS = 1.5
@@ -89,7 +95,8 @@ class RingFacts:
     hint, the largest of the loads'. `warps`: of the block. `asked`: stages that `generate-schedule`, or an option, decided on.
     `rather_shares`: the tensor core multiplies by itself, into its own memory, or what warps gather that do nothing else.
     `alone`: as many blocks are launched as there are SMs. `few`: a launch has few blocks, whose loops are long. `narrow`: its
-    products have few rows or columns. `described`: the tensor core reads their operands itself."""
+    products have few rows or columns. `described`: the tensor core reads their operands itself. `few_rows`: as
+    `has_few_rows` says."""
 
     stage_bytes: int
     work: float
@@ -105,6 +112,7 @@ class RingFacts:
     few: bool = False
     narrow: bool = False
     described: bool = False
+    few_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,7 +171,10 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
         bound = "shared memory"
     beside_others = fit(blocks)
     lives_on_memory = facts.narrow or (facts.described and facts.work < transfer)
-    least = min(LEAST_OF_PRODUCTS, fit(max(occupancy, MOST_BLOCKS_OF_FEW))) if lives_on_memory else 1
+    beside_one = fit(max(occupancy, MOST_BLOCKS_OF_FEW))
+    least = min(LEAST_OF_PRODUCTS, beside_one) if lives_on_memory else 1
+    if facts.few_rows and lives_on_memory:
+        least = ENOUGH_OF_FEW_ROWS if beside_one >= ENOUGH_OF_FEW_ROWS else min(wanted, fit(occupancy))
     if not facts.rather_shares or beside_others < max(least, ENOUGH_BESIDE_OTHERS):
         needed = max(min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1), least)
         while blocks > occupancy and fit(blocks) < needed:
@@ -179,12 +190,7 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
                blocks: int | None = None) -> RingFacts:
     """What `ring_depth` asks of a loop whose `loads` (and the `store_shared` of what they load) are to go through a ring.
     `blocks`: how many an SM can hold, where that is known; else it is estimated from what the loop carries."""
-    func = loop
-    while func.name != "nv_tileas.func":
-        parent = func.parent_op()
-        if parent is None:
-            break
-        func = parent
+    func = _function_of(loop)
     num_warps: Any = func.properties.get("num_warps")
     warps = num_warps.data if num_warps is not None else 4
     model = model_of(target, warps)
@@ -208,13 +214,32 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
                      blocks, latency_hint(loads), warps,
                      max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), rather_shares,
                      shares_out and occupancy in (None, 1), shares_out or has_few_blocks(loop, loads),
-                     is_narrow(products), any(described_of(op) is not None for op in products))
+                     is_narrow(products), any(described_of(op) is not None for op in products),
+                     has_few_rows(loop, loads))
+
+
+def _function_of(op: Operation) -> Operation:
+    """The function that an op is in, or what is outermost."""
+    while op.name != "nv_tileas.func" and (parent := op.parent_op()) is not None:
+        op = parent
+    return op
 
 
 def is_narrow(products: Sequence[Operation]) -> bool:
     """Whether all have few rows or columns, and many more of the other."""
     shapes = [sorted(op.results[0].type.get_shape()[-2:]) for op in products]       # type: ignore[attr-defined]
     return bool(shapes) and all(short <= NARROW and long >= TIMES_AS_WIDE * short for short, long in shapes)
+
+
+def has_few_rows(loop: Operation, loads: Collection[Operation]) -> bool:
+    """Whether a loop's product has so few rows that launches have few blocks, and is all that is done with what `loads` bring.
+    Batches have more blocks, and where rows are gathered they are many. What computes functions of the sums behind the loop does
+    so beside another block's products (bias and GELU of 64x128x64, 1,024 blocks, H100: 97.5 us by two, 116 by one)."""
+    body = loop.regions[0].block
+    rows = [op.results[0].type.get_shape()[-2] for op in body.ops if op.name in DOTS]       # type: ignore[attr-defined]
+    return len(rows) == 1 and NARROW < rows[0] <= FEW_ROWS and only_multiplies(body, loads) and \
+        all(len(getattr(op, "coords", "ij")) == 2 and op.name != "nv_tileas.load" for op in loads) and \
+        not any(op.name.startswith("math.") for op in _function_of(loop).walk())
 
 
 def has_few_blocks(loop: Operation, loads: Collection[Operation]) -> bool:
