@@ -8,9 +8,11 @@ asks about. Small arrays and whole numbers are a launch's own, all of a program'
 from __future__ import annotations
 
 import argparse
+import contextlib
 import pathlib
 import re
 import sys
+import unittest.mock
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +25,10 @@ from bench.speed import kernels, launches, original, programs, side, steps
 from bench.speed.record import kept
 from tests.programs import programs as whole_programs
 from tileiras.codegen import ptxas
+from tileiras.errors import CompileError
+from tileiras.schedule import depth
 from tileiras.sim.run.launch import PointerTable
+from tileiras.transforms import overlap_dots
 
 QUESTION = 20
 SM = "sm_90"
@@ -33,9 +38,13 @@ MOST_STORED = 4 << 20
 """Bytes of arrays of whole numbers that are stored; larger ones are random below their largest value."""
 SIDES = ("attention_d128_f16", "attention_d64_f16", "attention_d64_causal_f16", "matmul_f16_4096", "matmul_bf16_4096_small",
          "gemm_swizzled_f16", "gemm_batched_f16", "gemm_e4m3_4096", "gemm_u8_i8_4096", "gemm_tf32_2048", "scan_cumsum_long_rows",
-         "jacobi_5_point_f32", "layer_norm_backward_sum_parts", "add_rms_norm_f16")
+         "jacobi_5_point_f32", "layer_norm_backward_sum_parts", "add_rms_norm_f16", "matmul_bf16_64_rows", "matmul_bf16_long_k",
+         "gemm_bias_gelu_f16")
 """Kernels of `make speed` that several codes of ours are made of: without agents, without the copy engine, with waits for products
-that ptxas can't put elsewhere, with few registers."""
+that ptxas can't put elsewhere, with few registers, and as OTHERWISE says."""
+OTHERWISE = {"given back late": (overlap_dots, "SHORT_RING", 0), "as many blocks as fit": (depth, "FEW_ROWS", 0)}
+"""Who -> what is otherwise in that code: stages of short rings are given back an iteration later, products of few rows have the
+rings that others have."""
 WAIT = "wgmma.wait_group.sync.aligned 0;"
 FEW_REGISTERS = 64
 Parameter = list[Any]
@@ -169,7 +178,11 @@ def several(name: str) -> Pair:
             flags = ptxas.arguments(f"{SM}a", 3)
             made["waits pinned"] = ptxas.assemble(module.ptx.replace(WAIT, f"{CODE_FENCE}\n\t{WAIT}"), flags).cubin
             few = re.sub(r"\.minnctapersm \d+(\n\.maxnreg \d+)?", f".maxnreg {FEW_REGISTERS}", module.ptx)
-            made["few registers"] = ptxas.assemble(few, flags).cubin
+            with contextlib.suppress(CompileError):     # a warpgroup's product may need more
+                made["few registers"] = ptxas.assemble(few, flags).cubin
+    for who, (module_of, constant, value) in OTHERWISE.items():
+        with unittest.mock.patch.object(module_of, constant, value):
+            made[who] = tileiras.compile(bytecode, gpu_name=SM, opt_level=3).cubin
     found = {who: cubin for who, cubin in made.items() if who == "ours" or cubin != made["ours"]}
     return Pair(f"var_{name}", kernel.grid, given.list, given.stored, {who: (case.name, cubin) for who, cubin in found.items()})
 

@@ -134,6 +134,11 @@ class CompileOptions:
         """Whether passes may make what one of SWITCHES names: never at -O0."""
         return self.opt_level > 0 and switch not in self.without
 
+    @property
+    def in_turn(self) -> bool:
+        """Whether an option asks for rings of one stage: an iteration's loads and its work go in turn."""
+        return self.schedule is not None and self.schedule.stages == 1
+
     def after_pass(self, name: str, module: Any) -> None:
         """What the pipeline calls when the pass `name` has left `module`."""
         if self.print_sink is not None and (name in self.print_after or ALL_PASSES in self.print_after):

@@ -49,7 +49,7 @@ MOST_REGISTERS = 64
 
 def run(module: Operation, context: Any) -> None:
     """Join the stages, in place."""
-    if not context.uses("pipelines") or (context.schedule is not None and context.schedule.stages == 1):
+    if not context.uses("pipelines") or context.in_turn:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":

@@ -209,7 +209,7 @@ def _of_one_iteration(func: Operation, loop: Operation, moves: list[Move], conte
     """The moves, and those whose rows of several iterations a load agent asks for at once (`unroll-streams`), since each takes a
     line of memory to itself."""
     if not any("stretch" in move.load.properties for move in moves) or context.opt_level < 3 or not context.prefetch or \
-            "cluster" in func.properties or (context.schedule is not None and context.schedule.stages == 1):
+            "cluster" in func.properties or context.in_turn:
         return moves, []
     from tileiras.analysis.few_loaders import MOST_BYTES  # few kernels have such tiles
     from tileiras.transforms.following_tiles import tiles_at_once

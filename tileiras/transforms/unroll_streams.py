@@ -74,7 +74,7 @@ WITHIN = frozenset({"nv_tileas.alloc_tensor", "nv_tileas.store_shared", "nv_tile
 
 def run(module: Operation, context: Any) -> None:
     """Unroll such loops, in place."""
-    if not context.uses("pipelines") or not context.prefetch or (context.schedule is not None and context.schedule.stages == 1):
+    if not context.uses("pipelines") or not context.prefetch or context.in_turn:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
