@@ -187,8 +187,13 @@ def test_a_program_has_what_must_come_out() -> None:
 
 def test_several_codes_of_a_kernel_differ() -> None:
     made = pairs.several("gemm_batched_f16")
-    assert list(made.sides) == ["ours", "waits pinned", "few registers", "no agents", "no engine"]
-    assert len({cubin for _, cubin in made.sides.values()}) == 5
+    assert list(made.sides) == ["ours", "waits pinned", "few registers", "no agents", "no engine", "given back late"]
+    assert len({cubin for _, cubin in made.sides.values()}) == 6
+
+
+def test_a_code_that_has_no_room_is_left_out() -> None:
+    made = pairs.several("matmul_bf16_64_rows")         # a warpgroup's product takes 90 registers
+    assert "few registers" not in made.sides and {"no agents", "as many blocks as fit"} < set(made.sides)
 
 
 def test_pairs_are_told_by_what_they_were_taken_from() -> None:
