@@ -118,6 +118,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("fence-atomics", "nv_tileas", 1, of="atomic_rmw atomic_cas tiled_atomic_rmw"),
     _transform("early-loads", "nv_tileas", 1, of="tiled_load load"),
     _transform("carry-as-loaded", "nv_tileas", 1, of="scf.if scf.for"),
+    _transform("settle-loads", "nv_tileas", 1, of="scf.for"),
     _conversion("convert-tileas-to-llvm", "llvm"),
 )
 

@@ -250,6 +250,16 @@ class ConvertLayout(TileOp):
     PURE = True
 
 
+class Settle(TileOp):
+    """The same tile, which is there: who uses the result waits for no load. `bytes`: of the accesses that have loaded it."""
+
+    name = "nv_tileas.settle"
+    OPERANDS = "source:tensor"
+    RESULTS = "result:tensor"
+    ATTRS = "bytes:positive"
+    PURE = True
+
+
 class AllocTensor(TileOp):
     """A buffer or a ring in shared memory, or an accumulator in tensor memory. `offset`: its first byte in the kernel's shared
     memory, or column of what it has of tensor memory, set by `allocate-buffers`."""

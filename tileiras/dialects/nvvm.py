@@ -279,6 +279,10 @@ def _table() -> None:
     # a zero that LLVM doesn't know to be one
     _assembly("zero.b16", "mov.b16 $0, 0;", results="i16", effects=NONE)
     _assembly("zero.b32", "mov.b32 $0, 0;", results="i32", effects=NONE)
+    # a zero that ptxas doesn't know to be one either, of a number of 16 bits, and what makes another value of one by it
+    _assembly("zero.of.b32", "shr.u32 $0, $1, 16;", "i32", "i32", effects=NONE)
+    _assembly("settle.b32", "or.b32 $0, $1, $2;", "i32 i32", "i32", effects=NONE)
+    _assembly("settle.b16", "or.b16 $0, $1, $2;", "i16 i16", "i16", effects=NONE)
     # 1 or 0
     _assembly("set.lt.f32", "set.lt.f32.f32 $0, $1, $2;", "f32 f32", "f32", effects=NONE)
     # a number of which LLVM doesn't know what it was extended from

@@ -33,7 +33,7 @@ def run(module: Operation, context: Any = None) -> None:
         if func.name == "nv_tileas.func":
             carrying = [op for op in func.walk() if op.name in ("scf.if", "scf.for") and op.results]
             for op in reversed(carrying):       # inner ones first
-                nbytes = [max(map(_loaded_by, values), default=0) for values in _sources(op)]
+                nbytes = [max(map(loaded_by, values), default=0) for values in _sources(op)]
                 if any(nbytes):
                     op.properties["as_loaded"] = int_array(nbytes)
 
@@ -47,7 +47,7 @@ def _sources(op: Any) -> Iterable[tuple[SSAValue, ...]]:
     return zip(*given, strict=True) if given else [()] * len(op.results)
 
 
-def _loaded_by(v: SSAValue) -> int:
+def loaded_by(v: SSAValue) -> int:
     """The bytes of the accesses that load a value, also behind a branch; 0 where it isn't loaded, or its elements aren't such."""
     op, t = v.owner, v.type
     if not isinstance(op, Operation) or not isinstance(t, TensorType) or isinstance(t.element_type, PtrType):
