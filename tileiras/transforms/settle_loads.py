@@ -30,6 +30,7 @@ from tileiras.analysis.agents import block_warps
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import tile_bytes
+from tileiras.dialects.nv_tileaa import int_values
 from tileiras.transforms.carry_as_loaded import loaded_by
 
 
@@ -48,12 +49,10 @@ def run(module: Operation, context: Any) -> None:
 def _loaded_ahead(loop: Any) -> dict[int, int]:
     """The carried values that are loaded for the next iteration in front of a use of this one's, and the bytes of the accesses."""
     body = loop.regions[0].block
-    found = {}
-    for number, (init, following) in enumerate(zip(loop.carried_inits(), body.last_op.operands)):
-        nbytes = loaded_by(following)
-        if nbytes and loaded_by(init) and _is_used_behind(body, body.args[1 + number], following.owner):
-            found[number] = nbytes
-    return found
+    carried = zip(int_values(loop.properties["as_loaded"]), loop.carried_inits(), body.last_op.operands)
+    return {number: nbytes for number, (nbytes, init, following) in enumerate(carried)
+            if loaded_by(init) and loaded_by(following) and following.owner.parent is body and
+            _is_used_behind(body, body.args[1 + number], following.owner)}
 
 
 def _are_spread(func: Operation, loop: Any, numbers: Collection[int]) -> bool:
