@@ -349,6 +349,8 @@ TILE: list[Row] = [
 
 _LEAVE = '"nv_tileas.return"() : () -> ()'
 PLACED: list[Row] = [
+    ("nv_tileas.settle", "%f8", f"bytes = {ints(4)[1:-1]}", "tensor<16xf32>", "must have the same type"),
+    ("nv_tileas.settle", "%f8", f"bytes = {ints(0)[1:-1]}", "tensor<8xf32>", "attribute 'bytes' must be"),
     ("nv_tileas.convert_layout", "%f8", "", "tensor<16xf32>", "must keep shape and elements"),
     ("nv_tileas.convert_layout", "%f8", "", "tensor<8xf64>", "must keep shape and elements"),
     ("nv_tileas.alloc_tensor", "", "", "tensor<8xf32>", "result #0 ('buffer') must be a buffer, a ring of buffers or an"),

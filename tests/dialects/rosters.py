@@ -355,6 +355,7 @@ OURS: dict[str, str] = {
     "nv_tileas.fill_outside": "padding of tiles that came by copies, which fill with zeros",
     "nv_tileas.prefetch_tma_desc nv_tileas.begin_flight": "what an engine is told before its first use",
     "nv_tileas.build_tma_desc": "maps that the kernel builds",
+    "nv_tileas.settle": "what ptxas counts of loads on their way",
 }
 """Ops and types of ours (`*`: all of such names), with why the specification has none."""
 

@@ -258,6 +258,7 @@ class Settle(TileOp):
     RESULTS = "result:tensor"
     ATTRS = "bytes:positive"
     PURE = True
+    SAME = "source result"
 
 
 class AllocTensor(TileOp):
