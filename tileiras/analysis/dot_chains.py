@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
+from tileiras.analysis.layout_rules import DOTS, RENAMES
 from tileiras.analysis.program_slice import loop_around
 from tileiras.dialects import arith
 from tileiras.dialects.element import elements_in
@@ -20,8 +21,6 @@ MOST_LOOKED_AT = 256
 DOT, VIEW = "dot", "view"
 SUMS = 2
 """The operand of a product that it adds to."""
-_PRODUCTS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled"})
-_MOVES = frozenset({"nv_tileas.view", "nv_tileas.permute"})
 SPREAD = frozenset({VIEW, "permute", "broadcast", "splat", "make_range", "constant"})
 LESS = 8
 """How many times fewer elements a tile has of which one is computed, at least: each thread then has those that it needs, wherever
@@ -39,8 +38,8 @@ def only_multiplies(body: Block, besides: Collection[Operation] = ()) -> bool:
     that aren't looked at, as loads aren't that the engine may do. In an agent's loop tiles are in shared memory by then."""
     last = body.last_op
     return last is not None and all(
-        op in besides or op.name in _MOVES or not any(isinstance(r.type, TensorType) for r in op.results) or
-        (op.name in _PRODUCTS and len(op.operands) > SUMS and isinstance(op.operands[SUMS], BlockArgument) and
+        op in besides or op.name in RENAMES or not any(isinstance(r.type, TensorType) for r in op.results) or
+        (op.name in DOTS and len(op.operands) > SUMS and isinstance(op.operands[SUMS], BlockArgument) and
          op.results[0] in last.operands) for op in body.ops)
 
 

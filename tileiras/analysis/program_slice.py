@@ -41,6 +41,13 @@ def loop_around(op: Operation) -> Operation | None:
     return parent
 
 
+def function_of(op: Operation) -> Operation:
+    """The function that an op is in, or what is outermost."""
+    while op.name != "nv_tileas.func" and (parent := op.parent_op()) is not None:
+        op = parent
+    return op
+
+
 def strides_by_blocks(loop: Operation | None) -> bool:
     """Whether a loop goes through what all blocks share out, each with as many in between as there are blocks."""
     if loop is None or loop.name != FOR:

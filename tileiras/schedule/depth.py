@@ -30,7 +30,7 @@ from tileiras.analysis.access import contiguous_of
 from tileiras.analysis.dot_chains import only_multiplies
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import DOTS, unmoved
-from tileiras.analysis.program_slice import loop_around, strides_by_blocks
+from tileiras.analysis.program_slice import function_of, loop_around, strides_by_blocks
 from tileiras.analysis.tensor_dots import described_of, umma_of
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
@@ -190,7 +190,7 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
                blocks: int | None = None) -> RingFacts:
     """What `ring_depth` asks of a loop whose `loads` (and the `store_shared` of what they load) are to go through a ring.
     `blocks`: how many an SM can hold, where that is known; else it is estimated from what the loop carries."""
-    func = _function_of(loop)
+    func = function_of(loop)
     num_warps: Any = func.properties.get("num_warps")
     warps = num_warps.data if num_warps is not None else 4
     model = model_of(target, warps)
@@ -218,13 +218,6 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
                      has_few_rows(loop, loads))
 
 
-def _function_of(op: Operation) -> Operation:
-    """The function that an op is in, or what is outermost."""
-    while op.name != "nv_tileas.func" and (parent := op.parent_op()) is not None:
-        op = parent
-    return op
-
-
 def is_narrow(products: Sequence[Operation]) -> bool:
     """Whether all have few rows or columns, and many more of the other."""
     shapes = [sorted(op.results[0].type.get_shape()[-2:]) for op in products]       # type: ignore[attr-defined]
@@ -237,9 +230,10 @@ def has_few_rows(loop: Operation, loads: Collection[Operation]) -> bool:
     so beside another block's products (bias and GELU of 64x128x64, 1,024 blocks, H100: 97.5 us by two, 116 by one)."""
     body = loop.regions[0].block
     rows = [op.results[0].type.get_shape()[-2] for op in body.ops if op.name in DOTS]       # type: ignore[attr-defined]
+    coords: list[Any] = [op.coords for op in loads if hasattr(op, "coords")]      # type: ignore[attr-defined]
     return len(rows) == 1 and NARROW < rows[0] <= FEW_ROWS and only_multiplies(body, loads) and \
-        all(len(getattr(op, "coords", "ij")) == 2 and op.name != "nv_tileas.load" for op in loads) and \
-        not any(op.name.startswith("math.") for op in _function_of(loop).walk())
+        all(len(place) == 2 for place in coords) and all(op.name != "nv_tileas.load" for op in loads) and \
+        not any(op.name.startswith("math.") for op in function_of(loop).walk())
 
 
 def has_few_blocks(loop: Operation, loads: Collection[Operation]) -> bool:

@@ -41,6 +41,7 @@ from tileiras.analysis.ahead import (
     tokens_before,
 )
 from tileiras.analysis.async_copies import READERS, ThreadCopy, as_source, renames_of, thread_copy, why_not
+from tileiras.analysis.program_slice import function_of
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import ALIGNMENT, stage_bytes
 from tileiras.analysis.tensor_dots import described_of, umma_of
@@ -427,10 +428,7 @@ def _token_before(loop: Operation, load: Any, before_loop: Callable[[Any], SSAVa
 
 def _hoist(pipe: Operation) -> None:
     """Barriers are set up once, whatever loops stand around."""
-    func: Any = pipe.parent_op()
-    while func.name != "nv_tileas.func":
-        func = func.parent_op()
-    block = func.regions[0].block
+    block = function_of(pipe).regions[0].block
     outer = holder_in(block, pipe)
     if outer is not pipe:
         pipe.detach()

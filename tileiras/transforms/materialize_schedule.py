@@ -595,10 +595,14 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, h
         asked = [depth for op in copies if (depth := told(op, DEPTH)) is not None]
         facts = ring_facts(loop, copies, nbytes, target, max(0, other), held or None)
         facts = replace(facts, rather_shares=facts.rather_shares or held > 1)
-        stages = max(asked) if asked and not held else ring_depth(replace(facts, asked=None), target).stages
-        if asked and not is_asked and not facts.few_rows and \
-                has_few_rows(loop, [op for op in loop.walk() if op.name in LOADS or op in copies]):
-            stages = min(stages, ring_depth(replace(facts, asked=None), target).stages)     # threads bring some, it turns out
+        unasked = replace(facts, asked=None)
+        if not asked or held:
+            stages = ring_depth(unasked, target).stages
+        else:
+            stages = max(asked)
+            if not is_asked and not facts.few_rows and \
+                    has_few_rows(loop, [op for op in loop.walk() if op.name in LOADS or op in copies]):
+                stages = min(stages, ring_depth(unasked, target).stages)    # threads bring some, it turns out
         stages = max(stages, fills) if fills > 1 else stages        # products that read them stand close together
         stages = _fitting(lives, found, rings, stages, shared_budget(target, blocks))
         if stages < LEAST_LENT and not is_asked and facts.latency is None:

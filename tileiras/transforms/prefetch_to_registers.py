@@ -114,10 +114,11 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     in_flight = any(map(runs_by_itself, ops))
     first_uses: set[Operation] | None = None
     if in_flight:
-        first_uses = uses_at_once(loop, loads)
+        few = are_few(loop, loads)
+        first_uses = _first_uses(loop, loads) if few else None
         if first_uses is None:
             first_uses = stores_at_once(loop, loads)
-        if first_uses is None and not are_few(loop, loads):
+        if first_uses is None and not few:
             loads = []
     else:
         loads = [op for op in loads if may_run_ahead(loop, op)]
@@ -183,7 +184,7 @@ def _report(func: Operation, loop: Operation, plan: Plan, why: str, remarks: lis
 def uses_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | None:
     """What an iteration does with tiles that were loaded for it in the one before, beside products that run by themselves, where
     that may stand at its begin; None where they can't all be loaded so."""
-    return _first_uses(loop, [op.results[0] for op in loads]) if are_few(loop, loads) else None
+    return _first_uses(loop, loads) if are_few(loop, loads) else None
 
 
 def are_few(loop: Operation, loads: list[Operation]) -> bool:
@@ -228,14 +229,14 @@ def runs_by_itself(op: Operation) -> bool:
     return op.name in DOTS and not is_of_threads(op)
 
 
-def _first_uses(loop: Operation, tiles: list[SSAValue]) -> set[Operation] | None:
-    """All that an iteration does with carried tiles, where that may stand at its begin and takes few registers from there on:
+def _first_uses(loop: Operation, loads: list[Operation]) -> set[Operation] | None:
+    """All that an iteration does with what these load, where that may stand at its begin and takes few registers from there on:
     threads of a warp give what they have to one another, or compute with what is known before the loop, or with other such tiles.
     Views and constants that this needs come along. None where there is more to it."""
     from tileiras.schedule.depth import registers_of
     body = loop.regions[0].block
     found: set[Operation] = set()
-    carried, made = set(tiles), set[SSAValue]()
+    carried, made = {op.results[0] for op in loads}, set[SSAValue]()
     for op in body.ops:
         if carried.isdisjoint(op.operands):
             if op.name in WIDENS and not made.isdisjoint(op.operands) and all(registers_of(r) <= FEW_AHEAD for r in op.results):

@@ -25,6 +25,7 @@ from xdsl.ir import Block, Operation
 
 from tileiras.analysis.ahead import NOT_TWICE, runs_ahead, tokens_before
 from tileiras.analysis.async_copies import READERS
+from tileiras.analysis.program_slice import function_of
 from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.base import TileOp
@@ -132,7 +133,7 @@ def _materialize(loop: Operation, stores: list[Operation]) -> bool:
         assert block is not None
         block.insert_op_before(new, op)
         return new.results[0] if new.results else None
-    warps: Any = _function(loop).properties["num_warps"]
+    warps: Any = function_of(loop).properties["num_warps"]
     pipe = before(loop, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("mbarrier"), IntAttr(1))],
                                                       {"producers": warps, "consumers": warps}))
     allocs: list[Any] = [store.operands[1].owner for store in stores]
@@ -153,11 +154,3 @@ def _materialize(loop: Operation, stores: list[Operation]) -> bool:
     assert following is not None, "a terminator follows"
     before(following, nv_tileas.ConsumerRelease.make([pipe], []))
     return True
-
-
-def _function(op: Operation) -> Operation:
-    while op.name != "nv_tileas.func":
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op

@@ -32,6 +32,7 @@ from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.transforms.carry_as_loaded import loaded_by
+from tileiras.transforms.structure import holder_in
 
 
 def run(module: Operation, context: Any) -> None:
@@ -76,10 +77,5 @@ def _settle(loop: Any, number: int, nbytes: int) -> None:
 def _is_used_behind(body: Block, carried: SSAValue, load: Any) -> bool:
     """Whether a use of what is carried stands behind the load, or the branch that it stands in."""
     place = body.get_operation_index(load)
-    for use in carried.uses:
-        op: Any = use.operation
-        while op.parent is not body:
-            op = op.parent_op()
-        if op is not body.last_op and body.get_operation_index(op) > place:
-            return True
-    return False
+    users = {holder_in(body, use.operation) for use in carried.uses}
+    return any(op is not body.last_op and body.get_operation_index(op) > place for op in users)
