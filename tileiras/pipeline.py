@@ -74,6 +74,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("choose-atoms", "nv_tileas", 0, of="dot dot_scaled"),
     _transform("early-dots", "nv_tileas", 1, of="dot"),
     _transform("list-schedule", "nv_tileas", 1, of="dot"),
+    _transform("wide-inside", "nv_tileas", 1),
     _transform("assign-load-store-layouts", "nv_tileas", 0),
     _transform("remove-layout-conversions", "nv_tileas", 1),
     _transform("stage-operands", "nv_tileas", 0, of="dot dot_scaled"),

@@ -247,6 +247,21 @@ def test_views_become_memrefs_and_tiled_views():
     assert text_of(stored, "mem_semantic") == "release" and text_of(stored, "mem_scope") == "device"
 
 
+def test_promises_that_a_length_contradicts_are_not_believed():
+    """Of 100 rows in tiles of 32 the last one reaches past the end; 64 columns are four of 16, and of an unknown length one may be
+    told anything."""
+    memref = types.TensorViewType(f16, [100, 64, None], [None, 16, 1])
+    e = Entry(tile(types.PointerType(f16)), tile(i32), tile(i64))
+    p, n, stride = e.args
+    known = e(ops.MakeTensorView, [p, [n], [stride]], [memref])
+    view = e(ops.MakePartitionView, [known], [types.PartitionViewType((32, 16, 8), memref)])
+    e(ops.LoadViewTko, [view, [n, n, n], None], [tile(32, 16, 8, f16), types.TokenType()],
+      {"memory_ordering_semantics": WEAK, "optimization_hints": attrs.OptimizationHintsAttr({}),
+       "inbounds": DenseArrayBase.from_list(I1, [1, 1, 1])})
+    loaded = next(op for op in e.convert()[0] if op.name == "nv_tileaa.tiled_load")
+    assert [a.data for a in loaded.properties["inbounds"].data] == [0, 1, 1]
+
+
 def test_strided_and_gathered_views():
     memref = types.TensorViewType(f16, [128, 64], [64, 1])
     e = Entry(tile(types.PointerType(f16)))

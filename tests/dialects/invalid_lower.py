@@ -456,6 +456,8 @@ PLACED: list[Row] = [
      f"tensor<16x16xf32>, {TOKEN}", "neighbours 0 must be one of 2 dimensions, where none is contiguous"),
     ("nv_tileas.tiled_load", "%v, %n, %n", f"{segments(1, 2, 0)}, {WEAK}, stretch = {ints(4)[1:-1]}",
      f"tensor<16x16xf32>, {TOKEN}", "attribute 'stretch' must go with a contiguous dimension"),
+    ("nv_tileas.tiled_load", "%v, %n, %n", f"{segments(1, 2, 0)}, {WEAK}, narrow = {ints(1)[1:-1]}",
+     f"tensor<16x16xf32>, {TOKEN}", "attribute 'narrow' must go with a contiguous dimension"),
     ("nv_tileas.store", "%p8, %f8", f"{STORE}, runs = {ints(1, 1)}", TOKEN, "attribute 'runs' must have 1 positive numbers"),
     ("nv_tileas.dot", "%half, %half, %f", "", "tensor<16x16xf32>", "8x8 times 8x8 does not make 16x16"),
     ("nv_tileas.dot", "%h, %h, %f", f"k_slices = {ints(0)[1:-1]}", "tensor<16x16xf32>", "attribute 'k_slices' must be"),

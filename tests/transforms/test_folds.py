@@ -175,6 +175,34 @@ WIDENING: list[tuple[str, str]] = [
 ]
 """Extensions are gone from comparisons whose operands they reach by themselves or by constants that fit."""
 
+BYTE, BIT = "tile<{n}xi8>", "tile<{n}xi1>"
+TRUE_OF = "%q = cmpi less_than %x, %y, signed : {t} -> " + BIT + "\n%m = exti %q {0} : " + BIT + " -> " + BYTE + "\n"
+ALSO = "%s = cmpi equal %x, %y, signed : {t} -> " + BIT + "\n%k = exti %s {0} : " + BIT + " -> " + BYTE + "\n"
+ASKED = "%d = constant <i8: 0> : " + BYTE + "\n%h = cmpi {1} {2}, %d, signed : " + BYTE + " -> " + BIT + \
+    "\n%r = select %h, %x, %y : " + BIT + ", {t}"
+
+
+def truth(text: str, *words: str) -> str:
+    """Words in place of {0}, {1}, ... and what is formatted later as it is."""
+    for i, word in enumerate(words):
+        text = text.replace(f"{{{i}}}", word)
+    return text
+
+
+TRUTHS: list[tuple[str, str]] = [
+    *((f"ext{ext[0]}i", truth(TRUE_OF + ASKED, ext, predicate, "%m")) for ext in ("signed", "unsigned")
+      for predicate in ("equal", "not_equal")),
+    *((f"ext{ext[0]}i", truth(TRUE_OF + ALSO + f"%n = {op} %m, %k : {BYTE}\n" + ASKED, ext, "not_equal", "%n"))
+      for ext in ("signed", "unsigned") for op in ("andi", "ori")),
+    ("trunci", truth("%q = cmpi less_than %x, %y, unsigned : {t} -> " + BIT + "\n%v = exti %q unsigned : " + BIT +
+                     " -> tile<{n}xi32>\n%m = trunci %v : tile<{n}xi32> -> " + BYTE + "\n" + ASKED, "", "not_equal", "%m")),
+]
+NOT_TRUTHS: list[tuple[str, str]] = [
+    ("extui", truth(TRUE_OF + ALSO + f"%n = addi %m, %k : {BYTE}\n" + ASKED, "unsigned", "not_equal", "%n")),
+    ("extui", truth(TRUE_OF + ALSO + f"%n = xori %m, %k : {BYTE}\n" + ASKED, "unsigned", "not_equal", "%n")),
+]
+"""Truth values in bytes, as C++ has them, are truth values again where they are asked for."""
+
 FLOAT_IDENTITIES: list[tuple[str, str]] = [
     ("addf", const("-0.0") + "%r = addf %x, %c : {t}"), ("addf", const("-0.0") + "%r = addf %c, %x : {t}"),
     ("subf", const("0.0") + "%r = subf %x, %c : {t}"), ("mulf", const("1.0") + "%r = mulf %x, %c : {t}"),
@@ -260,7 +288,8 @@ def operands(element: str, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 EVERYTHING: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
-    "i8": (INTEGER_IDENTITIES + WIDENING, []), "i32": (INTEGER_IDENTITIES, []), "i64": (INTEGER_IDENTITIES, []),
+    "i8": (INTEGER_IDENTITIES + WIDENING, []), "i32": (INTEGER_IDENTITIES + TRUTHS, NOT_TRUTHS),
+    "i64": (INTEGER_IDENTITIES + TRUTHS, NOT_TRUTHS),
     **{e: (FLOAT_IDENTITIES + CONVERTED[e], FLOAT_NOT + LOSSY[e] + (FLUSHED if e == "f32" else [])) for e in FLOATS},
 }
 """By element: identities, and what isn't one."""

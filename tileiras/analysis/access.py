@@ -6,6 +6,8 @@ width that follows from them and from the layout.
     contiguous  the dimension that runs along memory, if there is one
     neighbours  where none is known to, the one that is likely to (analysis/likely.py): costs rest on it, no access does
     check       for each dimension of a view's tile, whether bounds must be checked
+    inside      how many neighbours along `contiguous` may go in one access where all of them are in bounds, where that is more
+    narrow      of an access whose `runs` are true where all are in bounds only: how many may elsewhere (transforms/wide_inside.py)
     stretch     of loads of tiles that are narrower along `contiguous`: how many elements may go in one access there from any
                 multiple of that on, where several tiles behind one another are asked for (transforms/following_tiles.py)
 """
@@ -27,6 +29,13 @@ def runs_of(op: Operation) -> tuple[int, ...]:
     return () if attr is None else int_values(attr)
 
 
+def sure_runs_of(op: Operation) -> tuple[int, ...]:
+    """The same wherever they lie, in bounds or not."""
+    narrow: Any = op.properties.get("narrow")
+    dim = contiguous_of(op)
+    return tuple(narrow.data if narrow is not None and d == dim else run for d, run in enumerate(runs_of(op)))
+
+
 def contiguous_of(op: Operation) -> int | None:
     """The dimension that runs along memory, None if none is known to."""
     attr: Any = op.properties.get("contiguous")
@@ -42,6 +51,11 @@ def line_of(op: Operation) -> int | None:
 def access_width(op: Operation, layout: LinearLayout) -> int:
     """Elements (a power of two) that go in one access of a tile in `layout`."""
     return max((min(run, layout.contiguous(d)) for d, run in enumerate(runs_of(op)) if run > 1), default=1)
+
+
+def sure_width(op: Operation, layout: LinearLayout) -> int:
+    """Elements that go in one access of a tile in `layout` where some are out of bounds."""
+    return max((min(run, layout.contiguous(d)) for d, run in enumerate(sure_runs_of(op)) if run > 1), default=1)
 
 
 def accesses(op: Operation, layout: LinearLayout) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.analysis.access import contiguous_of, line_of, runs_of
+from tileiras.analysis.access import contiguous_of, line_of, sure_runs_of
 from tileiras.analysis.ahead import places_are_tiles
 from tileiras.analysis.layout_rules import RENAMES
 from tileiras.analysis.warpgroup_dots import is_zero
@@ -93,7 +93,7 @@ def thread_copy(load: Operation, buffer: Any, num_warps: int, filled: bool = Fal
     tile: Any = load.results[0].type
     if not isinstance(tile, TensorType):
         return None
-    shape, shared, runs = tile.get_shape(), buffer.layout.data, runs_of(load)
+    shape, shared, runs = tile.get_shape(), buffer.layout.data, sure_runs_of(load)
     size = element_bytes(tile.element_type)
     # of one row, elements of a chunk's size needn't be neighbours
     by_elements = size == CHUNKS[-1] and sum(extent > 1 for extent in shape) <= 1
@@ -124,7 +124,7 @@ def why_not(load: Operation) -> str:
         return "only zeros can be filled in behind the array's end; use PaddingMode.ZERO"
     if dim is None:
         return "no dimension of the tile has stride 1 in memory"
-    if runs_of(load)[dim] * size < CHUNKS[-1]:
+    if sure_runs_of(load)[dim] * size < CHUNKS[-1]:
         return f"{CHUNKS[-1]} bytes side by side aren't known to be aligned: add an assume_div_by to base, strides and extents"
     return "its elements lie in another order in shared memory than in the array, which the product asks for"
 

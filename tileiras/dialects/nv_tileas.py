@@ -200,16 +200,17 @@ EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
 """Early ways out of a loop's iteration, of a loop, of the function."""
 
 _ACCESS = "runs:numbers? contiguous:count? neighbours:count?"
+_GUARDED = f"{_ACCESS} inside:power? narrow:power?"
 _PLACED_ATTRS: dict[str, str] = {
     "func": "num_warps:power counted_blocks:positive? shared_bytes:count? shared_alignment:power? tensor_maps:strings? "
             "built_maps:positive?",
     "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit? quads:unit? quad_rows:unit?",
     "dot_scaled": "atom:string? k_slices:power?",
-    "load": f"{_ACCESS} owners:unit? invariant:unit? first:unit? early:unit?", "store": _ACCESS,
+    "load": f"{_GUARDED} owners:unit? invariant:unit? first:unit? early:unit?", "store": _GUARDED,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
-    "tiled_load": f"check:flags? {_ACCESS} stretch:power? owners:unit? engine:unit? filled:unit? invariant:unit? first:unit? "
+    "tiled_load": f"check:flags? {_GUARDED} stretch:power? owners:unit? engine:unit? filled:unit? invariant:unit? first:unit? "
                   "early:unit?",
-    "tiled_store": f"check:flags? {_ACCESS} engine:unit? unless_apart:unit?",
+    "tiled_store": f"check:flags? {_GUARDED} engine:unit? unless_apart:unit?",
     "tiled_atomic_rmw": f"check:flags? {_ACCESS} engine:unit?",
     "reduce": "parts:unit?", "print": "in_turn:unit?", "alloca": "owners:unit? offset:count?"}
 """What only this level says. num_warps: of a block. counted_blocks: how many an SM is to hold
@@ -220,7 +221,7 @@ atom: the instruction that computes a dot (none: multiply and add); chained: in 
 dot's operand; by_columns: in those that let each warp compute the columns of B that it multiplies; k_slices: parts of k that will
 go through buffers one after another; joined: each instruction's columns start at zero and are added to the accumulator before the
 next one's begin; quads, quad_rows: which thread has which of its sums, or of its rows (layout/atoms/umma.py). runs, contiguous,
-neighbours, check, stretch: what is known of an access (analysis/access.py). owners: only the threads that own an
+neighbours, inside, narrow, check, stretch: what is known of an access (analysis/access.py). owners: only the threads that own an
 element (the lowest of those that hold it; the first thread for a scalar) have its value; the result may only go to
 `store_shared`. parts: what different warps hold of the dimension stays apart, as a new leading dimension. engine: the copy engine
 moves the tile, by way of a buffer.

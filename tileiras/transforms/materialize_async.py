@@ -30,6 +30,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, StringAttr, i32
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.access import sure_runs_of
 from tileiras.analysis.agents import WARP_THREADS, WARPGROUP
 from tileiras.analysis.ahead import (
     address_of,
@@ -388,6 +389,8 @@ def _materialize(loop: Operation, moves: list[Move], stages: int, counted: int =
         slot = at_head(nv_tileas.ExtractSlice.make([ring, filled], [move.buffer])).results[0]
         kept = {name: value for name in ("inbounds", "latency", "check", "runs", "contiguous", "filled")
                 if (value := load.properties.get(name)) is not None}
+        if "narrow" in load.properties:
+            kept["runs"] = nv_tileaa.int_array(sure_runs_of(load))
         token = _token_before(loop, load, before_loop)
         kept |= {"atom": StringAttr(move.copy.atom), "threads": LayoutAttr.of(move.copy.threads)}
         copy = at_head(nv_tileas.TiledCopy.make([load.view, load.coords, slot, pipe, filled, None, token], [], kept)

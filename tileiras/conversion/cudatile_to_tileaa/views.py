@@ -19,6 +19,7 @@ from tileiras.conversion.cudatile_to_tileaa.memory import hints, ordering, widen
 from tileiras.conversion.cudatile_to_tileaa.types import MEM_TOKEN, convert_type, int_attr, text
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.types import PartitionViewType
 
 MIN_INDEX_WIDTH = 32
 """Index arithmetic is done in at least this many bits."""
@@ -37,14 +38,24 @@ def lower_make_view(cv: CudaTileConverter, op: Any) -> None:
 
 
 def inbounds(op: Any) -> Attribute | None:
-    """The 13.4 flags: absent when no dimension is known to be in bounds, a unit when all are."""
+    """The 13.4 flags: absent when no dimension is known to be in bounds, a unit when all are. A promise that a view's own length
+    contradicts (its last tile reaches past the end) isn't believed: programs make it where the original's engine, which looks at
+    bounds whatever it is told, lets them."""
     flags = op.properties.get("inbounds")
     if flags is None:
         return None
-    values = [int(bool(v)) for v in flags.get_values()]
+    values = [int(bool(v) and not late) for v, late in zip(flags.get_values(), _reaching_past(op.view.type))]
     if not any(values):
         return None
     return UNIT if all(values) else ArrayAttr([int_attr(v) for v in values])
+
+
+def _reaching_past(view: Any) -> list[bool]:
+    """For each dimension of a view's tiles: whether the last of them surely reaches past the tensor's end."""
+    if not isinstance(view, PartitionViewType):
+        return [False] * len(view.tile_shape)
+    lengths = [view.tensor_view.shape[d] for d in view.dim_map]
+    return [n is not None and n % tile != 0 for n, tile in zip(lengths, view.tile_shape)]
 
 
 @lowers("load_view_tko")

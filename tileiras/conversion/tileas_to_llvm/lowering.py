@@ -45,11 +45,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.conversion.tileas_to_llvm.builder import BF16, F16, F32, F64, I8, Builder
 from tileiras.conversion.tileas_to_llvm.team import Team
 from tileiras.dialects import llvm, nv_tileaa
+from tileiras.dialects.arith import Elementwise
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes as element_bytes
 from tileiras.dialects.llvm import integer, ptr, vec
 from tileiras.dialects.location_text import location_text
-from tileiras.dialects.nv_tileas import FlightType, TensorMapType, layout_of
+from tileiras.dialects.nv_tileas import LOADS, FlightType, TensorMapType, layout_of
 from tileiras.errors import CompileError
 from tileiras.layout.linear import LANE_BITS, LinearLayout, log2
 from tileiras.layout.terms import terms_of
@@ -90,6 +91,12 @@ def storage_type(t: Attribute) -> Attribute:
     return found
 
 
+BESIDE_LOADS = frozenset({
+    "arith.constant", *(f"nv_tileas.{name}" for name in (
+        "get_program_id", "assume", "make_range", "splat", "broadcast", "view", "addptr", "make_memref", "block_tile",
+        "create_mem_token", "join_tokens"))})
+"""What may stand between loads that are made together, beside arithmetic."""
+
 BOUNDS = frozenset({"nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_tileas.barrier", "nv_tileas.cluster_barrier",
                     "nv_tileas.cluster_arrive"})
 """What instructions that may come late come before."""
@@ -120,6 +127,8 @@ class Lowering:
         self.shared_base: SSAValue | None = None
         self.tensor_base: SSAValue | None = None
         self.late: list[Callable[[], None]] = []
+        self.asked: dict[SSAValue, Any] = {}    # tiles of loads that will be made together (memory/guarded.py)
+        self.ask: Callable[[Lowering], None] | None = None      # makes them
         self.read_registers: dict[SSAValue, list[SSAValue]] = {}
         self.made_distinct: set[SSAValue] = set()
         self.tile_block_sreg = "ctaid"        # what counts tile blocks
@@ -364,6 +373,11 @@ class Lowering:
         for make in now:
             make()
 
+    def _stands_between(self, op: Operation) -> bool:
+        """Whether an op may stand between loads that are made together: it only computes, nothing of theirs, or is another one."""
+        return (op.name in BESIDE_LOADS or isinstance(op, Elementwise) or ("narrow" in op.properties and op.name in LOADS)) and \
+            not op.regions and op.next_op is not None and not any(v in self.asked for v in op.operands)
+
     # --- the walk -------------------------------------------------------------------------------------------------
 
     def lower_block(self, block: Any) -> None:
@@ -372,6 +386,8 @@ class Lowering:
             self.lower_op(op)
 
     def lower_op(self, op: Operation) -> None:
+        if self.ask is not None and not self._stands_between(op):
+            self.ask(self)
         if self.late and (op.regions or op.name in BOUNDS or op.next_op is None):
             self.catch_up()
         handler = HANDLERS.get(op.name)
@@ -388,6 +404,8 @@ class Lowering:
         if self.made_distinct:
             for v in op.results:
                 if v in self.made_distinct:
+                    if self.ask is not None and v in self.asked:
+                        self.ask(self)
                     self.make_distinct(v)
         self.b.location = outer
 

@@ -159,6 +159,10 @@ def fold_compare(op: Operation) -> SSAValue | None:
     if lhs is rhs:
         return int_splat(op, t, word in ("eq", "le", "ge"))
     a, b = int_constant(lhs), int_constant(rhs)
+    if b == 0 and width > 1 and predicate in ("eq", "ne"):
+        truth = _truth(op, lhs)
+        if truth is not None:
+            return truth if predicate == "ne" else build(op, arith.Xori, (truth, int_splat(op, t, 1)), t)
     if a is None or b is None:
         return _compare_narrow(op, predicate, lhs, rhs)
     if predicate not in COMPARISONS:
@@ -191,6 +195,29 @@ def _compare_narrow(op: Operation, predicate: str, lhs: SSAValue, rhs: SSAValue)
     if not signed and predicate not in COMPARISONS:
         predicate = f"u{predicate[1:]}"
     return build(op, arith.Cmpi, narrow, op.results[0].type, {"predicate": StringAttr(predicate)})
+
+
+MOST_NESTED = 8
+"""Ops on truth values in integers that are looked through, one behind the other."""
+
+
+def _truth(op: Operation, v: SSAValue, depth: int = MOST_NESTED) -> SSAValue | None:
+    """What an integer is a truth value of, 0 where false and odd where true, as C++ keeps them: ext(c) != 0 is c."""
+    owner = v.owner
+    if not isinstance(owner, Operation) or depth == 0:
+        return None
+    if isinstance(owner, (arith.Extsi, arith.Extui, arith.Trunci)):
+        (source,) = owner.operands
+        return source if int_width(source.type) == 1 else _truth(op, source, depth - 1)
+    if owner.name in _PLACING:
+        inner = _truth(op, owner.operands[0], depth - 1)
+        return None if inner is None else build(op, type(owner), (inner,), with_element(v.type, IntegerType(1)),    # type: ignore
+                                                dict(owner.properties))
+    if isinstance(owner, (arith.Andi, arith.Ori)) and v.has_one_use():
+        sides = [_truth(op, side, depth - 1) for side in owner.operands]
+        if sides[0] is not None and sides[1] is not None:
+            return build(op, type(owner), sides, sides[0].type)     # type: ignore[arg-type]
+    return None
 
 
 _PLACING = frozenset({"nv_tileaa.splat", "nv_tileaa.view", "nv_tileaa.broadcast", "nv_tileaa.permute"})

@@ -8,10 +8,11 @@ Where several threads hold the same element, one of them stores.
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.access import access_width
+from tileiras.analysis.access import access_width, sure_width
 from tileiras.analysis.program_slice import is_made_in, loop_around
 from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
@@ -138,6 +139,22 @@ class ViewAddress:
             out = inside if out is None else b.and_(out, inside)
         return out
 
+    def all_inside(self) -> SSAValue:
+        """Whether all of the thread's elements lie in the array: its first and its last along each dimension do."""
+        places = [self.layout.coords(x) for x in self.layout.reg_indices]
+        found = []
+        for i, checked in enumerate(self.check):
+            if not checked:
+                continue
+            if i == self.sparse:
+                assert self.sparse_index is not None
+                t = self.types[i]
+                extent = as_type(self.low, self.extents[i], t)
+                found += [self.low.b.icmp("ult", as_type(self.low, index, t), extent) for index in dict.fromkeys(self.sparse_index)]
+                continue
+            found += [self._is_inside(i, r) for r in sorted({min(p[i] for p in places), max(p[i] for p in places)})]
+        return reduce(self.low.b.and_, found)
+
     def _is_inside(self, i: int, r: int) -> SSAValue:
         """Whether the element `r` behind the thread's first along dimension i lies in the array."""
         b, t = self.low.b, self.types[i]
@@ -157,6 +174,12 @@ class ViewAddress:
             self._often[i] = not self.in_loop and self.view.steps[i] == self.view.tile_shape[i] and \
                 len({self.layout.coords(x)[i] for x in self.layout.reg_indices}) >= MANY_BOUNDS
         return self._often[i]
+
+
+def _guarded() -> Any:
+    """The accesses that are wide where all is in bounds; imported by kernels that have some."""
+    from tileiras.conversion.tileas_to_llvm.memory import guarded
+    return guarded
 
 
 def _flags(op: Operation, rank: int) -> list[bool]:
@@ -202,6 +225,9 @@ def tiled_load(low: Lowering, op: Operation) -> None:
     width = access_width(op, layout)
     bits = access.padding_bits(low.views[op.view].padding, t, element)  # type: ignore[attr-defined]
     other = [low.b.bits(bits, t)] * width
+    if sure_width(op, layout) < width:
+        _guarded().guarded_load(low, op, address.pointer, address.predicate, address.all_inside(), [other[0]] * layout.num_regs)
+        return
     order = order_of(op)
     owner = low.owner_predicate(layout) if order else None
     values: dict[int, SSAValue] = {}
@@ -245,6 +271,9 @@ def tiled_store(low: Lowering, op: Operation) -> None:
     width = access_width(op, layout)
     owner = _both(low, low.chosen(op), _storing(low, layout))
     regs = low.regs(source)
+    if sure_width(op, layout) < width:
+        _guarded().guarded_store(low, op, layout, address.pointer, address.predicate, address.all_inside(), regs, owner)
+        return
     order = order_of(op)
     for group in groups(low, layout, width):
         predicate = _both(low, owner, address.predicate(group[0]))
@@ -268,6 +297,11 @@ def load(low: Lowering, op: Operation) -> None:
         low.set(result, loaded[0])
         return
     layout = low.layout(result)
+    if sure_width(op, layout) < width:
+        assert masks is not None
+        padding = others if others is not None else [low.b.bits(0, t)] * layout.num_regs
+        _guarded().guarded_load(low, op, pointers.__getitem__, masks.__getitem__, reduce(low.b.and_, masks), padding)
+        return
     owner = low.owner_predicate(layout) if order else None
     values: dict[int, SSAValue] = {}
     for group in groups(low, layout, width):
@@ -306,6 +340,10 @@ def store(low: Lowering, op: Operation) -> None:
         return
     layout = low.layout(op.ptr)  # type: ignore[attr-defined]
     owner = _both(low, low.chosen(op), _storing(low, layout))
+    if sure_width(op, layout) < width:
+        assert masks is not None
+        _guarded().guarded_store(low, op, layout, pointers.__getitem__, masks.__getitem__, reduce(low.b.and_, masks), values, owner)
+        return
     for group in groups(low, layout, width):
         predicate = _both(low, owner, masks[group[0]] if masks else None)
         access.store(low, pointers[group[0]], [values[r] for r in group], predicate, order)

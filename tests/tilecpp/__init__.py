@@ -1,0 +1,1 @@
+"""CUDA Tile C++: kernels, their bytecode, what they compute."""
