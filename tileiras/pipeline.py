@@ -47,6 +47,7 @@ def _conversion(name: str, level: str) -> Pass:
 PIPELINE: tuple[Pass, ...] = (
     _conversion("convert-cudatile-to-tileaa", "nv_tileaa"),
     _transform("simplify", "nv_tileaa", 1),
+    _transform("flatten-dots", "nv_tileaa", 1, of="dot"),
     _transform("unroll-loops", "nv_tileaa", 3, of="scf.for"),
     _transform("cse", "nv_tileaa", 1),
     _transform("refine-integers", "nv_tileaa", 1),

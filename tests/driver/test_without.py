@@ -18,7 +18,7 @@ def test_what_the_environment_and_the_option_name_is_off(monkeypatch: pytest.Mon
     assert not any(CompileOptions(find_target("sm_90"), 0).uses(name) for name in SWITCHES)
     monkeypatch.setenv(WITHOUT, "tma,agents")
     options = CompileOptions(find_target("sm_90"))
-    assert [name for name in SWITCHES if options.uses(name)] == ["pipelines", "wgmma", "tcgen05", "clusters", "pairs"]
+    assert [name for name in SWITCHES if options.uses(name)] == ["pipelines", "wgmma", "tcgen05", "clusters", "pairs", "wide"]
 
 
 def test_a_name_that_stands_for_nothing_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],

@@ -81,8 +81,8 @@ extern "C" __tile_global__ void product_told(float* __restrict__ c_, const __hal
   [[ cutile::hint(0, latency=4) ]] vc.store(acc, i, j);
 }
 
-template <typename T, int TM, int TN, int TK, int Q, int M, int N, int K>
-[[ using cutile : hint(0, num_cta_in_cga=1), hint(0, occupancy=1) ]]
+template <typename T, int TM, int TN, int TK, int Q, int M, int N, int K, int CTAS>
+[[ using cutile : hint(0, num_cta_in_cga=CTAS), hint(0, occupancy=1) ]]
 __tile_global__ void batched(const T* __restrict__ a_, const T* __restrict__ b_, T* __restrict__ c_) {
   auto a = ct::assume_aligned<16>(a_);
   auto b = ct::assume_aligned<16>(b_);
@@ -100,8 +100,10 @@ __tile_global__ void batched(const T* __restrict__ a_, const T* __restrict__ b_,
     pc.store_masked(ct::element_cast<T>(acc), q, i, j);
   }
 }
-template __tile_global__ void batched<__half, 64, 64, 32, 3, 96, 128, 72>(const __half* __restrict__, const __half* __restrict__,
-                                                                           __half* __restrict__);
+template __tile_global__ void batched<__half, 64, 64, 32, 3, 96, 128, 72, 1>(const __half* __restrict__, const __half* __restrict__,
+                                                                              __half* __restrict__);
+template __tile_global__ void batched<__half, 256, 256, 64, 2, 256, 512, 192, 2>(const __half* __restrict__,
+                                                                                  const __half* __restrict__, __half* __restrict__);
 
 template <typename T, int BN, int N, int D, int BLOCKS>
 __tile_global__ void norm(const T* __restrict__ x_, T* __restrict__ y_, const T* __restrict__ w_, float* __restrict__ mean_) {

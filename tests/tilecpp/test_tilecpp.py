@@ -102,7 +102,14 @@ def product_told() -> Launch:
 @launch
 def batched() -> Launch:
     a, b = draw(3, 96, 72), draw(3, 72, 128, seed=1)
-    return Launch("batched", (4,), [a, b, np.zeros((3, 96, 128), np.float16)], {2: wide(a) @ wide(b)}, 5e-3, ORDERS)
+    return Launch("batchedI6__halfLi64E", (4,), [a, b, np.zeros((3, 96, 128), np.float16)], {2: wide(a) @ wide(b)}, 5e-3, ORDERS)
+
+
+@launch
+def batched_by_two() -> Launch:
+    """Two CTAs share each tile; a block goes through several."""
+    a, b = draw(2, 256, 192), draw(2, 192, 512, seed=1)
+    return Launch("batchedI6__halfLi256E", (2,), [a, b, np.zeros((2, 256, 512), np.float16)], {2: wide(a) @ wide(b)}, 2e-2, 2)
 
 
 @launch

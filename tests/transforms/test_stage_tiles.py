@@ -11,6 +11,7 @@ import tileiras
 from tileiras.analysis import tma_choice
 from tileiras.bytecode import write
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
+from tileiras.driver.options import WITHOUT
 from tileiras.sim import simulate
 
 GPUS = ("sm_90", "sm_120")
@@ -51,6 +52,12 @@ def load(name: str, view: str, at: str, token: str = "%t", kind: str = ZEROS) ->
 def store(value: str, view: str, at: str, name: str, token: str = "%t", kind: str = VIEW) -> str:
     return f"    %{name} = store_view_tko weak {value}, {view}[{at}] token = {token} : tile<64x64xf16>, {kind}, tile<i32>, " \
            "tile<i32> -> token\n"
+
+
+@pytest.fixture(autouse=True)
+def by_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `wide-inside`, by which threads are as quick as the engine where rows begin at multiples of 16 bytes."""
+    monkeypatch.setenv(WITHOUT, "wide")
 
 
 def compiled(text: str, gpu: str, level: int = 3) -> str:

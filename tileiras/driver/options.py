@@ -32,6 +32,7 @@ SWITCHES = {
     "agents": "warps that only load beside warps that only compute",
     "clusters": "tile blocks that the CTAs of a cluster share, where a hint asks for it",
     "pairs": "products that two CTAs of a cluster compute together (sm_100 and its kin)",
+    "wide": "accesses of several elements where all are in bounds, of one elsewhere",
 }
 """What -O1 and up may use, and `without` turns off."""
 WITHOUT = "TILEIRAS_WITHOUT"

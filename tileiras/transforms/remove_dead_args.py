@@ -6,63 +6,85 @@
       yield %u, %v                                         }
     }                    nobody uses %b
 
-A carried value is dead if the loop's result isn't used and, inside, only pure ops that lead to dead values take it. (`dce` removes
-those ops behind.) Loops that are left early keep what they carry.
+A carried value is dead if nothing but other dead values comes of it: pure ops may take it, loops carry it and branches hand it on,
+as C++'s tokens of loads go around two loops and join each other. (`dce` removes the ops behind.) Loops that are left early keep
+what they carry.
 """
 from __future__ import annotations
 
 from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tileiras.dialects import arith
 from tileiras.dialects.base import TileOp
 from tileiras.transforms.structure import carry_no_longer
 
+BOUNDS = 3
+"""Operands of a counted loop in front of what it carries."""
 EXITS = frozenset({"nv_tileaa.break", "nv_tileaa.continue"})
 
 
 def run(top: Operation, context: Any = None) -> None:
     """Remove dead carried values of counted loops, in place; inner loops first."""
-    for op in reversed(list(top.walk())):
-        if isinstance(op, arith.For) and op.results and not any(inner.name in EXITS for inner in op.walk()):
-            dead = _dead(op)
-            if dead:
-                _rebuild(op, dead)
+    ops = list(top.walk())
+    left_early = {loop for op in ops if op.name in EXITS for loop in _around(op)}
+    loops = [op for op in ops if isinstance(op, arith.For) and op.results and op not in left_early]
+    if not loops:
+        return
+    alive = _alive(ops, set(loops))
+    for loop in reversed(loops):
+        dead = {i for i, (r, arg) in enumerate(zip(loop.results, loop.carried_args())) if r not in alive and arg not in alive}
+        if dead:
+            _rebuild(loop, dead)
 
 
-def _dead(loop: arith.For) -> set[int]:
-    """The positions of what is carried for nothing."""
-    dead = {i for i, r in enumerate(loop.results) if r.first_use is None}
-    last = loop.regions[0].block.last_op
-    args = loop.carried_args()
-    while dead:
-        alive = {i for i in dead if not _leads_nowhere(args[i], last, dead)}
-        if not alive:
-            break
-        dead -= alive
-    return dead
+def _around(op: Operation) -> list[Operation]:
+    """What an op stands in."""
+    out = []
+    parent = op.parent_op()
+    while parent is not None:
+        out.append(parent)
+        parent = parent.parent_op()
+    return out
 
 
-def _leads_nowhere(v: SSAValue, last: Operation | None, dead: set[int]) -> bool:
-    """Whether a value is only taken by pure ops, and what they give only by the yield, in dead places."""
-    seen: set[SSAValue] = set()
-    work = [v]
-    while work:
-        value = work.pop()
-        if value in seen:
+def _alive(ops: list[Operation], loops: set[arith.For]) -> set[SSAValue]:
+    """The values of which something comes: what ops with effects take, and what those come of."""
+    work: list[SSAValue] = []
+    for op in ops:
+        if op in loops:
+            work += op.operands[:BOUNDS]
+        elif isinstance(op, arith.Yield) and (op.parent_op() in loops or isinstance(op.parent_op(), arith.If)):
             continue
-        seen.add(value)
-        for use in value.uses:
-            op = use.operation
-            if op is last:
-                if use.index not in dead:
-                    return False
-            elif isinstance(op, TileOp) and op.PURE and not op.regions:
-                work += op.results
-            else:
-                return False
-    return True
+        elif not isinstance(op, TileOp) or not op.PURE or op.regions:
+            work += op.operands
+    alive: set[SSAValue] = set()
+    while work:
+        v = work.pop()
+        if v not in alive:
+            alive.add(v)
+            work += _comes_of(v, loops)
+    return alive
+
+
+def _comes_of(v: SSAValue, loops: set[arith.For]) -> list[SSAValue]:
+    """The values that one is made of, as far as they aren't taken anyhow."""
+    owner: Any = v.owner
+    if isinstance(v, BlockArgument):
+        loop: Any = owner.parent_op()
+        return _given(loop, v.index - 1) if loop in loops and v.index > 0 else []
+    if owner in loops:
+        return _given(owner, v.index)       # type: ignore[attr-defined]
+    if isinstance(owner, arith.If):
+        return [region.block.last_op.operands[v.index] for region in owner.regions      # type: ignore[attr-defined]
+                if region.blocks and isinstance(region.block.last_op, arith.Yield)]
+    return list(owner.operands) if isinstance(owner, TileOp) and owner.PURE and not owner.regions else []
+
+
+def _given(loop: Any, number: int) -> list[SSAValue]:
+    """What a loop's iterations are given under a number."""
+    return [loop.carried_inits()[number], loop.regions[0].block.last_op.operands[number]]
 
 
 def _rebuild(loop: arith.For, dead: set[int]) -> None:
@@ -71,4 +93,5 @@ def _rebuild(loop: arith.For, dead: set[int]) -> None:
     # who took a dead value takes where it began: what he makes of it leads nowhere, and `dce` removes it
     for i in dead:
         args[i].replace_all_uses_with(inits[i])
+        loop.results[i].replace_all_uses_with(inits[i])
     carry_no_longer(loop, dead)

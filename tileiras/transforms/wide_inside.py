@@ -30,6 +30,8 @@ DOTS = ("nv_tileas.dot", "nv_tileas.dot_scaled")
 
 def run(module: Operation, context: Any) -> None:
     """Widen the accesses of each function without products, in place."""
+    if not context.uses("wide"):
+        return
     for func in module.regions[0].block.ops:
         if func.name != "nv_tileas.func":
             continue
