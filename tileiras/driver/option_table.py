@@ -110,8 +110,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("print-ir-after-all", FLAG, "Print the module after every pass", section=INSPECTION),
     Option("verify-each", FLAG, "Verify the module after every pass", section=INSPECTION),
     Option("without", VALUE, "Do without these: pipelines, tma, wgmma, tcgen05, agents, clusters, pairs, wide",
-           "feature[,feature...]",
-           section=INSPECTION),
+           "feature[,feature...]", section=INSPECTION),
     # The original takes these without a word, and none of them changes what it writes.
     _backend("Werror", FLAG, "Treat all warnings as errors"),
     _backend("generate-line-info", FLAG, "As --lineinfo"),
