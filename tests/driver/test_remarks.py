@@ -11,7 +11,7 @@ from tileiras.bytecode import read
 from tileiras.codegen.resources import Entry, Parameter
 from tileiras.driver import main as driver
 from tileiras.driver.command_line import parse
-from tileiras.driver.options import CompileOptions
+from tileiras.driver.options import WITHOUT, CompileOptions
 from tileiras.driver.remarks import as_text, as_yaml, resource_remarks, wanted
 from tileiras.machine.targets import find_target
 from tileiras.pipeline import run
@@ -255,7 +255,10 @@ POINTERS = '''cuda_tile.module @m {{
      "the mask isn't known to be the same for 4 neighbours along dimension 0; add an assume_div_by<4> to the bound that it "
      "compares with"),
 ])
-def test_why_accesses_through_pointers_are_narrow(base: int, offsets: str, masked: bool, reason: str) -> None:
+def test_why_accesses_through_pointers_are_narrow(base: int, offsets: str, masked: bool, reason: str,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a mask is, it isn't `wide-inside` that makes them wide."""
+    monkeypatch.setenv(WITHOUT, "wide")
     text = POINTERS.format(base=base, offsets=offsets, mask=", %c" if masked else "", types=", tile<1024xi1>" if masked else "")
     load = named(remarks_on(to_bytecode(text)), WIDTH)[0]
     assert load.text == "load of tile<1024xf32> uses 4-byte accesses, 16 bytes are possible"

@@ -193,8 +193,7 @@ def symbols() -> list[str]:
     return [e.name for e in tileiras.compile(bytecode(), "sm_90", 0, emit="ptx").entries]
 
 
-@pytest.mark.parametrize("level", [0, 3])
-@pytest.mark.parametrize("sm", SMS)
+@pytest.mark.parametrize("sm, level", [("sm_90", 0), *((sm, 3) for sm in SMS)])
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_kernels_compute_what_they_say(name: str, sm: str, level: int) -> None:
     drawn = LAUNCHES[name]()

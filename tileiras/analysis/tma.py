@@ -33,6 +33,7 @@ from tileiras.analysis.exits import COUNTED
 from tileiras.analysis.host_values import host_value
 from tileiras.analysis.layout_rules import MOVES
 from tileiras.analysis.program_slice import loop_around
+from tileiras.dialects.arith import BOUNDS
 from tileiras.dialects.cuda_tile.types import Float8E5M3FNUType
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemTokenType, TiledViewType, int_values
@@ -78,8 +79,6 @@ that says how. It adds f32 only with subnormal numbers flushed (PTX ISA, cp.redu
 READERS = ("tiled_load", "load", "join_mem_token", "create_mem_token")
 """What makes a token that stands for no write."""
 LEAVES = ("break", "continue", "return")
-BOUNDS = 3
-"""Operands of a counted loop before what it carries."""
 MAX_TOKENS = 256
 """Tokens looked at, at most, to find whether one stands for a write."""
 

@@ -145,6 +145,10 @@ class Select(Elementwise):
     SAME = "true_value false_value result"
 
 
+BOUNDS = 3
+"""Operands of a counted loop in front of what it carries."""
+
+
 class For(TileOp):
     """Counts from lower to below upper by step (> 0), scalars of one integer type; carries `inits`.
 
@@ -161,7 +165,7 @@ class For(TileOp):
 
     def carried_inits(self) -> Sequence[SSAValue]:
         """What the carried values are before the first iteration."""
-        return self.operands[3:]
+        return self.operands[BOUNDS:]
 
     def carried_args(self) -> Sequence[SSAValue]:
         """The body's arguments that hold the carried values, behind the induction variable."""

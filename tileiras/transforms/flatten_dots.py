@@ -18,8 +18,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.transforms.rules import build
 
 MATRIX = 2
-BOUNDS = 3
-"""Operands of a counted loop in front of what it carries."""
 
 
 def run(module: Operation, context: Any = None) -> None:
@@ -64,7 +62,7 @@ def _carry_flat(loop: Any, number: int) -> None:
     t, flat = arg.type, given.operands[0].type
     if any(user.results[0].type != flat for user in users) or t == flat:
         return
-    loop.operands[BOUNDS + number] = build(loop, aa.View, (loop.carried_inits()[number],), flat)
+    loop.operands[arith.BOUNDS + number] = build(loop, aa.View, (loop.carried_inits()[number],), flat)
     for user in users:
         user.results[0].replace_all_uses_with(arg)
         user.detach()

@@ -20,8 +20,6 @@ from tileiras.dialects import arith
 from tileiras.dialects.base import TileOp
 from tileiras.transforms.structure import carry_no_longer
 
-BOUNDS = 3
-"""Operands of a counted loop in front of what it carries."""
 EXITS = frozenset({"nv_tileaa.break", "nv_tileaa.continue"})
 
 
@@ -54,7 +52,7 @@ def _alive(ops: list[Operation], loops: set[arith.For]) -> set[SSAValue]:
     work: list[SSAValue] = []
     for op in ops:
         if op in loops:
-            work += op.operands[:BOUNDS]
+            work += op.operands[:arith.BOUNDS]
         elif isinstance(op, arith.Yield) and (op.parent_op() in loops or isinstance(op.parent_op(), arith.If)):
             continue
         elif not isinstance(op, TileOp) or not op.PURE or op.regions:

@@ -94,7 +94,7 @@ def storage_type(t: Attribute) -> Attribute:
 BESIDE_LOADS = frozenset({
     "arith.constant", *(f"nv_tileas.{name}" for name in (
         "get_program_id", "assume", "make_range", "splat", "broadcast", "view", "addptr", "make_memref", "block_tile",
-        "create_mem_token", "join_tokens"))})
+        "create_mem_token", "join_mem_token"))})
 """What may stand between loads that are made together, beside arithmetic."""
 
 BOUNDS = frozenset({"nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_tileas.barrier", "nv_tileas.cluster_barrier",
