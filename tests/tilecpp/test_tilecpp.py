@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.programs.programs import draw, wide
 from tests.tilecpp import make
 
 SMS = ("sm_80", "sm_90", "sm_100", "sm_120")
@@ -42,14 +43,6 @@ LAUNCHES: dict[str, Callable[[], Launch]] = {}
 def launch(make_launch: Callable[[], Launch]) -> Callable[[], Launch]:
     LAUNCHES[make_launch.__name__] = make_launch
     return make_launch
-
-
-def draw(*shape: int, dtype: Any = np.float16, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
-
-
-def wide(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.float64)
 
 
 @launch

@@ -50,12 +50,16 @@ def line_of(op: Operation) -> int | None:
 
 def access_width(op: Operation, layout: LinearLayout) -> int:
     """Elements (a power of two) that go in one access of a tile in `layout`."""
-    return max((min(run, layout.contiguous(d)) for d, run in enumerate(runs_of(op)) if run > 1), default=1)
+    return _width(runs_of(op), layout)
 
 
 def sure_width(op: Operation, layout: LinearLayout) -> int:
     """Elements that go in one access of a tile in `layout` where some are out of bounds."""
-    return max((min(run, layout.contiguous(d)) for d, run in enumerate(sure_runs_of(op)) if run > 1), default=1)
+    return _width(sure_runs_of(op), layout)
+
+
+def _width(runs: tuple[int, ...], layout: LinearLayout) -> int:
+    return max((min(run, layout.contiguous(d)) for d, run in enumerate(runs) if run > 1), default=1)
 
 
 def accesses(op: Operation, layout: LinearLayout) -> int:

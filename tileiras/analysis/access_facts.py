@@ -13,7 +13,7 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.axis_info import longest
 from tileiras.dialects import nv_tileaa
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileaa import int_array, int_values
+from tileiras.dialects.nv_tileaa import PLACING, int_array, int_values
 
 if TYPE_CHECKING:
     from tileiras.machine.targets import Target
@@ -178,5 +178,4 @@ def _attributes(contiguous: int | None, runs: list[int]) -> dict[str, Attribute]
 
 
 VIEW_ACCESSES = frozenset({"nv_tileaa.tiled_load", "nv_tileaa.tiled_store", "nv_tileaa.tiled_atomic_rmw"})
-PLACING = frozenset({"nv_tileaa.splat", "nv_tileaa.view", "nv_tileaa.broadcast", "nv_tileaa.permute"})
 POINTER_ACCESSES = frozenset({"nv_tileaa.load", "nv_tileaa.store", "nv_tileaa.atomic_rmw", "nv_tileaa.atomic_cas"})

@@ -21,6 +21,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from tileiras.analysis.effects import effects_of
 from tileiras.dialects import nv_tileas
+from tileiras.dialects.arith import BOUNDS
 from tileiras.dialects.base import OPERAND_SEGMENTS
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import EXITS
@@ -28,8 +29,6 @@ from tileiras.dialects.nv_tileas import EXITS
 FOR, IF, LOOP = "scf.for", "scf.if", "nv_tileas.loop"
 CONTROL = (FOR, IF, LOOP)
 YIELD, BREAK, CONTINUE, RETURN = "scf.yield", "nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"
-_BOUNDS = 3
-"""Operands of a counted loop before what it carries: lower, upper, step."""
 PROGRAMS = ("nv_tileaa.get_num_programs", "nv_tileas.get_num_programs")
 
 
@@ -107,7 +106,7 @@ class Slice:
         if parent is not None:
             self._work.append(parent)
         if op.name in CONTROL:
-            self._work += op.operands[:_BOUNDS] if op.name == FOR else op.operands if op.name == IF else ()
+            self._work += op.operands[:BOUNDS] if op.name == FOR else op.operands if op.name == IF else ()
             self._work += [giver for giver in self._givers.get(op, ()) if giver.name != YIELD]
             return
         if op.name == YIELD or op.name in EXITS:
@@ -205,7 +204,7 @@ class Slice:
 
     def _copy_control(self, op: Any, new: Block, mapped: dict[SSAValue, SSAValue]) -> None:
         carried, results = self._kept_of(op)
-        fixed = op.operands[:_BOUNDS] if op.name == FOR else op.operands if op.name == IF else ()
+        fixed = op.operands[:BOUNDS] if op.name == FOR else op.operands if op.name == IF else ()
         operands = [mapped.get(v, v) for v in fixed]
         if op.name != IF:
             operands += [self._mapped(op.carried_inits()[i], op, new, mapped) for i in carried]

@@ -306,10 +306,10 @@ def _sources(token: SSAValue) -> list[SSAValue] | None:
         loop: Any = token.owner.parent_op()
         if loop.name != COUNTED or any(op.name.endswith(".continue") for op in loop.walk()):
             return None
-        return _given(loop, token.index - 1)
+        return loop.carried_from(token.index - 1)
     owner: Any = token.owner
     if owner.name == COUNTED:
-        return None if any(op.name.partition(".")[2] in LEAVES for op in owner.walk()) else _given(owner, token.index)    # type: ignore
+        return None if any(op.name.partition(".")[2] in LEAVES for op in owner.walk()) else owner.carried_from(token.index)    # type: ignore
     if owner.name.partition(".")[2] in READERS:
         return [v for v in owner.operands if isinstance(v.type, MemTokenType)]
     return None
@@ -353,11 +353,6 @@ def _joined(access: Operation, token: Any) -> list[SSAValue] | None:
     return None if any(op.name.partition(".")[2] in LEAVES for body in loops for op in body.walk()) else out
 
 
-def _given(loop: Any, number: int) -> list[SSAValue]:
-    """What a counted loop's iterations are given under a number, by whom stands before the loop and by each other."""
-    return [loop.operands[BOUNDS + number], loop.regions[0].block.last_op.operands[number]]
-
-
 def _carried(loop: Any, number: int) -> list[SSAValue]:
     """All that a counted loop carries under a number: what iterations are given, what it is in one, and what it gives."""
-    return [*_given(loop, number), loop.regions[0].block.args[1 + number], loop.results[number]]
+    return [*loop.carried_from(number), loop.regions[0].block.args[1 + number], loop.results[number]]

@@ -167,6 +167,12 @@ class For(TileOp):
         """What the carried values are before the first iteration."""
         return self.operands[BOUNDS:]
 
+    def carried_from(self, number: int) -> list[SSAValue]:
+        """What iterations are given under a number, by whom stands before the loop and by each other."""
+        last = self.regions[0].block.last_op
+        assert last is not None
+        return [self.operands[BOUNDS + number], last.operands[number]]
+
     def carried_args(self) -> Sequence[SSAValue]:
         """The body's arguments that hold the carried values, behind the induction variable."""
         return self.regions[0].block.args[1:]

@@ -248,6 +248,8 @@ Alloca = shared_op("alloca", "", "result:ptr", "num_elem:index alignment:size? g
 # given), 4-bit elements are `packed` in i8, two along k each (transforms/prepare_dot_scaled.py). reduce, scan: N sources of one
 # shape, N results; the body's block has 2N scalar arguments and ends in scf.yield of N; `identities`: ArrayAttr of N scalars.
 # reduce's block arguments come in pairs (a0, b0, a1, b1, ...); scan's too, (accumulated, current).
+PLACING = frozenset({"nv_tileaa.splat", "nv_tileaa.view", "nv_tileaa.broadcast", "nv_tileaa.permute"})
+"""Ops that only place elements, some of them several times."""
 Dot = shared_op("dot", "lhs:factor rhs:factor acc:number_tensor", "result:number_tensor",
                 "signedness_lhs:signedness? signedness_rhs:signedness? fast_acc:unit? pair:unit?", same="acc result", pure=True)
 DotScaled = shared_op("dot_scaled", "lhs:factor rhs:factor acc:float_tensor lhs_scale:float_tensor "

@@ -34,7 +34,7 @@ from tileiras.analysis.tensor_memory import STORES as TO_TENSOR_MEMORY
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, LOOPS, BufferType, PipeType, TmemType
 from tileiras.transforms.places import keep_places
-from tileiras.transforms.structure import first_pipe, holder_in, put_in_place
+from tileiras.transforms.structure import first_pipe, holder_in, ops_around, put_in_place
 
 COMMIT = "nv_tileas.producer_commit"
 WAIT, RELEASE, SLICE = "nv_tileas.consumer_wait", "nv_tileas.consumer_release", "nv_tileas.extract_slice"
@@ -168,7 +168,7 @@ class _Commits:
             body = op.regions[0].block
             left = self.block(body, carries=True)
             if left and self.goes_on(body, left) and self.outlives(op, left):
-                if any(outer.name in LOOPS for outer in _around(op)):
+                if any(outer.name in LOOPS for outer in ops_around(op)):
                     # all have done what they do between two runs of the loop, in the other CTA of a pair, too
                     self.insert((nv_tileas.ClusterBarrier if self.paired else nv_tileas.Barrier).make(), op)
                 return left
@@ -341,7 +341,7 @@ class _Commits:
 
     def storage(self, flying: list[Operation], before: Operation) -> list[SSAValue]:
         """What products read and write, as far as it is there in front of an op."""
-        known = {before.parent, *(outer.parent for outer in _around(before))}
+        known = {before.parent, *(outer.parent for outer in ops_around(before))}
         return list(dict.fromkeys(place for dot in flying for v in dot.operands if isinstance(v.type, (BufferType, TmemType))
                                   for place in _places(v) if not is_rows(v) or _is_there(place.owner, before, known)))
 
@@ -362,15 +362,6 @@ def _shape(dot: Operation) -> tuple[int, int, int]:
     atom = umma_of(dot)
     assert atom is not None
     return atom.m, atom.n, atom.k
-
-
-def _around(op: Operation) -> list[Operation]:
-    out = []
-    parent = op.parent_op()
-    while parent is not None:
-        out.append(parent)
-        parent = parent.parent_op()
-    return out
 
 
 def _kind(pipe: SSAValue) -> str:

@@ -69,9 +69,7 @@ def _carry_flat(loop: Any, number: int) -> None:
         user.erase()
     last.operands[number] = given.operands[0]
     arg._type = result._type = flat
-    following = loop.next_op
-    assert following is not None
     if result.first_use is not None:
         back = aa.View.create(operands=(result,), result_types=(t,), location=loop.location)
         result.replace_uses_with_if(back.results[0], lambda use: use.operation is not back)
-        loop.parent.insert_op_before(back, following)
+        loop.parent.insert_op_after(back, loop)

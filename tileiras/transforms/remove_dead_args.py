@@ -18,7 +18,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tileiras.dialects import arith
 from tileiras.dialects.base import TileOp
-from tileiras.transforms.structure import carry_no_longer
+from tileiras.transforms.structure import carry_no_longer, ops_around
 
 EXITS = frozenset({"nv_tileaa.break", "nv_tileaa.continue"})
 
@@ -26,7 +26,7 @@ EXITS = frozenset({"nv_tileaa.break", "nv_tileaa.continue"})
 def run(top: Operation, context: Any = None) -> None:
     """Remove dead carried values of counted loops, in place; inner loops first."""
     ops = list(top.walk())
-    left_early = {loop for op in ops if op.name in EXITS for loop in _around(op)}
+    left_early = {loop for op in ops if op.name in EXITS for loop in ops_around(op)}
     loops = [op for op in ops if isinstance(op, arith.For) and op.results and op not in left_early]
     if not loops:
         return
@@ -35,16 +35,6 @@ def run(top: Operation, context: Any = None) -> None:
         dead = {i for i, (r, arg) in enumerate(zip(loop.results, loop.carried_args())) if r not in alive and arg not in alive}
         if dead:
             _rebuild(loop, dead)
-
-
-def _around(op: Operation) -> list[Operation]:
-    """What an op stands in."""
-    out = []
-    parent = op.parent_op()
-    while parent is not None:
-        out.append(parent)
-        parent = parent.parent_op()
-    return out
 
 
 def _alive(ops: list[Operation], loops: set[arith.For]) -> set[SSAValue]:
@@ -71,18 +61,13 @@ def _comes_of(v: SSAValue, loops: set[arith.For]) -> list[SSAValue]:
     owner: Any = v.owner
     if isinstance(v, BlockArgument):
         loop: Any = owner.parent_op()
-        return _given(loop, v.index - 1) if loop in loops and v.index > 0 else []
+        return loop.carried_from(v.index - 1) if loop in loops and v.index > 0 else []
     if owner in loops:
-        return _given(owner, v.index)       # type: ignore[attr-defined]
+        return owner.carried_from(v.index)       # type: ignore[attr-defined]
     if isinstance(owner, arith.If):
         return [region.block.last_op.operands[v.index] for region in owner.regions      # type: ignore[attr-defined]
                 if region.blocks and isinstance(region.block.last_op, arith.Yield)]
     return list(owner.operands) if isinstance(owner, TileOp) and owner.PURE and not owner.regions else []
-
-
-def _given(loop: Any, number: int) -> list[SSAValue]:
-    """What a loop's iterations are given under a number."""
-    return [loop.carried_inits()[number], loop.regions[0].block.last_op.operands[number]]
 
 
 def _rebuild(loop: arith.For, dead: set[int]) -> None:

@@ -13,6 +13,16 @@ from tileiras.dialects.base import TileOp
 TOKENS = frozenset({"nv_tileas.create_mem_token", "nv_tileas.join_mem_token"})
 
 
+def ops_around(op: Operation) -> list[Operation]:
+    """What an op stands in, innermost first."""
+    out = []
+    parent = op.parent_op()
+    while parent is not None:
+        out.append(parent)
+        parent = parent.parent_op()
+    return out
+
+
 def holder_in(block: Block, op: Operation) -> Operation:
     """The op of `block` that is or holds `op`, which is somewhere in it."""
     while op.parent is not block:

@@ -14,13 +14,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import Operation
 
 from tileiras.analysis.access import contiguous_of, runs_of
 from tileiras.analysis.access_facts import NARROW_BYTES
 from tileiras.analysis.agents import WARP_THREADS
-from tileiras.analysis.layout_choice import moved_bytes
+from tileiras.analysis.layout_choice import moved_bytes, tile_of
 from tileiras.dialects.nv_tileaa import int_array
 
 LEAST_ACCESSES = 4
@@ -57,14 +57,10 @@ def _widen(op: Operation, inside: int, threads: int) -> None:
 
 def _stays_narrow(op: Operation) -> bool:
     """Whether an access is narrow anyhow: tiles that meet its own had better lie as it does, by single elements."""
-    dim, tile = contiguous_of(op), _tile(op)
+    dim, tile = contiguous_of(op), tile_of(op)
     return "inside" not in op.properties and dim is not None and runs_of(op)[dim] * moved_bytes(tile) <= NARROW_BYTES and \
         tile.type.get_shape()[dim] > runs_of(op)[dim]       # type: ignore[attr-defined]
 
 
-def _tile(op: Operation) -> SSAValue:
-    return next(v for v in (*op.results, *op.operands) if isinstance(v.type, TensorType))
-
-
 def _elements(op: Operation) -> int:
-    return prod(_tile(op).type.get_shape())     # type: ignore[attr-defined]
+    return prod(tile_of(op).type.get_shape())     # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import IntegerType, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import arith
+from tileiras.dialects.nv_tileaa import PLACING
 from tileiras.transforms.rules import build, element_type, int_constant, int_splat, int_width, rule, with_element, wrap
 
 # --- folding -------------------------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ def _truth(op: Operation, v: SSAValue, depth: int = MOST_NESTED) -> SSAValue | N
     if isinstance(owner, (arith.Extsi, arith.Extui, arith.Trunci)):
         (source,) = owner.operands
         return source if int_width(source.type) == 1 else _truth(op, source, depth - 1)
-    if owner.name in _PLACING:
+    if owner.name in PLACING:
         inner = _truth(op, owner.operands[0], depth - 1)
         return None if inner is None else build(op, type(owner), (inner,), with_element(v.type, IntegerType(1)),    # type: ignore
                                                 dict(owner.properties))
@@ -220,13 +221,10 @@ def _truth(op: Operation, v: SSAValue, depth: int = MOST_NESTED) -> SSAValue | N
     return None
 
 
-_PLACING = frozenset({"nv_tileaa.splat", "nv_tileaa.view", "nv_tileaa.broadcast", "nv_tileaa.permute"})
-
-
 def _extension(v: SSAValue) -> tuple[type, int] | None:
     """Which op extends an integer, and from how many bits."""
     owner = v.owner
-    while isinstance(owner, Operation) and owner.name in _PLACING:
+    while isinstance(owner, Operation) and owner.name in PLACING:
         owner = owner.operands[0].owner
     if isinstance(owner, (arith.Extsi, arith.Extui)) and int_width(owner.operands[0].type) > 1:
         return type(owner), int_width(owner.operands[0].type)
@@ -237,7 +235,7 @@ def _without_extension(op: Operation, v: SSAValue) -> SSAValue:
     """What is extended, placed as `v` is."""
     owner = v.owner
     assert isinstance(owner, Operation)
-    if owner.name not in _PLACING:
+    if owner.name not in PLACING:
         return owner.operands[0]
     source = _without_extension(op, owner.operands[0])
     return build(op, type(owner), (source,), with_element(v.type, element_type(source.type)),  # type: ignore[arg-type]

@@ -10,6 +10,8 @@ different widths to one place, and a vector is as many accesses as it has words.
 """
 from __future__ import annotations
 
+from functools import reduce
+
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
@@ -79,6 +81,12 @@ def address(low: Lowering, p: SSAValue) -> tuple[SSAValue, str]:
     if not low.generic_pointers:
         return p, ".global"
     return low.b.cast("inttoptr", low.b.cast("ptrtoint", p, I64), ptr(llvm.GENERIC)), ""
+
+
+def both(low: Lowering, *predicates: SSAValue | None) -> SSAValue | None:
+    """That all of these hold that there are."""
+    given = [p for p in predicates if p is not None]
+    return reduce(low.b.and_, given) if given else None
 
 
 def load(low: Lowering, p: SSAValue, count: int, t: Attribute, predicate: SSAValue | None, other: list[SSAValue] | None,

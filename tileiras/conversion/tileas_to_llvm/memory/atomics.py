@@ -18,10 +18,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.analysis.access import access_width
 from tileiras.conversion.tileas_to_llvm.builder import I16, I32, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
-from tileiras.conversion.tileas_to_llvm.memory.access import SCOPES, address
+from tileiras.conversion.tileas_to_llvm.memory.access import SCOPES, address, both
 from tileiras.conversion.tileas_to_llvm.memory.loads_stores import (
     ViewAddress,
-    _both,
     _regs_or_repeat,
     _text,
     groups,
@@ -166,14 +165,14 @@ def _access(low: Lowering, op: Operation, one: Any) -> None:
     masks = _regs_or_repeat(low, op.mask, len(pointers))  # type: ignore[attr-defined]
     t = storage_type(low.element(result))
     if not low.is_tensor(result):
-        old = one(pointers[0], 0, _both(low, low.chosen(op), low.first_thread(), masks[0] if masks else None))
+        old = one(pointers[0], 0, both(low, low.chosen(op), low.first_thread(), masks[0] if masks else None))
         low.set(result, old if wanted else b.poison(t))
         return
     layout = low.layout(result)
-    owner = _both(low, low.chosen(op), low.owner_predicate(layout))
+    owner = both(low, low.chosen(op), low.owner_predicate(layout))
     values: dict[int, SSAValue] = {}
     for r in low.owned_regs(layout):
-        values[layout.reg_indices[r]] = one(pointers[r], r, _both(low, owner, masks[r] if masks else None))
+        values[layout.reg_indices[r]] = one(pointers[r], r, both(low, owner, masks[r] if masks else None))
     if not wanted:
         low.set(result, [b.poison(t)] * layout.num_regs)
         return
@@ -190,11 +189,11 @@ def atomic_rmw(low: Lowering, op: Operation) -> None:
     if low.is_tensor(op.results[0]) and not wanted:
         layout = low.layout(op.results[0])
         pointers, masks = low.regs(op.ptr), _regs_or_repeat(low, op.mask, n)  # type: ignore[attr-defined]
-        owner = _both(low, low.chosen(op), low.owner_predicate(layout))
+        owner = both(low, low.chosen(op), low.owner_predicate(layout))
         for group in groups(low, layout, _width(low, op, layout)):
             first = group[0]
             _reduce(low, pointers[first], [values[r] for r in group], mode, semantic, scope,
-                    _both(low, owner, masks[first] if masks else None))
+                    both(low, owner, masks[first] if masks else None))
         low.set(op.results[0], [low.b.poison(storage_type(low.element(op.results[0])))] * n)
         return
     _access(low, op, lambda p, r, predicate: rmw(low, p, values[r], mode, semantic, scope, predicate, wanted))
@@ -216,10 +215,10 @@ def tiled_atomic_rmw(low: Lowering, op: Operation) -> None:
     source = op.source  # type: ignore[attr-defined]
     layout = low.layout(source)
     address: ViewAddress = view_address(low, op, layout)
-    owner = _both(low, low.chosen(op), low.owner_predicate(layout))
+    owner = both(low, low.chosen(op), low.owner_predicate(layout))
     regs = low.regs(source)
     for group in groups(low, layout, _width(low, op, layout)):
-        predicate = _both(low, owner, address.predicate(group[0]))
+        predicate = both(low, owner, address.predicate(group[0]))
         _reduce(low, address.pointer(group[0]), [regs[r] for r in group], mode, semantic, scope, predicate)
 
 

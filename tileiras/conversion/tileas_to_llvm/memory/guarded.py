@@ -58,8 +58,8 @@ def _ask(low: Lowering) -> None:
     b, loads = low.b, list(low.asked.values())
     low.asked, low.ask = {}, None
     sizes = [_bytes(low, load) for load in loads]
-    types = [t for load, size in zip(loads, sizes) for t in word_types(low, load.op.results[0], size)]
-    wide, some, join = b.new_block(), b.new_block(), b.new_block(types)
+    types = [word_types(low, load.op.results[0], size) for load, size in zip(loads, sizes)]
+    wide, some, join = b.new_block(), b.new_block(), b.new_block([t for words in types for t in words])
     b.cond_br(reduce(b.and_, [load.inside for load in loads]), wide, some)
     b.at(wide)
     b.br(join, [word for load, size in zip(loads, sizes) for word in _wide(low, load, size)])
@@ -67,12 +67,9 @@ def _ask(low: Lowering) -> None:
     parts = [_narrow(low, load) for load in loads]
     b.br(join, [word for load, values in zip(loads, parts) for word in _packed(low, load, values)])
     b.at(join)
-    words = list(join.args)
-    for load, size in zip(loads, sizes):
-        result = load.op.results[0]
-        count = len(word_types(low, result, size))
-        set_tile(low, result, words[:count], size)
-        words = words[count:]
+    words = iter(join.args)
+    for load, size, mine in zip(loads, sizes, types):
+        set_tile(low, load.op.results[0], [next(words) for _ in mine], size)
 
 
 def _bytes(low: Lowering, load: GuardedLoad) -> int:
@@ -133,9 +130,7 @@ def guarded_store(low: Lowering, op: Operation, layout: LinearLayout, pointer: P
     b.at(some)
     for group in moved:
         for first in group[::narrow]:
-            mine = predicate(first)
-            given = [x for x in (owner, mine) if x is not None]
-            access.store(low, b.gep(pointers[group[0]], (first - group[0]) * size), list(values[first:first + narrow]),
-                         given[0] if len(given) == 1 else b.and_(given[0], given[1]) if given else None)
+            stores = access.both(low, owner, predicate(first))
+            access.store(low, b.gep(pointers[group[0]], (first - group[0]) * size), list(values[first:first + narrow]), stores)
     b.br(join)
     b.at(join)

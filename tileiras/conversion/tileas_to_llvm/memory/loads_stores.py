@@ -187,11 +187,6 @@ def _flags(op: Operation, rank: int) -> list[bool]:
     return [bool(a.data) for a in attr.data] if attr is not None else [True] * rank  # type: ignore[attr-defined]
 
 
-def _both(low: Lowering, *predicates: SSAValue | None) -> SSAValue | None:
-    given = [p for p in predicates if p is not None]
-    return reduce(low.b.and_, given) if given else None
-
-
 def view_address(low: Lowering, op: Operation, layout: LinearLayout) -> ViewAddress:
     view: TiledView = low.views[op.view]  # type: ignore[attr-defined]
     coords = list(op.coords)  # type: ignore[attr-defined]
@@ -232,7 +227,7 @@ def tiled_load(low: Lowering, op: Operation) -> None:
     owner = low.owner_predicate(layout) if order else None
     values: dict[int, SSAValue] = {}
     for group in groups(low, layout, width):
-        predicate = _both(low, owner, address.predicate(group[0]))
+        predicate = access.both(low, owner, address.predicate(group[0]))
         loaded = access.load(low, address.pointer(group[0]), width, t, predicate, other, order,
                              "early" in op.properties)
         values.update(zip(group, loaded))
@@ -269,14 +264,14 @@ def tiled_store(low: Lowering, op: Operation) -> None:
     layout = low.layout(source)
     address = view_address(low, op, layout)
     width = access_width(op, layout)
-    owner = _both(low, low.chosen(op), _storing(low, layout))
+    owner = access.both(low, low.chosen(op), _storing(low, layout))
     regs = low.regs(source)
     if sure_width(op, layout) < width:
         _guarded().guarded_store(low, op, layout, address.pointer, address.predicate, address.all_inside(), regs, owner)
         return
     order = order_of(op)
     for group in groups(low, layout, width):
-        predicate = _both(low, owner, address.predicate(group[0]))
+        predicate = access.both(low, owner, address.predicate(group[0]))
         access.store(low, address.pointer(group[0]), [regs[r] for r in group], predicate, order)
 
 
@@ -292,7 +287,7 @@ def load(low: Lowering, op: Operation) -> None:
     others = _regs_or_repeat(low, other, len(pointers))
     if not low.is_tensor(result):
         first_thread = low.first_thread() if order else None
-        predicate = _both(low, first_thread, masks[0] if masks else None)
+        predicate = access.both(low, first_thread, masks[0] if masks else None)
         loaded = access.load(low, pointers[0], 1, t, predicate, others, order, "early" in op.properties)
         low.set(result, loaded[0])
         return
@@ -306,7 +301,7 @@ def load(low: Lowering, op: Operation) -> None:
     values: dict[int, SSAValue] = {}
     for group in groups(low, layout, width):
         first = group[0]
-        loaded = access.load(low, pointers[first], width, t, _both(low, owner, masks[first] if masks else None),
+        loaded = access.load(low, pointers[first], width, t, access.both(low, owner, masks[first] if masks else None),
                              [others[r] for r in group] if others else None, order, "early" in op.properties)
         values.update(zip(group, loaded))
     low.set(result, spread(layout, values))
@@ -335,17 +330,17 @@ def store(low: Lowering, op: Operation) -> None:
     masks = masks_of(low, op.mask, len(pointers), width)  # type: ignore[attr-defined]
     order = order_of(op)
     if not low.is_tensor(op.ptr):  # type: ignore[attr-defined]
-        predicate = _both(low, low.chosen(op), _storing(low, None), masks[0] if masks else None)
+        predicate = access.both(low, low.chosen(op), _storing(low, None), masks[0] if masks else None)
         access.store(low, pointers[0], values[:1], predicate, order)
         return
     layout = low.layout(op.ptr)  # type: ignore[attr-defined]
-    owner = _both(low, low.chosen(op), _storing(low, layout))
+    owner = access.both(low, low.chosen(op), _storing(low, layout))
     if sure_width(op, layout) < width:
         assert masks is not None
         _guarded().guarded_store(low, op, layout, pointers.__getitem__, masks.__getitem__, reduce(low.b.and_, masks), values, owner)
         return
     for group in groups(low, layout, width):
-        predicate = _both(low, owner, masks[group[0]] if masks else None)
+        predicate = access.both(low, owner, masks[group[0]] if masks else None)
         access.store(low, pointers[group[0]], [values[r] for r in group], predicate, order)
 
 
