@@ -69,6 +69,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("split-steps", "nv_tileaa", 1, of="dot"),
     _transform("split-operands", "nv_tileaa", 1, of="dot"),
     _conversion("convert-tileaa-to-tileas", "nv_tileas"),
+    _transform("negate-dots", "nv_tileas", 1, of="arith.negf"),
     _transform("turn-dots", "nv_tileas", 1, of="dot"),
     _transform("plan-agents", "nv_tileas", 1, of="dot dot_scaled"),
     _transform("plan-blocks", "nv_tileas", 1, of="dot"),

@@ -110,7 +110,8 @@ def having(row: nvvm.Instruction) -> list[Target]:
 SAMPLES = [
     "wgmma.mma_async.m64n8k16.f32.f16.f16.ss", "wgmma.mma_async.m64n256k16.f32.bf16.bf16.ss.ta.tb",
     "wgmma.mma_async.m64n64k16.f16.f16.f16.rs.tb", "wgmma.mma_async.m64n128k8.f32.tf32.tf32.ss",
-    "wgmma.mma_async.m64n96k32.f32.e4m3.e5m2.rs", "wgmma.mma_async.m64n32k32.s32.s8.u8.ss",
+    "wgmma.mma_async.m64n96k32.f32.e4m3.e5m2.rs", "wgmma.mma_async.m64n64k16.f32.f16.f16.ss.tb.neg",
+    "wgmma.mma_async.m64n32k32.s32.s8.u8.ss",
     "ld.relaxed.gpu.global.v4.b32.if", "st.release.sys.global.b64", "ld.shared.v2.b16.if", "st.shared.b8.if", "ld.global.b16",
 ]
 
@@ -141,7 +142,8 @@ def test_every_row_is_an_instruction(part: int) -> None:
 @pytest.mark.parametrize("name", ["wgmma.mma_async.m64n12k16.f32.f16.f16.ss", "wgmma.mma_async.m64n264k16.f32.f16.f16.ss",
                                   "wgmma.mma_async.m64n16k16.f32.e4m3.e4m3.ss", "wgmma.mma_async.m64n16k32.f32.e4m3.e4m3.ss.tb",
                                   "wgmma.mma_async.m64n16k16.f32.f16.f16.rs.ta", "mma.m16n8k16.row.col.f64.f64", "shfl", "",
-                                  "wgmma.mma_async.m64n16k32.f32.s8.s8.ss", "ld.global.v3.b32"])
+                                  "wgmma.mma_async.m64n16k32.f32.s8.s8.ss", "wgmma.mma_async.m64n16k32.s32.s8.s8.ss.neg",
+                                  "ld.global.v3.b32"])
 def test_instructions_that_do_not_exist(name: str) -> None:
     assert nvvm.find(name) is None
 

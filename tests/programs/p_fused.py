@@ -97,6 +97,31 @@ def product_of_complex_numbers(dtype, tm, tn, tk):
 
 
 @ct.kernel
+def subtracted(a, b, c, out, tm: Const, tn: Const, tk: Const, way: Const):
+    """An array less a product: of the first operand with its sign turned, of the second one, turned as a tile, too, of both."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.load(c, (i, j), (tm, tn), padding_mode=ZERO)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        x, y = ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), ct.load(b, (j, k), (tn, tk), padding_mode=ZERO)
+        if way == 0:
+            acc = ct.mma(-x, y.transpose(), acc)
+        elif way == 1:
+            acc = ct.mma(x, (-y).transpose(), acc)
+        else:
+            acc = ct.mma(-x, -y.transpose(), acc)
+    ct.store(out, (i, j), acc)
+
+
+@program((np.float16, 128, 128, 64, 0), (bf16, 128, 64, 64, 1), (np.float16, 64, 64, 32, 1), (np.float32, 32, 32, 16, 0),
+         (bf16, 256, 128, 64, 2), (np.float16, 16, 64, 32, 1), (np.float16, 64, 256, 64, 0), quick=True)
+def products_subtracted(dtype, tm, tn, tk, way):
+    m, n, k = tm + 5, 2 * tn, 3 * tk
+    a, b, c = draw(m, k, dtype=dtype), draw(n, k, dtype=dtype), draw(m, n, dtype=np.float32)
+    want = wide(c) + (wide(a) @ wide(b).T) * (1 if way == 2 else -1)
+    return Launch(subtracted, (2, 2), (a, b, c, np.zeros((m, n), np.float32), tm, tn, tk, way), {3: want}, 1e-2)
+
+
+@ct.kernel
 def taken_apart(a, b, out, tm: Const, tn: Const, tk: Const):
     """f32 as a sum of two bf16: three products of what is computed from two tiles."""
     i, j = ct.bid(0), ct.bid(1)

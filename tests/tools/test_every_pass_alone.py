@@ -41,6 +41,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("fence-atomics", "sm_90"): "fence-atomics", ("early-loads", "sm_90"): "early-loads",
     ("carry-as-loaded", "sm_90"): "carry-as-loaded", ("settle-loads", "sm_80"): "settle-loads",
     ("wide-inside", "sm_90"): "wide-inside", ("flatten-dots", "sm_100"): "flatten-dots",
+    ("negate-dots", "sm_90"): "negate-dots",
     ("unroll-streams", "sm_80"): "unroll-streams", ("early-copies", "sm_120"): "early-copies",
     ("overlap-epilogues", "sm_100"): "overlap-epilogues", ("advance-dots", "sm_100"): "advance-dots commit-dots",
     ("late-results", "sm_100"): "late-results", ("take-turns", "sm_100"): "take-turns",

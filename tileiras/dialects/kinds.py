@@ -231,6 +231,7 @@ ATTRIBUTE_KINDS: dict[str, Kind] = {
     "integer_predicate": _words(*INTEGER_PREDICATES), "float_predicate": _words(*FLOAT_PREDICATES),
     "fcmp_predicate": _words(*FLOAT_PREDICATES, "ord", "uno"),
     "signedness": _words("signed", "unsigned"),
+    "side": _words("lhs", "rhs"),
     "load_semantic": _words("weak", "relaxed", "acquire"), "store_semantic": _words("weak", "relaxed", "release"),
     "atomic_semantic": _words("relaxed", "acquire", "release", "acq_rel"),
     "scope": _words("tl_blk", "device", "sys"), "rmw_mode": _words(*RMW_MODES),

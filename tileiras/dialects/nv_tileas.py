@@ -204,7 +204,8 @@ _GUARDED = f"{_ACCESS} inside:power? narrow:power?"
 _PLACED_ATTRS: dict[str, str] = {
     "func": "num_warps:power counted_blocks:positive? shared_bytes:count? shared_alignment:power? tensor_maps:strings? "
             "built_maps:positive?",
-    "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit? quads:unit? quad_rows:unit?",
+    "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit? quads:unit? quad_rows:unit? "
+           "negated:side?",
     "dot_scaled": "atom:string? k_slices:power?",
     "load": f"{_GUARDED} owners:unit? invariant:unit? first:unit? early:unit?", "store": _GUARDED,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
@@ -453,7 +454,12 @@ class AsyncDot(TileOp):
     name = "nv_tileas.async_dot"
     OPERANDS = "lhs:factor rhs:buffer acc:flight?"
     RESULTS = "flight:flight"
-    ATTRS = "atom:string"
+    ATTRS = "atom:string negated:side?"
+
+
+def instruction_of(dot: Operation) -> dict[str, Attribute]:
+    """The attributes by which a dot says what its instruction does, wherever that is begun."""
+    return {name: dot.properties[name] for name in ("atom", "negated") if name in dot.properties}
 
 
 class DotWait(TileOp):
@@ -474,7 +480,7 @@ class TensorDot(TileOp):
 
     name = "nv_tileas.tensor_dot"
     OPERANDS = "lhs:factors rhs:buffer acc:tmem add:bool lhs_scale:buffer? rhs_scale:buffer? factors:tmem?"
-    ATTRS = "atom:string"
+    ATTRS = "atom:string negated:side?"
 
 
 class LoadTmem(TileOp):

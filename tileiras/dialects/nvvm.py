@@ -380,17 +380,19 @@ def _product(atom: Any, register: str, more: tuple[str, ...]) -> Instruction:
 _WGMMA_K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 
 
-@family("wgmma.mma_async", r"wgmma\.mma_async\.m64n(\d+)k(\d+)\.(f32|f16|s32)\.(\w+)\.(\w+)\.(ss|rs)((?:\.ta)?)((?:\.tb)?)")
+@family("wgmma.mma_async", r"wgmma\.mma_async\.m64n(\d+)k(\d+)\.(f32|f16|s32)\.(\w+)\.(\w+)\.(ss|rs)((?:\.ta)?)((?:\.tb)?)"
+                           r"((?:\.neg)?)")
 def _wgmma(match: re.Match[str]) -> Instruction | None:
     """A product of a warpgroup: accumulator (tied), A's descriptor or four registers, B's descriptor, whether to add to the
-    accumulator. `.ta`, `.tb`: M of A, N of B is contiguous in shared memory."""
+    accumulator. `.ta`, `.tb`: M of A, N of B is contiguous in shared memory. `.neg`: A's sign is changed."""
     n, k = int(match[1]), int(match[2])
     acc, a, b, where = match[3], match[4], match[5], match[6]
     if _WGMMA_K.get(a) != k or _WGMMA_K.get(b) != k or n % 8 or not 8 <= n <= 256:
         return None
     sixteen, integer = a in ("f16", "bf16"), a in ("s8", "u8")
     transposed = match[7] or match[8]
-    if (transposed and not sixteen) or (match[7] and where == "rs") or integer != (acc == "s32"):
+    if (transposed and not sixteen) or (match[7] and where == "rs") or integer != (acc == "s32") or \
+            (match[9] and integer):
         return None
     count = n // 4 if acc == "f16" else n // 2
     register = "f32" if acc == "f32" else "i32"
@@ -399,7 +401,7 @@ def _wgmma(match: re.Match[str]) -> Instruction | None:
     at = 2 * count      # behind the results come the tied operands
     source = f"${at}" if where == "ss" else "{" + ", ".join(f"${at + i}" for i in range(4)) + "}"
     at += 1 if where == "ss" else 4
-    flags = "" if integer else ", 1, 1"
+    flags = "" if integer else ", -1, 1" if match[9] else ", 1, 1"
     if sixteen:
         flags += f", {int(bool(match[7]))}" if where == "ss" else ""
         flags += f", {int(bool(match[8]))}"

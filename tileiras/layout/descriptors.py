@@ -148,12 +148,13 @@ BLOCK_SCALED_KINDS = ("mxf8f6f4", "mxf4", "mxf4nvf4")
 
 
 def instruction_descriptor(kind: str, m: int, n: int, a: str, b: str, d: str, *, a_mn_major: bool = False,
-                           b_mn_major: bool = False, scale: str = "", scale_a: int = 0, scale_b: int = 0) -> int:
+                           b_mn_major: bool = False, negated: bool = False, scale: str = "", scale_a: int = 0,
+                           scale_b: int = 0) -> int:
     """The 32 bits that tell tcgen05.mma its types and shape.
 
-    kind: after `.kind::`. a, b, d: element types. a_mn_major, b_mn_major: whether M of A, N of B is contiguous. scale:
-    type of the scale factors of a block-scaled kind; scale_a, scale_b: in which byte of a word of tensor memory they
-    start. Raises ValueError for a type that the kind doesn't have."""
+    kind: after `.kind::`. a, b, d: element types. a_mn_major, b_mn_major: whether M of A, N of B is contiguous.
+    negated: whether A's sign is changed (floats). scale: type of the scale factors of a block-scaled kind; scale_a, scale_b:
+    in which byte of a word of tensor memory they start. Raises ValueError for a type that the kind doesn't have."""
     types = _OPERANDS[kind]
     if a not in types or b not in types or d not in _RESULTS:
         raise ValueError(f"kind::{kind} has no product of {a} and {b} to {d}")
@@ -162,4 +163,4 @@ def instruction_descriptor(kind: str, m: int, n: int, a: str, b: str, d: str, *,
         if d != "f32" or scale not in _SCALES:
             raise ValueError(f"kind::{kind} gives f32 and takes scales of {', '.join(_SCALES)}, not {d} and {scale or 'none'}")
         return word | scale_b << 4 | _SCALES[scale] << 23 | m >> 7 << 27 | scale_a << 29
-    return word | _RESULTS[d] << 4 | m >> 4 << 24
+    return word | _RESULTS[d] << 4 | negated << 13 | m >> 4 << 24

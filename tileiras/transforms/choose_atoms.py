@@ -106,6 +106,9 @@ def run(module: Operation, context: Any) -> None:
                 if ctas_of(op) > 1 and (not isinstance(atom, UmmaAtom) or slices > 1):
                     reason = why or "they are too large"
                     raise CompileError(f"a pair of CTAs can't multiply these tiles: {reason}", location_text(op))
+                if "negated" in op.properties and not isinstance(atom, (WgmmaAtom, UmmaAtom)):
+                    from tileiras.transforms.negate_dots import give_back
+                    give_back(op)
                 if atom is not None:
                     op.properties["atom"] = StringAttr(atom.intrinsic)
                     if apart and "joined" not in op.properties:

@@ -171,7 +171,7 @@ class _Overlap:
             acc = before.hand_over()
         elif isinstance(acc.type, TensorType):
             acc = None if is_zero(acc) else self.insert(nv_tileas.BeginFlight.make([acc], [flight]), op)
-        new = nv_tileas.AsyncDot.make([op.lhs, op.rhs, acc], [flight], {"atom": op.properties["atom"]})
+        new = nv_tileas.AsyncDot.make([op.lhs, op.rhs, acc], [flight], nv_tileas.instruction_of(op))
         self.insert(new, op)
         self.begun[op] = new
         p = Product(new, carried=carried)

@@ -318,7 +318,7 @@ def _products(chain: list[Operation], home: SSAValue, add: SSAValue) -> Operatio
         if made is not None:
             add = _truth(op, True)
         made = nv_tileas.TensorDot.make([_rows(op), op.operands[1], home, add, *_scales(op, home)], [],
-                                        {"atom": op.properties["atom"]})
+                                        nv_tileas.instruction_of(op))
         made.attributes.update(op.attributes)
         _before(op, made, op)
     return made

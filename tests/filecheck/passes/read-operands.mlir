@@ -1,4 +1,4 @@
-// A tile whose rows aren't known to be whole chunks, which one product reads as it is and another with other signs: the copy
+// A tile whose rows aren't known to be whole chunks, which one product reads as it is and another without signs: the copy
 // engine brings it for both, and threads read it from its ring's stage. Without the engine threads load it, as before.
 // RUN: env TILEIRAS_WITHOUT=agents tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s
 // RUN: env TILEIRAS_WITHOUT=tma,agents tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=PLAIN
@@ -11,7 +11,7 @@
 // CHECK: "nv_tileas.tma_load"({{.*}}"f16", [#builtin.int<128>, #builtin.int<32>]
 // CHECK: [[X:%[0-9]+]] = "nv_tileas.extract_slice"({{.*}}-> !nv_tileas.buffer<f16, #nv_tileas.shared<shape = [128x32]
 // CHECK: [[T:%[0-9]+]] = "nv_tileas.load_shared"([[X]]){{.*}}reg = {{\[\[}}0, 1], [0, 2], [0, 4]
-// CHECK: [[N:%[0-9]+]] = "arith.negf"([[T]])
+// CHECK: [[N:%[0-9]+]] = "math.absf"([[T]])
 // CHECK: "nv_tileas.store_tmem"([[N]], [[B:%[0-9]+]])
 // CHECK: "nv_tileas.tensor_dot"([[B]],
 // CHECK: "nv_tileas.tensor_dot"([[X]],
@@ -35,7 +35,7 @@ cuda_tile.module @m {
     %sum, %other = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%x = %none, %y = %none) -> (tile<128x128xf32>, tile<128x128xf32>) {
       %a, %t1 = load_view_tko weak %vp[%zero, %i] token = %t : partition_view<tile=(128x32), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32>, tile<i32> -> tile<128x32xf16>, token
       %b, %t2 = load_view_tko weak %vq[%i, %zero] token = %t : partition_view<tile=(32x128), padding_value = zero, tensor_view<?x128xf16, strides=[128,1]>>, tile<i32>, tile<i32> -> tile<32x128xf16>, token
-      %m = negf %a : tile<128x32xf16>
+      %m = absf %a : tile<128x32xf16>
       %d = mmaf %m, %b, %x : tile<128x32xf16>, tile<32x128xf16>, tile<128x128xf32>
       %e = mmaf %a, %b, %y : tile<128x32xf16>, tile<32x128xf16>, tile<128x128xf32>
       continue %d, %e : tile<128x128xf32>, tile<128x128xf32>

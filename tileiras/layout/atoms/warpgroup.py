@@ -61,10 +61,10 @@ class WgmmaAtom:
         """How many rows of A, or columns of B, may lie contiguous in shared memory, instead of K; 0: K must."""
         return (M if of_a else self.n) if self.a in TRANSPOSABLE else 0
 
-    def instruction(self, a_transposed: bool, b_transposed: bool) -> str:
-        """The row of the nvvm dialect, for tiles whose M (of A), N (of B) is contiguous or isn't."""
+    def instruction(self, a_transposed: bool, b_transposed: bool, negated: bool = False) -> str:
+        """The row of the nvvm dialect, for tiles whose M (of A), N (of B) is contiguous or isn't. `negated`: of the product."""
         form = f"m{M}n{self.n}k{self.k}.{self.acc}.{self.a}.{self.b}.{'ss' if self.a_in_shared else 'rs'}"
-        return f"wgmma.mma_async.{form}{'.ta' if a_transposed else ''}{'.tb' if b_transposed else ''}"
+        return f"wgmma.mma_async.{form}{'.ta' if a_transposed else ''}{'.tb' if b_transposed else ''}{'.neg' if negated else ''}"
 
     def with_a_in(self, shared: bool) -> WgmmaAtom:
         return WgmmaAtom(self.n, self.a, self.b, self.acc, shared)

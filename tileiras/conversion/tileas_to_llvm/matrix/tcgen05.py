@@ -275,7 +275,8 @@ def _issue(low: Lowering, op: Any, atom: UmmaAtom) -> None:
     lhs = Described(low, op.lhs, 1, "tcgen05") if atom.a_in_shared else None
     k = op.rhs.type.layout.data.shape[-2]
     word = instruction_descriptor(atom.kind, atom.m, atom.n, atom.a, atom.b, atom.acc,
-                                  a_mn_major=lhs is not None and lhs.transposed, b_mn_major=rhs.transposed)
+                                  a_mn_major=lhs is not None and lhs.transposed, b_mn_major=rhs.transposed,
+                                  negated="negated" in op.properties)
     start, none = low.scalar(op.acc), b.i64(0)
     b.nvvm("tcgen05.fence.after.thread.sync")
     over = units(atom, m, n, batch[0] if batch else 0)

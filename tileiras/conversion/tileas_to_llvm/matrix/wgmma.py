@@ -153,7 +153,8 @@ class _Operands:
             self.held = _registers_of_a(low, op.operands[0], self.over[0] * self.over[1] * self.steps)
         else:
             self.lhs = Described(low, op.operands[0], 1)
-        self.name = atom.instruction(self.lhs is not None and self.lhs.transposed, self.rhs.transposed)
+        self.name = atom.instruction(self.lhs is not None and self.lhs.transposed, self.rhs.transposed,
+                                     "negated" in op.properties)
 
     def find_parts(self, low: Lowering) -> None:
         """Say where the warpgroup's own rows and columns begin."""
