@@ -1,5 +1,5 @@
 // CTAs meet before one stores what another one may still read: rows that all gather, a tile that is shared out. Where each stores the
-// part that it has loaded, and where the loads are of other memory, they don't.
+// part that it has loaded, whatever stands beyond the end for it, and where the loads are of other memory, they don't.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 --print-ir-after=meet-in-clusters -o %t.as 2>&1 | filecheck %s
 cuda_tile.module @m {
   // CHECK: sym_name = "in_place"
@@ -38,11 +38,12 @@ cuda_tile.module @m {
     %vw = make_tensor_view %w, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf16, strides=[64,1]>
     %tw = make_partition_view %vw : partition_view<tile=(128x64), tensor_view<128x64xf16, strides=[64,1]>>
     %vc = make_tensor_view %c, shape = [128, 64], strides = [64, 1] : tensor_view<128x64xf32, strides=[64,1]>
+    %lc = make_partition_view %vc : partition_view<tile=(128x64), padding_value = zero, tensor_view<128x64xf32, strides=[64,1]>>
     %tc = make_partition_view %vc : partition_view<tile=(128x64), tensor_view<128x64xf32, strides=[64,1]>>
     %x, %u0 = load_view_tko weak %ta[%zero, %zero] token = %t : partition_view<tile=(128x128), tensor_view<128x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
     %y, %u1 = load_view_tko weak %tw[%zero, %zero] token = %t : partition_view<tile=(128x64), tensor_view<128x64xf16, strides=[64,1]>>, tile<i32> -> tile<128x64xf16>, token
     %d = mmaf %x, %y, %none : tile<128x128xf16>, tile<128x64xf16>, tile<128x64xf32>
-    %b, %u2 = load_view_tko weak %tc[%zero, %zero] token = %t : partition_view<tile=(128x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> tile<128x64xf32>, token
+    %b, %u2 = load_view_tko weak %lc[%zero, %zero] token = %t : partition_view<tile=(128x64), padding_value = zero, tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> tile<128x64xf32>, token
     %e = addf %b, %d : tile<128x64xf32>
     %z = store_view_tko weak %e, %tc[%zero, %zero] token = %u2 : tile<128x64xf32>, partition_view<tile=(128x64), tensor_view<128x64xf32, strides=[64,1]>>, tile<i32> -> token
     return
