@@ -224,3 +224,53 @@ def test_a_reduction_into_the_same_place_does_not_go_to_memory_again(machine):
 def test_a_reduction_s_sectors_are_read_as_those_of_an_atomic():
     cta = kit.cta([reductions([(5, 6)], "reduce")])
     assert read_sectors(cta) == {5, 6} and read_sectors(kit.cta([reductions([(5, 6)], "store")])) == set()
+
+
+def arithmetic(rounds: int, once: str = "") -> str:
+    """A chain of floats around a loop without memory: nothing but lines of arithmetic tells how often it goes around."""
+    return HEAD.format(target="sm_90a") + f"""
+.visible .entry k(.param .u64 out, .param .u32 rounds)
+.reqntid 128
+{{
+  .reg .pred %p<4>;
+  .reg .b32 %r<9>;
+  .reg .b64 %rd<5>;
+  .reg .f32 %f<9>;
+  ld.param.u64 %rd1, [out];
+  ld.param.u32 %r2, [rounds];
+  mov.u32 %r1, %tid.x;
+  cvt.rn.f32.u32 %f1, %r1;
+  mov.f32 %f2, 0f3F000000;
+  mov.f32 %f4, 0f3F800000;
+  mov.u32 %r3, 0;
+again:
+{once}
+  mul.rn.f32 %f3, %f1, %f1;
+  setp.lt.f32 %p1, %f3, %f2;
+  fma.rn.f32 %f5, %f3, %f2, %f4;
+  selp.f32 %f1, %f5, %f4, %p1;
+  add.rn.f32 %f4, %f4, %f1;
+  add.u32 %r3, %r3, 1;
+  setp.lt.u32 %p2, %r3, {rounds or "%r2"};
+  @%p2 bra again;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd1, %rd1, %rd2;
+  st.global.f32 [%rd1], %f4;
+  ret;
+}}
+"""
+
+
+@needs_disassembler
+@pytest.mark.parametrize("known", [True, False])
+def test_rounds_of_an_unrolled_loop_without_accesses_are_counted(known: bool):
+    """Also where ptxas leaves rounds over, for a number that it doesn't know."""
+    rounds, found = 203 - 3 * known, []
+    for once in ("", '.pragma "nounroll";'):
+        text = arithmetic(rounds if known else 0, once)
+        found.append(predict(text, assembled(text, "sm_90a"), "k", (132,), [np.zeros(128, np.float32), np.uint32(rounds)], "H100"))
+    unrolled, kept = found
+    assert not unrolled.is_estimate and not kept.is_estimate
+    each = [one.counts["warp instructions"] / (132 * 4 * rounds) for one in found]
+    assert 7.5 < each[1] < 9.5
+    assert 5 < each[0] < each[1]

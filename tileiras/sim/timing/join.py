@@ -8,6 +8,7 @@ behind its two edges and behind those of the PTX branch.
 """
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -58,6 +59,7 @@ class Join:
 
 
 REPRESENTATIVE = 0.25           # weight of a line that stands for a block without real anchors
+COUNTED = 0.2                   # and of one that does for the block of an unrolled loop, as often as the loop goes around
 
 
 def join(code: Code, ptx: PtxCode) -> Join:
@@ -72,8 +74,9 @@ def join(code: Code, ptx: PtxCode) -> Join:
     lines = {a.line: 1.0 for mine in found for a in mine}
     for line in _merged(code, ptx) & set(lines):
         lines[line] = 0.0
-    _represent(code, ptx, found, lines)
+    counted = _represent(code, ptx, found, lines)
     senses, machine = _senses(code, ptx)
+    senses = {at: sense for at, sense in senses.items() if sense.line not in counted}
     _doubt(ptx, found, lines, senses, machine)
     return Join(code, ptx, [tuple(a) for a in found], lines, senses, _regions(code, found, senses))
 
@@ -115,22 +118,25 @@ def _merged(code: Code, ptx: PtxCode) -> set[int]:
     return out
 
 
-def _represent(code: Code, ptx: PtxCode, found: list[list[Anchor]], lines: dict[int, float]) -> None:
+def _represent(code: Code, ptx: PtxCode, found: list[list[Anchor]], lines: dict[int, float]) -> set[int]:
     """Give PTX blocks without an anchor one: a line whose machine code stands in one block only, and in as many loops: what ptxas
-    moves out of a loop is executed less often."""
+    moves out of a loop is executed less often. Of a loop of one block that it unrolled, a line stands in a block once for each
+    round, and where rounds come first or are left over, in the blocks for these, too. The lines of such loops' branches: which of
+    them a machine branch is doesn't follow from what lies behind it."""
+    counted: set[int] = set()
     successors = _successors(ptx)
     rounds_ptx = Depths(successors, 0).loops()
     rounds_machine: dict[int, int] = {}
     for entry in code.entries:
         rounds_machine |= Depths({b.index: b.successors for b in code.blocks if b.function == entry}, entry).loops()
     have = set(lines)
-    places: dict[int, set[int]] = defaultdict(set)
-    guarded: set[int] = set()
+    counts: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))       # of a line, by machine block
+    guarded: dict[int, set[int]] = defaultdict(set)                                 # the same, where it stands under guards
     for block in code.blocks:
         for instruction in block.instructions:
-            places[instruction.ptx_line].add(block.index)
+            counts[instruction.ptx_line][block.index] += 1
             if instruction.guard is not None:
-                guarded.add(instruction.ptx_line)
+                guarded[instruction.ptx_line].add(block.index)
     owner: dict[int, int] = {}
     for b in ptx.blocks:
         for line in b.lines:
@@ -139,15 +145,43 @@ def _represent(code: Code, ptx: PtxCode, found: list[list[Anchor]], lines: dict[
     for b in ptx.blocks:
         if any(line in have for line in b.lines):
             continue
-        for line in b.lines:
-            if len(places[line]) == 1 and owner[line] == b.index and line not in guarded:
-                at, = places[line]
-                if rounds_machine.get(at, 0) < rounds_ptx.get(b.index, 0):
-                    continue
-                if foreign[at] == b.index and not ptx.operations.get(line, "").startswith(("bra", "ret", "exit", "bar")):
-                    found[at].append(Anchor(line, REPRESENTATIVE))
-                    lines[line] = REPRESENTATIVE
-                    break
+        own = [line for line in b.lines if owner[line] == b.index and
+               not ptx.operations.get(line, "").startswith(("bra", "ret", "exit", "bar"))]
+        line = next((line for line in own if line not in guarded and _stands_for(line, b.index, counts[line], foreign) and
+                     rounds_machine.get(next(iter(counts[line])), 0) >= rounds_ptx.get(b.index, 0)), None)
+        each = dict.fromkeys(counts[line], 1) if line is not None else {}
+        weight = REPRESENTATIVE
+        if b.index in (b.taken, b.falls):
+            told = [line for line in own if line not in ptx.decides and _ONE_INSTRUCTION.match(ptx.operations.get(line, ""))]
+            copies = {at: _rounds_in(at, told, counts) for line in told for at in counts[line]}
+            if any(n > 1 and rounds_machine.get(at, 0) >= rounds_ptx.get(b.index, 0) for at, n in copies.items()):
+                line = next((line for line in told if counts[line] == copies), None)
+                each, weight = copies, COUNTED
+                counted.add(b.branch)
+        if line is not None:
+            for at, n in each.items():
+                found[at] += [Anchor(line, 0.0 if at in guarded[line] else weight)] * n
+            lines[line] = weight
+    return counted
+
+
+def _stands_for(line: int, block: int, places: dict[int, int], foreign: list[int]) -> bool:
+    """Whether a line's machine code stands in one block, which is the PTX block's."""
+    return len(places) == 1 and foreign[next(iter(places))] == block
+
+
+_ONE_INSTRUCTION = re.compile(r"(add|sub|mul|fma|min|max)\.\S*f(32|16x2)$|setp\.\S*[fsu]32$|(and|or|xor|selp|mad\.lo)\.\S*32$|"
+                              r"(ex2|lg2|rcp|rsqrt)\.approx\.ftz\.f32$")
+
+
+def _rounds_in(at: int, told: list[int], counts: dict[int, dict[int, int]]) -> int:
+    """How often a machine block carries out a PTX block: as often as most of those lines stand there that are one instruction
+    each."""
+    votes: dict[int, int] = defaultdict(int)
+    for line in told:
+        if counts[line].get(at):
+            votes[counts[line][at]] += 1
+    return max(votes, key=lambda n: (votes[n], -n))
 
 
 def _majorities(code: Code, owner: dict[int, int]) -> list[int]:
