@@ -16,11 +16,14 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.dot_chains import SUMS
 from tileiras.analysis.layout_cost import FETCH_SLOTS, SECTOR_BYTES, shared_access
 from tileiras.analysis.layout_rules import DOTS, MOVES
-from tileiras.analysis.program_slice import loop_around
+from tileiras.analysis.program_slice import function_of, loop_around
+from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.tma import MapFacts, in_forms, is_brought, is_unwritten, map_facts, needs_fill, orders_itself
 from tileiras.analysis.warpgroup_dots import wgmma_of
+from tileiras.dialects import arith
 from tileiras.dialects.element import tile_bytes
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS
 from tileiras.layout.descriptors import boxes, part_of
@@ -46,9 +49,9 @@ FILL_SLOTS = 2
 """A comparison with bounds and a select, of each register, where the view's padding isn't the engine's."""
 STORE_FACTOR = 1.5
 """Threads' stores to memory run beside what follows; the engine's begin when all have written, and the block waits for them. Not
-in a loop of tiles that are multiplied one after the other: there the next one's sums want the registers, which threads' stores
-hold until memory has taken them, and the engine's run beside it (a persistent product of 128x128x64 into f32, an H200: 219 us by
-threads, the original's 196 by the engine)."""
+behind a loop of products by warpgroups: the next tile's sums, or another block's, want the registers, which threads' stores hold
+until memory has taken them, and the engine's run beside it (a persistent product of 128x128x64 into f32, an H200: 219 us by
+threads, the original's 196 by the engine; by a block a tile, 4096 cubed, predicted for an H100: 235.0 us, 230.9 by the engine)."""
 LEAST_STREAMED = 2048
 """Bytes that an iteration of a loop loads for a pipe to be worth its waits."""
 LEAST_BESIDE = LEAST_STREAMED
@@ -98,7 +101,29 @@ def movable_in(func: Operation) -> dict[Operation, MapFacts]:
 def _may_move(op: Operation, tile: SSAValue) -> bool:
     if op.name in STORES:
         return (not any(r.uses for r in op.results) and is_unwritten(op)) or orders_itself(op)
-    return may_come(op) and (tile_bytes(tile.type) >= LEAST_BESIDE or not _beside_product(op))
+    return may_come(op) and not _begins_sums(tile) and (tile_bytes(tile.type) >= LEAST_BESIDE or not _beside_product(op))
+
+
+def _begins_sums(tile: SSAValue) -> bool:
+    """Whether a tile is only what products in a loop start their sums with, in registers. Beside a ring its buffer would keep
+    another block from the SM (4096 cubed, f16 added to f32 in tiles of 128 x 128, H100: 257 us by the engine, 234 by threads)."""
+    pending, seen, dots = [tile], {tile}, 0
+    while pending:
+        for use in pending.pop().uses:
+            op: Any = use.operation
+            if op.name in DOTS and use.index == SUMS and umma_of(op) is None:
+                dots += 1
+                continue
+            if op.name == "scf.for":
+                new = op.carried_args()[use.index - arith.BOUNDS]
+            elif isinstance(op, arith.Convertf):
+                new = op.results[0]
+            else:
+                return False
+            if new not in seen and new.first_use is not None:
+                seen.add(new)
+                pending.append(new)
+    return dots > 0 and len(seen) > 1
 
 
 def may_come(load: Operation) -> bool:
@@ -173,10 +198,11 @@ def _beside_product(op: Operation) -> bool:
     return loop is not None and any(inner.name in DOTS for inner in loop.walk())
 
 
-def _is_of_tiles(op: Operation) -> bool:
-    """Whether an access stands in a loop around loops of products by warpgroups."""
+def _is_behind_warpgroups(op: Operation) -> bool:
+    """Whether an access stands beside loops of products by warpgroups, in a loop or in the function."""
     loop = loop_around(op)
-    return loop is not None and any(wgmma_of(inner) is not None and loop_around(inner) is not loop for inner in loop.walk())
+    scope = loop or function_of(op)
+    return any(wgmma_of(inner) is not None and loop_around(inner) is not loop for inner in scope.walk())
 
 
 def is_exchanged_in_rounds(op: Operation, facts: MapFacts, layout: LinearLayout) -> bool:
@@ -199,7 +225,7 @@ def pieces(tile: CanonicalTile, layout: LinearLayout, fewest: int = SLOTS + 1) -
 
 def offer(op: Operation, facts: MapFacts, layout: LinearLayout) -> Offer:
     """The best form for a tile that threads have in `layout` or want so."""
-    waits = op.name in STORES and not _is_of_tiles(op)
+    waits = op.name in STORES and not _is_behind_warpgroups(op)
     found = _offer(op.name in STORES, STORE_FACTOR if waits else 1, facts, layout)
     if op.name == LOAD and needs_fill(op):
         return Offer(found.facts, found.slots + FILL_SLOTS * layout.num_regs)
