@@ -48,3 +48,15 @@ def test_two_blocks_that_are_asked_for_have_the_registers_of_each_part_of_the_sm
     for change, registers in (("inc", 216), ("dec", 40)):
         assert re.search(rf"setmaxnreg.{change}.sync.aligned.u32\s+{registers};", made.ptx)
     programs.run("attention_of_two_blocks_2", sm, orders=(1, 2))
+
+
+def test_rings_beyond_what_14_bits_of_a_descriptor_reach() -> None:
+    """An SM of sm_107 has 328 KiB of shared memory; its descriptors' addresses have a bit more."""
+    name = "gemm_persistent_bf16_ragged"
+    made = runner.compile_case(name, "sm_107", 3, verify_each=True)
+    assert made.entries[0].shared_bytes > 1 << 18 and "tcgen05.mma" in made.ptx
+    verdict = runner.simulate_case(name, made)
+    assert verdict.ok, verdict.detail
+    assert re.search(r"and\.b32 .*, 327\d\d;", made.ptx)       # 15 bits of a ring's address, without those that alignment makes 0
+    older = runner.compile_case(name, "sm_100", 3)
+    assert re.search(r"and\.b32 .*, 163\d\d;", older.ptx) and not re.search(r"and\.b32 .*, 327\d\d;", older.ptx)

@@ -139,6 +139,12 @@ class Target:
         return max(self.max_static_smem, self.extended_static_smem)
 
     @property
+    def described_smem(self) -> int:
+        """How far the addresses in matrix descriptors reach, in bytes: 14 bits count 16 bytes, and 15 where an SM has more than
+        that (the original's code for sm_107 keeps so many)."""
+        return 1 << (19 if self.smem_per_sm > 1 << 18 else 18)
+
+    @property
     def llvm_cpu(self) -> str:
         """The `cpu` of LLVM's NVPTX target machine."""
         return self.llvm_name or self.ptx

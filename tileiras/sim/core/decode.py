@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tileiras.machine.targets import TARGETS
 from tileiras.sim.core import definite
 from tileiras.sim.core import memory as mem
 from tileiras.sim.errors import InvalidInstruction, UnsupportedInstruction
@@ -23,7 +24,7 @@ _PURE_MODULES = ("integer", "floating", "bitwise", "compare", "convert")
 SYNCHRONOUS: dict[str, Callable] = {}    # operation -> (decoder, instruction) -> member mask getter, None: whole warp
 BLOCKING: dict[str, Callable] = {}       # operation -> whether an instruction may block: its closure returns who is through
 _special: list[Callable] = []
-MAX_SHARED = (228 << 10) + mem.SHARED_START
+MAX_SHARED = max(target.smem_per_sm for target in TARGETS) + mem.SHARED_START
 MAX_LOCAL = (512 << 10) + mem.LOCAL_START
 
 

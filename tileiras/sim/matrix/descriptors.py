@@ -28,6 +28,7 @@ CHUNK = 16                                  # bytes
 _WGMMA_SWIZZLES = {0: (0, 16), 1: (128, 16), 2: (64, 16), 3: (32, 16)}
 _TCGEN05_SWIZZLES = {0: (0, 16), 1: (128, 32), 2: (128, 16), 4: (64, 16), 6: (32, 16)}
 _GAPS = 0b11 << 14 | 0b11 << 30             # unused bits that both forms have
+_LONGER, _REACH = 1 << 14, 1 << 18
 _WGMMA_RESERVED = _GAPS | 0b111 << 46 | 0x3FF << 52
 _TCGEN05_RESERVED = _GAPS | 0xFF << 53
 
@@ -48,11 +49,13 @@ class MatrixDescriptor:
     absolute: bool = False
 
 
-def decode(bits: int, form: str) -> MatrixDescriptor:
-    """A 64-bit descriptor of form "wgmma" (sm_90a) or "tcgen05" (sm_100 and later). Raises DescriptorError for
+def decode(bits: int, form: str, shared_size: int = 0) -> MatrixDescriptor:
+    """A 64-bit descriptor of form "wgmma" (sm_90a) or "tcgen05" (sm_100 and later). `shared_size`: bytes of a block's shared
+    memory; where that is more than 14 bits reach, which only sm_107 has, the address has one more. Raises DescriptorError for
     reserved bits and values that don't exist."""
     tcgen05 = form == "tcgen05"
-    wrong = bits & (_TCGEN05_RESERVED if tcgen05 else _WGMMA_RESERVED)
+    longer = _LONGER if tcgen05 and shared_size > _REACH else 0
+    wrong = bits & (_TCGEN05_RESERVED if tcgen05 else _WGMMA_RESERVED) & ~longer
     if wrong:
         raise DescriptorError(f"matrix descriptor {bits:#018x}: reserved bits {wrong:#018x} must be 0")
     if tcgen05 and bits >> 46 & 7 != 1:
@@ -69,7 +72,7 @@ def decode(bits: int, form: str) -> MatrixDescriptor:
     if absolute and (swizzle != 128 or atom != 16 or base):
         raise DescriptorError(f"matrix descriptor {bits:#018x}: an absolute leading address needs 128-byte swizzling "
                               "with 16-byte atoms and no base offset")
-    return MatrixDescriptor((bits & 0x3FFF) << 4, (bits >> 16 & 0x3FFF) << 4, (bits >> 32 & 0x3FFF) << 4, base, swizzle,
+    return MatrixDescriptor((bits & (0x3FFF | longer)) << 4, (bits >> 16 & 0x3FFF) << 4, (bits >> 32 & 0x3FFF) << 4, base, swizzle,
                             atom, absolute)
 
 

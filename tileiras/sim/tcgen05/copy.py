@@ -167,7 +167,7 @@ def decode_copy(decoder, ins):
 
     def start(st, lane: int, address: int, word: int) -> None:
         tensor = tensor_memory(st)
-        descriptor = descriptors.decode(word, "tcgen05")
+        descriptor = descriptors.decode(word, "tcgen05", st.program.shared_size)
         chunks = descriptors.chunk_addresses(descriptor, "k", rows, 16 * pieces, 8)
         to, column = lanes + (address >> 16), address & 0xFFFF
         sources, writes, fine = [], [], True

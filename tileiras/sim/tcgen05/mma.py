@@ -146,7 +146,7 @@ def _check_tensor_a(task: Task, at_a: int, at_d: int, lane: int) -> None:
 
 def _operand(st, bits: int, p: Product, of_a: bool, ctas: list[int], rows: int) -> list[np.ndarray]:
     """Offsets of an operand's 16-byte chunks in each CTA's part of the batch's shared memory."""
-    descriptor = descriptors.decode(bits, "tcgen05")
+    descriptor = descriptors.decode(bits, "tcgen05", st.program.shared_size)
     size = arithmetic.row_bytes(p, of_a)
     major = "mn" if (p.transpose_a if of_a else p.transpose_b) else "k"
     width = 4 if p.kind in ("mxf4", "mxf4nvf4") else 8 * arithmetic.CONTAINER.get(p.kind, 1)

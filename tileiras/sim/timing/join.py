@@ -154,9 +154,10 @@ def _represent(code: Code, ptx: PtxCode, found: list[list[Anchor]], lines: dict[
         if b.index in (b.taken, b.falls):
             told = [line for line in own if line not in ptx.decides and _ONE_INSTRUCTION.match(ptx.operations.get(line, ""))]
             copies = {at: _rounds_in(at, told, counts) for line in told for at in counts[line]}
-            if any(n > 1 and rounds_machine.get(at, 0) >= rounds_ptx.get(b.index, 0) for at, n in copies.items()):
-                line = next((line for line in told if counts[line] == copies), None)
-                each, weight = copies, COUNTED
+            unrolled = any(n > 1 and rounds_machine.get(at, 0) >= rounds_ptx.get(b.index, 0) for at, n in copies.items())
+            counting = next((line for line in told if counts[line] == copies), None) if unrolled else None
+            if counting is not None:
+                line, each, weight = counting, copies, COUNTED
                 counted.add(b.branch)
         if line is not None:
             for at, n in each.items():

@@ -29,14 +29,12 @@ from tileiras.layout.linear import log2
 
 A_REGISTERS = 4
 """Registers of A a thread gives to one instruction."""
-_ADDRESS_MASK = 0x3FFFF
-"""The bits of a shared address that a descriptor has room for; it counts 16 bytes."""
 
 
 def shared_address(low: Lowering, v: SSAValue) -> SSAValue:
     """Where a buffer begins, as descriptors name it (i32)."""
     b = low.b
-    return b.and_(b.cast("ptrtoint", low.scalar(v), I32), b.i32(_ADDRESS_MASK))
+    return b.and_(b.cast("ptrtoint", low.scalar(v), I32), b.i32(low.target.described_smem - 1))
 
 
 class Described:
