@@ -242,14 +242,15 @@ GetGlobal = shared_op("get_global", "", "result:ptr", "symbol:symbol", pure=True
 Global = shared_op("global", attrs="sym_name:name type:type value:elements alignment:size? constant:unit?")
 Alloca = shared_op("alloca", "", "result:ptr", "num_elem:index alignment:size? global:unit?")
 
+PLACING = frozenset({"nv_tileaa.splat", "nv_tileaa.view", "nv_tileaa.broadcast", "nv_tileaa.permute"})
+"""Ops that only place elements, some of them several times."""
+
 # Collectives. dot: result = lhs x rhs + acc; rank 2 or 3 (leading batch); `pair`: rhs is this CTA's half of the columns, the CTA
 # whose rank differs in the lowest bit has the other, and the two multiply together (plan-cta). dot_scaled: the same, each `block`
 # elements along k times their scale, of a pair each CTA with the scales of all columns; as its instruction takes it (`block` is
 # given), 4-bit elements are `packed` in i8, two along k each (transforms/prepare_dot_scaled.py). reduce, scan: N sources of one
 # shape, N results; the body's block has 2N scalar arguments and ends in scf.yield of N; `identities`: ArrayAttr of N scalars.
 # reduce's block arguments come in pairs (a0, b0, a1, b1, ...); scan's too, (accumulated, current).
-PLACING = frozenset({"nv_tileaa.splat", "nv_tileaa.view", "nv_tileaa.broadcast", "nv_tileaa.permute"})
-"""Ops that only place elements, some of them several times."""
 Dot = shared_op("dot", "lhs:factor rhs:factor acc:number_tensor", "result:number_tensor",
                 "signedness_lhs:signedness? signedness_rhs:signedness? fast_acc:unit? pair:unit?", same="acc result", pure=True)
 DotScaled = shared_op("dot_scaled", "lhs:factor rhs:factor acc:float_tensor lhs_scale:float_tensor "

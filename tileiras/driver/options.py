@@ -136,6 +136,11 @@ class CompileOptions:
         return self.opt_level > 0 and switch not in self.without
 
     @property
+    def multiplies_apart(self) -> bool:
+        """Whether products may go to instructions that run by themselves."""
+        return (self.uses("wgmma") and self.target.has_wgmma) or (self.uses("tcgen05") and self.target.has_tcgen05)
+
+    @property
     def in_turn(self) -> bool:
         """Whether an option asks for rings of one stage: an iteration's loads and its work go in turn."""
         return self.schedule is not None and self.schedule.stages == 1

@@ -55,11 +55,11 @@ def _by_same_parts(load: Any, store: Any) -> bool:
 
 def _are_one_partition(a: Any, b: Any) -> bool:
     """Whether two views have the same tiles of one array; what a load gets beyond its end doesn't matter."""
-    if a is b:
-        return a.type.kind.data == "partition"
-    return isinstance(a.owner, nv_tileas.BlockTile) and isinstance(b.owner, nv_tileas.BlockTile) and \
-        a.owner.operands[0] is b.owner.operands[0] and a.type.kind.data == b.type.kind.data == "partition" and \
-        (a.type.tile_shape, a.type.dim_map) == (b.type.tile_shape, b.type.dim_map)
+    if {a.type.kind.data, b.type.kind.data} != {"partition"}:
+        return False
+    return a is b or (isinstance(a.owner, nv_tileas.BlockTile) and isinstance(b.owner, nv_tileas.BlockTile) and
+                      a.owner.memref is b.owner.memref and
+                      (a.type.tile_shape, a.type.dim_map) == (b.type.tile_shape, b.type.dim_map))
 
 
 def _have_met(load: Operation, store: Operation) -> bool:

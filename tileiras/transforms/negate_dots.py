@@ -14,20 +14,19 @@ from typing import Any
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.layout_rules import unmoved
+from tileiras.analysis.layout_rules import RENAMES, unmoved
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_name
 from tileiras.transforms.structure import erase_unused, insert_in_front, is_movable
 
 SIDES = ("lhs", "rhs")
-MOVES = ("nv_tileas.permute", "nv_tileas.view")
 SIGNED = frozenset({"f16", "bf16"})
 """Types of operands that threads may change the sign of, and whose instructions take one."""
 
 
 def run(module: Operation, context: Any) -> None:
     """Take the signs, in place."""
-    if not ((context.uses("wgmma") and context.target.has_wgmma) or (context.uses("tcgen05") and context.target.has_tcgen05)):
+    if not context.multiplies_apart:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
@@ -39,22 +38,23 @@ def _take_signs(dot: Any) -> None:
     sides = []
     for i, side in enumerate(SIDES):
         v = dot.operands[i]
-        sign: Any = unmoved(v, MOVES).owner
+        sign: Any = unmoved(v, RENAMES).owner
         if isinstance(sign, arith.Negf) and element_name(v.type.element_type) in SIGNED:
-            dot.operands[i] = _without(v, sign, dot)
+            dot.operands[i] = _without(v, sign)
             erase_unused([v.owner], is_movable)
             sides.append(side)
     if len(sides) == 1:
         dot.properties["negated"] = StringAttr(sides[0])
 
 
-def _without(v: SSAValue, sign: Operation, dot: Operation) -> SSAValue:
+def _without(v: SSAValue, sign: Operation) -> SSAValue:
     """What `v` is without the sign that stands behind its moves."""
-    if v.owner is sign:
+    move = v.owner
+    assert isinstance(move, Operation)
+    if move is sign:
         return sign.operands[0]
-    move: Any = v.owner
-    new = type(move).create(operands=[_without(move.operands[0], sign, dot), *move.operands[1:]], result_types=[v.type],
-                            properties=dict(move.properties), location=move.location)
+    source = move.operands[0]
+    new = move.clone({source: _without(source, sign)})
     insert_in_front(move, new)
     return new.results[0]
 

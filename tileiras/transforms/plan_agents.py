@@ -65,7 +65,7 @@ MOVES = frozenset({"nv_tileas.permute", "nv_tileas.view", "nv_tileas.cat", "nv_t
 def run(module: Operation, context: Any) -> None:
     """Write `num_warps` on the functions, in place."""
     target = context.target
-    if not ((context.uses("wgmma") and target.has_wgmma) or (context.uses("tcgen05") and target.has_tcgen05)):
+    if not context.multiplies_apart:
         return
     for func in module.regions[0].block.ops:
         if func.name != "nv_tileas.func" or worker_warps(func) is not None or "num_warps" not in func.properties:

@@ -28,7 +28,7 @@ CHUNK = 16                                  # bytes
 _WGMMA_SWIZZLES = {0: (0, 16), 1: (128, 16), 2: (64, 16), 3: (32, 16)}
 _TCGEN05_SWIZZLES = {0: (0, 16), 1: (128, 32), 2: (128, 16), 4: (64, 16), 6: (32, 16)}
 _GAPS = 0b11 << 14 | 0b11 << 30             # unused bits that both forms have
-_LONGER, _REACH = 1 << 14, 1 << 18
+_LONGER, _REACH = 1 << 14, 1 << 18          # the address's bit more, and how many bytes it reaches without
 _WGMMA_RESERVED = _GAPS | 0b111 << 46 | 0x3FF << 52
 _TCGEN05_RESERVED = _GAPS | 0xFF << 53
 

@@ -84,6 +84,15 @@ def machine_operations(opcode: str) -> frozenset[str]:
     return frozenset()
 
 
+_ONE_INSTRUCTION = re.compile(r"(add|sub|mul|fma|min|max)\.\S*f(32|16x2)$|setp\.\S*[fsu]32$|(and|or|xor|selp|mad\.lo)\.\S*32$|"
+                              r"(ex2|lg2|rcp|rsqrt)\.approx\.ftz\.f32$")
+
+
+def is_one_instruction(opcode: str) -> bool:
+    """Whether arithmetic that isn't folded away is one machine instruction: as many stand there as times it is repeated."""
+    return bool(_ONE_INSTRUCTION.match(opcode))
+
+
 _BITS = re.compile(r"\.[a-z]+?(\d+)(?:x2)?$")
 _VECTOR = re.compile(r"\.v(\d)\b")
 _ACCESS = frozenset("LD LDG LDS LDL ST STG STS STL".split())

@@ -8,7 +8,6 @@ behind its two edges and behind those of the PTX branch.
 """
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -147,42 +146,34 @@ def _represent(code: Code, ptx: PtxCode, found: list[list[Anchor]], lines: dict[
             continue
         own = [line for line in b.lines if owner[line] == b.index and
                not ptx.operations.get(line, "").startswith(("bra", "ret", "exit", "bar"))]
-        line = next((line for line in own if line not in guarded and _stands_for(line, b.index, counts[line], foreign) and
-                     rounds_machine.get(next(iter(counts[line])), 0) >= rounds_ptx.get(b.index, 0)), None)
-        each = dict.fromkeys(counts[line], 1) if line is not None else {}
-        weight = REPRESENTATIVE
-        if b.index in (b.taken, b.falls):
-            told = [line for line in own if line not in ptx.decides and _ONE_INSTRUCTION.match(ptx.operations.get(line, ""))]
-            copies = {at: _rounds_in(at, told, counts) for line in told for at in counts[line]}
-            unrolled = any(n > 1 and rounds_machine.get(at, 0) >= rounds_ptx.get(b.index, 0) for at, n in copies.items())
-            counting = next((line for line in told if counts[line] == copies), None) if unrolled else None
-            if counting is not None:
-                line, each, weight = counting, copies, COUNTED
-                counted.add(b.branch)
-        if line is not None:
-            for at, n in each.items():
-                found[at] += [Anchor(line, 0.0 if at in guarded[line] else weight)] * n
-            lines[line] = weight
+        inside = {m.index for m in code.blocks if rounds_machine.get(m.index, 0) >= rounds_ptx.get(b.index, 0)}
+        counting = _counting(own, counts, inside, ptx) if b.index in (b.taken, b.falls) else None
+        if counting is not None:
+            counted.add(b.branch)
+        line = counting if counting is not None else next(
+            (n for n in own if n not in guarded and len(counts[n]) == 1 and all(
+                at in inside and foreign[at] == b.index for at in counts[n])), None)
+        if line is None:
+            continue
+        lines[line] = REPRESENTATIVE if counting is None else COUNTED
+        for at, n in counts[line].items():
+            anchor = Anchor(line, 0.0 if at in guarded[line] else lines[line])
+            found[at] += [anchor] * (1 if counting is None else n)
     return counted
 
 
-def _stands_for(line: int, block: int, places: dict[int, int], foreign: list[int]) -> bool:
-    """Whether a line's machine code stands in one block, which is the PTX block's."""
-    return len(places) == 1 and foreign[next(iter(places))] == block
-
-
-_ONE_INSTRUCTION = re.compile(r"(add|sub|mul|fma|min|max)\.\S*f(32|16x2)$|setp\.\S*[fsu]32$|(and|or|xor|selp|mad\.lo)\.\S*32$|"
-                              r"(ex2|lg2|rcp|rsqrt)\.approx\.ftz\.f32$")
-
-
-def _rounds_in(at: int, told: list[int], counts: dict[int, dict[int, int]]) -> int:
-    """How often a machine block carries out a PTX block: as often as most of those lines stand there that are one instruction
-    each."""
-    votes: dict[int, int] = defaultdict(int)
+def _counting(own: list[int], counts: dict[int, dict[int, int]], inside: set[int], ptx: PtxCode) -> int | None:
+    """Of the lines that are one instruction each, one that stands in each machine block as often as most of them do: as often as
+    that carries out the loop. None where no block in a loop does so several times. `inside`: those blocks."""
+    told = [n for n in own if n not in ptx.decides and anchors.is_one_instruction(ptx.operations.get(n, ""))]
+    votes: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for line in told:
-        if counts[line].get(at):
-            votes[counts[line][at]] += 1
-    return max(votes, key=lambda n: (votes[n], -n))
+        for at, n in counts[line].items():
+            votes[at][n] += 1
+    copies = {at: max(mine, key=lambda n: (mine[n], -n)) for at, mine in votes.items()}
+    if not any(n > 1 and at in inside for at, n in copies.items()):
+        return None
+    return next((line for line in told if counts[line] == copies), None)
 
 
 def _majorities(code: Code, owner: dict[int, int]) -> list[int]:
