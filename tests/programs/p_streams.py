@@ -296,3 +296,32 @@ def streams_of_several_kinds(first, second, t, n, steps):
         acc = acc - want[k * t:(k + 1) * t]
     want[:t] = acc
     return Launch(streams_of_all_kinds, (1,), (x, y, index, table, out, stop, t, n), {3: counts, 4: want})
+
+
+@ct.kernel
+def times_columns(a, column, row, wider, out, tk: Const, tn: Const):
+    """Arrays of one column and of one row beside a ring: their tiles are as wide as the array, or wider."""
+    j = ct.bid(0)
+    acc, other = ct.zeros((tn,), ct.float32), ct.zeros((tn,), ct.float32)
+    for k in range(ct.cdiv(a.shape[0], tk)):
+        x = ct.load(a, (k, j), (tk, tn), padding_mode=ZERO).astype(ct.float32)
+        by_column = ct.load(column, (k, 0), (tk, 1), padding_mode=ZERO).astype(ct.float32)
+        by_row = ct.load(row, (0, k), (1, tk), padding_mode=ZERO).astype(ct.float32)
+        four = ct.load(wider, (k, 0), (tk, 4), padding_mode=ZERO).astype(ct.float32)
+        acc = acc + ct.sum(x * by_column, axis=0)
+        other = other + ct.sum(x * (ct.transpose(by_row) + ct.sum(four, axis=1, keepdims=True)), axis=0)
+    ct.store(out, (0, j), acc.reshape((1, tn)))
+    ct.store(out, (1, j), other.reshape((1, tn)))
+
+
+@program((np.float16, 64, 64, 4), (bf16, 128, 32, 3), (np.float32, 32, 128, 5), (np.int8, 64, 64, 2), quick=True)
+def columns_beside_a_ring(dtype, tk, tn, n):
+    """The last tiles reach past the end, and those of four columns past the side; a column of a matrix has another row's stride."""
+    size = n * tk - 16
+    a, column, row = (whole(*shape, dtype=dtype, low=-3, high=3, seed=s)
+                      for s, shape in enumerate([(size, 2 * tn), (size, 1), (1, size)]))
+    matrix = whole(size, 32, dtype=dtype, low=-3, high=3, seed=3)
+    wider, out = matrix[:, 16:17], np.ones((2, 2 * tn), np.float32)
+    x, second = wide(a), wide(row).T + wide(wider)
+    want = np.stack([(x * wide(column)).sum(0), (x * second).sum(0)])
+    return Launch(times_columns, (2,), (a, column, row, wider, out, tk, tn), {4: want})

@@ -24,4 +24,16 @@ cuda_tile.module @m {
     // CHECK-NEXT: "nv_tileaa.return"()
     return
   }
+  // A stride along one element leads nowhere: it becomes 16 bytes, which tensor maps can have; a matrix's column keeps its own 1.
+  // CHECK: "nv_tileaa.func"() <{sym_name = "columns"{{.*}}}> ({
+  // CHECK-NEXT: ^bb0(%[[P:[0-9]+]]: !nv_tileaa.ptr<f16>, %[[N:[0-9]+]]: i32, %[[S:[0-9]+]]: i32):
+  entry @columns(%p: tile<ptr<f16>>, %n: tile<i32>, %s: tile<i32>) {
+    // CHECK-NEXT: "nv_tileaa.make_memref"(%[[P]], %[[N]]) {{.*}} -> !nv_tileaa.memref<?x1xf16, strides = [1, 8]>
+    %a = make_tensor_view %p, shape = [%n, 1], strides = [1, %s] : tile<i32> -> tensor_view<?x1xf16, strides=[1,?]>
+    // CHECK-NEXT: "nv_tileaa.make_memref"(%[[P]], %[[N]]) {{.*}} -> !nv_tileaa.memref<1x?xf16, strides = [8, 1]>
+    %b = make_tensor_view %p, shape = [1, %n], strides = [1, 1] : tile<i32> -> tensor_view<1x?xf16, strides=[1,1]>
+    // CHECK-NEXT: "nv_tileaa.make_memref"(%[[P]], %[[N]], %[[S]]) {{.*}} -> !nv_tileaa.memref<?x1xf16, strides = [?, 1]>
+    %c = make_tensor_view %p, shape = [%n, 1], strides = [%s, 1] : tile<i32> -> tensor_view<?x1xf16, strides=[?,1]>
+    return
+  }
 }

@@ -26,11 +26,14 @@ from tileiras.dialects.cuda_tile.types import (
     TileType,
     TileViewType,
     TokenType,
+    element_bits,
 )
 from tileiras.dialects.nv_tileaa import DYNAMIC, MemRefType, MemTokenType, PtrType, TiledViewType
 from tileiras.errors import CompileError
 
 MEM_TOKEN = MemTokenType()
+ALIGNED_BITS = 128
+"""Of which strides in a tensor map are multiples (`analysis/tma.py`)."""
 
 
 @lru_cache(maxsize=1024)
@@ -88,7 +91,6 @@ def convert_type(t: Attribute) -> Attribute:
 
 
 def _is_number(t: Attribute) -> bool:
-    from tileiras.dialects.cuda_tile.types import element_bits
     try:
         return element_bits(t) > 0
     except KeyError:
@@ -96,8 +98,18 @@ def _is_number(t: Attribute) -> bool:
 
 
 def memref_type(t: TensorViewType) -> MemRefType:
+    """The strides along dimensions of one element, which lead nowhere, become what a tensor map can have (`is_idle_stride`)."""
+    aligned = ALIGNED_BITS // element_bits(t.element_type)
+    strides = (aligned if is_idle_stride(t, d) else stride for d, stride in enumerate(t.strides))
     return MemRefType(t.element_type, ints(DYNAMIC if n is None else n for n in t.shape),
-                      ints(DYNAMIC if n is None else n for n in t.strides))
+                      ints(DYNAMIC if n is None else n for n in strides))
+
+
+def is_idle_stride(t: TensorViewType, dim: int) -> bool:
+    """Whether no element lies at a multiple of that stride, and it isn't what says along which dimension memory is contiguous: a
+    column (n, 1) has the strides [1, s], a column of a matrix [s, 1]."""
+    contiguous = any(n != 1 and stride == 1 for n, stride in zip(t.shape, t.strides))
+    return t.shape[dim] == 1 and (t.strides[dim] is None or contiguous)
 
 
 def tiled_view_type(t: TileViewType) -> TiledViewType:

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from tileiras.conversion.cudatile_to_tileaa.constants import integer_attr
 from tileiras.conversion.cudatile_to_tileaa.converter import UNIT, CudaTileConverter, lowers
 from tileiras.conversion.cudatile_to_tileaa.memory import hints, ordering, widened
-from tileiras.conversion.cudatile_to_tileaa.types import MEM_TOKEN, convert_type, int_attr, text
+from tileiras.conversion.cudatile_to_tileaa.types import MEM_TOKEN, convert_type, int_attr, is_idle_stride, text
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.types import PartitionViewType
@@ -27,8 +27,10 @@ MIN_INDEX_WIDTH = 32
 
 @lowers("make_tensor_view")
 def lower_make_tensor_view(cv: CudaTileConverter, op: Any) -> None:
-    new = cv.emit_groups(aa.MakeMemref, (cv.get(op.base), cv.get_all(op.dynamicShape), cv.get_all(op.dynamicStrides)),
-                         (convert_type(op.results[0].type),))
+    t: Any = op.results[0].type
+    dynamic = [d for d, stride in enumerate(t.strides) if stride is None]
+    strides = [v for d, v in zip(dynamic, op.dynamicStrides) if not is_idle_stride(t, d)]
+    new = cv.emit_groups(aa.MakeMemref, (cv.get(op.base), cv.get_all(op.dynamicShape), cv.get_all(strides)), (convert_type(t),))
     cv.bind_results(op, new)
 
 
