@@ -354,7 +354,7 @@ def recurrent(x, w, u, out, t: Const, d: Const):
         ct.store(out, (s, ct.bid(0), 0), h.reshape((1, t, d)).astype(out.dtype))
 
 
-@program((np.float16, 64, 64), (bf16, 16, 128), (np.float16, 128, 32), quick=True)
+@program((np.float16, 64, 64), (bf16, 16, 128), (np.float16, 128, 32), (np.float16, 64, 128), (bf16, 128, 128), quick=True)
 def product_recurrent(dtype, t, d):
     x, w, u = draw(5, t + 8, d, dtype=dtype), draw(d, d, dtype=dtype, scale=.1), draw(d, d, dtype=dtype, scale=.1, seed=3)
     h, want = np.zeros((t + 8, d)), []

@@ -5,6 +5,7 @@ width that follows from them and from the layout.
                 strides, bounds and masks are known
     contiguous  the dimension that runs along memory, if there is one
     neighbours  where none is known to, the one that is likely to (analysis/likely.py): costs rest on it, no access does
+    apart       how many elements from one another those are thought to lie, where nothing at all is known of their places
     check       for each dimension of a view's tile, whether bounds must be checked
     inside      how many neighbours along `contiguous` may go in one access where all of them are in bounds, where that is more
     narrow      of an access whose `runs` are true where all are in bounds only: how many may elsewhere (transforms/wide_inside.py)
@@ -46,6 +47,12 @@ def line_of(op: Operation) -> int | None:
     """The dimension that is known to run along memory, or likely to."""
     attr: Any = op.properties.get("contiguous", op.properties.get("neighbours"))
     return None if attr is None else attr.data
+
+
+def apart_of(op: Operation) -> int:
+    """How many elements neighbours along that dimension lie from one another, or are thought to."""
+    attr: Any = op.properties.get("apart")
+    return 1 if attr is None else attr.data
 
 
 def access_width(op: Operation, layout: LinearLayout) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.analysis.access import contiguous_of, line_of, sure_runs_of
+from tileiras.analysis.access import apart_of, contiguous_of, line_of, sure_runs_of
 from tileiras.analysis.ahead import places_are_tiles
 from tileiras.analysis.layout_rules import RENAMES
 from tileiras.analysis.warpgroup_dots import is_zero
@@ -97,7 +97,7 @@ def thread_copy(load: Operation, buffer: Any, num_warps: int, filled: bool = Fal
     size = element_bytes(tile.element_type)
     # of one row, elements of a chunk's size needn't be neighbours
     by_elements = size == CHUNKS[-1] and sum(extent > 1 for extent in shape) <= 1
-    dim = line_of(load) if by_elements else contiguous_of(load)
+    dim = line_of(load) if by_elements and apart_of(load) == 1 else contiguous_of(load)
     if dim is None or not has_plain_bytes(tile.element_type) or not (filled or fills_with_zeros(load)):
         return None
     run = (runs[dim] if runs else 1) * size

@@ -2,7 +2,8 @@
 
     %s = dot %q, %k ; %p = math.exp %s ; dot %p, %v        %p's product takes rows, %s' product feeds them
 
-On the way there may be branches that yield (attention's masks under a condition).
+On the way there may be branches that yield (attention's masks under a condition), and where `around` says so a loop that carries
+the value to its next iteration (the state of a recurrent layer).
 """
 from __future__ import annotations
 
@@ -21,16 +22,18 @@ MOST_LOOKED_AT = 256
 DOT, VIEW = "dot", "view"
 SUMS = 2
 """The operand of a product that it adds to."""
+FOLDS = frozenset({"reduce", "scan"})
+FUNCTIONS = frozenset({"exp", "exp2", "log", "log2", "tanh", "sin", "cos", "tan", "sinh", "cosh", "powf", "atan2", "fpowi"})
 SPREAD = frozenset({VIEW, "permute", "broadcast", "splat", "make_range", "constant"})
 LESS = 8
 """How many times fewer elements a tile has of which one is computed, at least: each thread then has those that it needs, wherever
 the elements of the latter lie."""
 
 
-def is_chained(dot: Operation) -> bool:
+def is_chained(dot: Operation, around: bool = False) -> bool:
     """Whether a product takes another one's rows, or feeds them: the scores of an attention kernel and the product that they
     weigh."""
-    return feeds_rows(dot) or takes_rows(dot)
+    return feeds_rows(dot, around) or takes_rows(dot, around=around)
 
 
 def only_multiplies(body: Block, besides: Collection[Operation] = ()) -> bool:
@@ -43,7 +46,7 @@ def only_multiplies(body: Block, besides: Collection[Operation] = ()) -> bool:
          op.results[0] in last.operands) for op in body.ops)
 
 
-def feeds_rows(dot: Operation) -> bool:
+def feeds_rows(dot: Operation, around: bool = False) -> bool:
     """Whether a product's result leads to another one's first operand, or in a loop to the sums of one that feeds or takes rows
     (scores of two products: of heads and of positions). Sums that change their layout once cost less than operands that every
     warp reads (a scan's chunks of 64, A100: 200.6 us, 236.9 as a chain)."""
@@ -54,18 +57,37 @@ def feeds_rows(dot: Operation) -> bool:
         for use in pending.pop().uses:
             user, found = use.operation, None
             is_sum = repeated and _mnemonic(user) == DOT and use.index == SUMS
-            if (_mnemonic(user) == DOT and use.index == 0) or (is_sum and takes_rows(user)):
+            if (_mnemonic(user) == DOT and use.index == 0) or (is_sum and takes_rows(user, around=around)):
                 return True
             if is_sum:
                 found = user.results[0]
             elif isinstance(user, arith.Elementwise):
                 found = user.results[0]
-            elif isinstance(user, arith.Yield) and isinstance(branch := user.parent_op(), arith.If):
-                found = branch.results[use.index]
+            elif isinstance(user, arith.Yield) and isinstance(owner := user.parent_op(), arith.If):
+                found = owner.results[use.index]
+            elif around and isinstance(user, arith.Yield) and isinstance(owner, arith.For):
+                found = owner.carried_args()[use.index]
             if found is not None and found not in seen:
                 seen.add(found)
                 pending.append(found)
     return False
+
+
+def goes_to_functions(dot: Operation) -> bool:
+    """Whether a product's sums go to functions of each (an activation), by element-wise ops alone, and to nobody who needs all of a
+    row, or to another product's sums, first."""
+    pending: list[SSAValue] = [dot.results[0]]
+    seen, found = set(pending), False
+    while pending and len(seen) < MOST_LOOKED_AT:
+        for use in pending.pop().uses:
+            user = use.operation
+            if _mnemonic(user) in FOLDS or (_mnemonic(user) == DOT and use.index == SUMS):
+                return False
+            if isinstance(user, arith.Elementwise) and user.parent is dot.parent and (v := user.results[0]) not in seen:
+                found |= _mnemonic(user) in FUNCTIONS
+                seen.add(v)
+                pending.append(v)
+    return found
 
 
 def is_computed(dot: Operation, number: int) -> bool:
@@ -98,23 +120,26 @@ def is_made(dot: Operation, operand: SSAValue) -> bool:
     return not rounded_by(maker) or isinstance(maker.operands[0].owner, arith.Elementwise)
 
 
-def takes_rows(dot: Operation, views: bool = False) -> bool:
+def takes_rows(dot: Operation, views: bool = False, around: bool = False) -> bool:
     """Whether another product's result leads to a product's first operand; `views`: also where a tile is seen in another shape."""
-    return next(rows_from(dot, views), None) is not None
+    return next(rows_from(dot, views, around), None) is not None
 
 
-def rows_from(dot: Operation, views: bool = False) -> Iterator[Operation]:
+def rows_from(dot: Operation, views: bool = False, around: bool = False) -> Iterator[Operation]:
     """The products whose results lead to a product's first operand, the nearest first."""
     pending: list[SSAValue] = [dot.operands[0]]
     seen: set[SSAValue] = set(pending)
     while pending and len(seen) < MOST_LOOKED_AT:
         v = pending.pop(0)
-        if not isinstance(v, OpResult):
-            continue
-        if _mnemonic(v.owner) == DOT:
-            yield v.owner
         makers: list[SSAValue] = []
-        if isinstance(v.owner, arith.Elementwise) or (views and _mnemonic(v.owner) == VIEW):
+        if not isinstance(v, OpResult):
+            loop = v.owner.parent_op()
+            if not (around and isinstance(loop, arith.For) and v in (args := list(loop.carried_args()))):
+                continue
+            makers = loop.carried_from(args.index(v))[1:]
+        elif _mnemonic(v.owner) == DOT:
+            yield v.owner
+        elif isinstance(v.owner, arith.Elementwise) or (views and _mnemonic(v.owner) == VIEW):
             makers = list(v.owner.operands)
         elif isinstance(v.owner, arith.If):
             makers = yielded(v)

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis import layout_cost
-from tileiras.analysis.access import access_width, contiguous_of, is_checked, line_of, runs_of
+from tileiras.analysis.access import access_width, apart_of, contiguous_of, is_checked, line_of, runs_of
 from tileiras.analysis.assignment import Problem
 from tileiras.analysis.dot_chains import is_computed
 from tileiras.analysis.layout_classes import Classes, LayoutClass, Relations, suggested
@@ -463,8 +463,8 @@ class _Search:
     def by_threads(self, op: Operation, layout: LinearLayout) -> float:
         """Slots of an access by the threads' own instructions."""
         writes = not op.name.endswith("load")
-        return layout_cost.global_access(layout, access_width(op, layout), line_of(op), moved_bytes(tile_of(op)), writes,
-                                         is_checked(op))
+        return layout_cost.global_access(layout, access_width(op, layout), line_of(op), moved_bytes(tile_of(op)) * apart_of(op),
+                                         writes, is_checked(op))
 
     def of_collective(self, op: Operation) -> int | None:
         """The variable of what a reduction or scan combines: of its first operand that isn't made in any layout."""

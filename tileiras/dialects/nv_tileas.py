@@ -199,13 +199,13 @@ LOADS = frozenset({"nv_tileas.load", "nv_tileas.tiled_load"})
 EXITS = frozenset({"nv_tileas.break", "nv_tileas.continue", "nv_tileas.return"})
 """Early ways out of a loop's iteration, of a loop, of the function."""
 
-_ACCESS = "runs:numbers? contiguous:count? neighbours:count?"
+_ACCESS = "runs:numbers? contiguous:count? neighbours:count? apart:positive?"
 _GUARDED = f"{_ACCESS} inside:power? narrow:power?"
 _PLACED_ATTRS: dict[str, str] = {
     "func": "num_warps:power counted_blocks:positive? shared_bytes:count? shared_alignment:power? tensor_maps:strings? "
             "built_maps:positive?",
     "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit? quads:unit? quad_rows:unit? "
-           "negated:side?",
+           "negated:side? ends_block:unit?",
     "dot_scaled": "atom:string? k_slices:power?",
     "load": f"{_GUARDED} owners:unit? invariant:unit? first:unit? early:unit?", "store": _GUARDED,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
@@ -221,11 +221,11 @@ builds itself.
 atom: the instruction that computes a dot (none: multiply and add); chained: in the layouts that let its result be another
 dot's operand; by_columns: in those that let each warp compute the columns of B that it multiplies; k_slices: parts of k that will
 go through buffers one after another; joined: each instruction's columns start at zero and are added to the accumulator before the
-next one's begin; quads, quad_rows: which thread has which of its sums, or of its rows (layout/atoms/umma.py). runs, contiguous,
-neighbours, inside, narrow, check, stretch: what is known of an access (analysis/access.py). owners: only the threads that own an
-element (the lowest of those that hold it; the first thread for a scalar) have its value; the result may only go to
-`store_shared`. parts: what different warps hold of the dimension stays apart, as a new leading dimension. engine: the copy engine
-moves the tile, by way of a buffer.
+next one's begin; quads, quad_rows: which thread has which of its sums, or of its rows (layout/atoms/umma.py);
+ends_block: a block of machine code ends behind it. runs, contiguous, neighbours, apart, inside, narrow, check, stretch: what is
+known of an access (analysis/access.py). owners: only the threads that own an element (the lowest of those that hold it; the first
+thread for a scalar) have its value; the result may only go to `store_shared`. parts: what different warps hold of the dimension
+stays apart, as a new leading dimension. engine: the copy engine moves the tile, by way of a buffer.
 unless_apart: threads meet in front of it, if the array's strides have tiles overlap. filled: what
 lies outside of the array may be anything, a `fill_outside` follows. in_turn: the tiles fill the one buffer of scratch in turn."""
 

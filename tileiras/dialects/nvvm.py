@@ -281,6 +281,8 @@ def _table() -> None:
     _assembly("zero.b32", "mov.b32 $0, 0;", results="i32", effects=NONE)
     # a zero that ptxas doesn't know to be one either, of a number of 16 bits, and what makes another value of one by it
     _assembly("zero.of.b32", "shr.u32 $0, $1, 16;", "i32", "i32", effects=NONE)
+    # a number that LLVM can't look at earlier
+    _assembly("look.b32", "mov.b32 $0, $1;", "i32", "i32", effects=ALL)
     _assembly("settle.b32", "or.b32 $0, $1, $2;", "i32 i32", "i32", effects=NONE)
     _assembly("settle.b16", "or.b16 $0, $1, $2;", "i16 i16", "i16", effects=NONE)
     # 1 or 0

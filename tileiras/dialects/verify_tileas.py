@@ -324,6 +324,8 @@ def _known_access(op: Any, rank: int) -> None:
         raise InvalidOp(op, f"contiguous {op.contiguous.data} must be one of {rank} dimensions")
     if op.neighbours is not None and (op.neighbours.data >= rank or op.contiguous is not None):
         raise InvalidOp(op, f"neighbours {op.neighbours.data} must be one of {rank} dimensions, where none is contiguous")
+    if op.apart is not None and op.neighbours is None:
+        raise InvalidOp(op, "attribute 'apart' must go with neighbours")
     for name in ("stretch", "inside", "narrow"):
         if op.properties.get(name) is not None and op.contiguous is None:
             raise InvalidOp(op, f"attribute '{name}' must go with a contiguous dimension")

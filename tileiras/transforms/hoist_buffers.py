@@ -19,6 +19,7 @@ from tileiras.analysis.program_slice import is_made_in
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.tensor_dots import changes_operands
 from tileiras.dialects import nv_tileas
+from tileiras.schedule.depth import shared_budget
 from tileiras.transforms.hoist_conversions import loops_of
 from tileiras.transforms.structure import only_store
 
@@ -66,7 +67,7 @@ def _move_if_it_fits(loop: Operation, alloc: Operation, store: Operation, target
         op.detach()
         outside.insert_op_before(op, loop)
     lives.update((alloc,), moved=(alloc, store))
-    if lives.size <= target.max_static_smem:
+    if lives.size <= max(target.max_static_smem, shared_budget(target, 1)):
         return
     for op, before in ((store, after_store), (alloc, store if first is store else first)):
         op.detach()

@@ -17,8 +17,8 @@
 
 Where neither the copy engine nor `cp.async` can move a tile (sm_75; tiles that are converted, dequantized or transposed on their
 way, rows that aren't aligned). What only feeds a buffer is stored to the other one of two, one barrier an iteration; if two don't
-fit, and for what is used from registers, the tile itself is carried. Depth 1 on a load (`generate-schedule`, an option) keeps it in
-its iteration, and so does a loop that asks for the program's order. Beside products that run by themselves (`wgmma`, `tcgen05`)
+fit, and for what is used from registers, the tile itself is carried. A hint or an option for depth 1 keeps a load in its iteration,
+and so does a loop that asks for the program's order. Beside products that run by themselves (`wgmma`, `tcgen05`)
 only tiles of few registers are carried: a row's statistics in attention's gradients, which a warp shares out by shuffles, steps of
 a state space, times its rate, scales of blocks. They are used first of all where that can be, as they are beside other products
 (factors of packed weights): ptxas has who uses them behind the next iteration's loads wait for those, too, unless `settle-loads`
@@ -280,7 +280,9 @@ def may_run_ahead(loop: Operation, load: Operation) -> bool:
     properties: dict[str, Any] = load.properties
     t: Any = load.results[0].type
     if load.parent is not loop.regions[0].block or "owners" in properties or properties["mem_semantic"].data != "weak" or \
-            told(load, DEPTH) == 1 or isinstance(t.element_type, PtrType) or load.results[0].first_use is None:
+            isinstance(t.element_type, PtrType) or load.results[0].first_use is None:
+        return False
+    if told(load, DEPTH) == 1 and "latency" in properties:      # by its hint; else shared memory has no room for more
         return False
     if tokens_before(loop, load.token) is None:      # type: ignore[attr-defined]
         return False

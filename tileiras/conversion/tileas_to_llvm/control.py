@@ -28,6 +28,9 @@ from tileiras.dialects import nv_tileaa
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import FlightType
 
+MOST_BLOCKS = 65535
+"""Of a grid along z, which ptxas doesn't know."""
+
 
 @dataclass
 class LoopTargets:
@@ -208,6 +211,17 @@ def lower_continue(low: Lowering, op: Operation) -> None:
 def lower_break(low: Lowering, op: Operation) -> None:
     target = low.loops[-1]
     low.b.br(target.exit, _given(low, op.operands, target.as_loaded))
+
+
+def end_block(low: Lowering) -> None:
+    """Begin another block of machine code, by a way out that nobody takes: of a grid with more blocks along z than there can be."""
+    b = low.b
+    blocks: Any = b.nvvm("look.b32", b.nvvm("read.ptx.sreg.nctaid.z"))[0]
+    never, behind = b.new_block(), b.new_block()
+    b.cond_br(b.icmp("ugt", blocks, b.i32(MOST_BLOCKS)), never, behind)
+    b.at(never)
+    b.ret()
+    b.at(behind)
 
 
 @lowers("nv_tileas.return")

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.conversion.tileas_to_llvm.builder import F16, F32, F64, I32, I64
+from tileiras.conversion.tileas_to_llvm.control import end_block
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, bits_of, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.matrix.fma import multiply_add
 from tileiras.conversion.tileas_to_llvm.registers import gather, plain_type
@@ -273,6 +274,8 @@ def dot(low: Lowering, op: Operation) -> None:
             if low.late:
                 low.catch_up(max(1, steps))
     _finish(low, op, acc)
+    if "ends_block" in op.properties:
+        end_block(low)
 
 
 def _accumulators(low: Lowering, op: Operation, c_layout: LinearLayout, word: Attribute) -> list[SSAValue]:
