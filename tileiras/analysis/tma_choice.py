@@ -230,12 +230,12 @@ def offer(op: Operation, facts: MapFacts, layout: LinearLayout) -> Offer:
 
 @lru_cache(maxsize=2048)
 def _offer(stores: bool, factor: float, facts: MapFacts, layout: LinearLayout) -> Offer:
-    offers = [Offer(form, factor * (_transfer(form.tile, layout) + _by_threads(form.tile, layout, stores)))
+    offers = [Offer(form, factor * (transfer(form.tile, layout) + _by_threads(form.tile, layout, stores)))
               for form in in_forms(facts)]
     return min(offers, key=lambda found: found.slots)
 
 
-def _transfer(tile: CanonicalTile, layout: LinearLayout) -> float:
+def transfer(tile: CanonicalTile, layout: LinearLayout) -> float:
     """A warp's share of what the engine and memory take, side by side."""
     plan = boxes(tile)
     row = min(tile.shape[tile.major] * tile.bits // 8, tile.num_bytes)

@@ -39,11 +39,12 @@ from tileiras.analysis.reshapes import index_bits, kept
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import buffer_bytes
 from tileiras.analysis.tma import MapFacts, Refusal, in_forms, is_unwritten, map_facts, orders_itself
-from tileiras.analysis.tma_choice import SLOTS, pieces
+from tileiras.analysis.tma_choice import SLOTS, pieces, transfer
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, TensorMapType, layout_of, with_layout
+from tileiras.layout.convert import PASS_SLOTS
 from tileiras.layout.descriptors import part_of
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.shared import CanonicalTile, SharedLayout
@@ -131,9 +132,9 @@ def store_facts(store: Any, axis: Callable[[], AxisAnalysis]) -> MapFacts | list
     moves, read, write, _ = path
     t: Any = read.operands[0].type
     size = element_bytes(t.element_type)
-    ways = [(store_wavefronts(layout_of(write.operands[0]), _layout(form, moves, t.layout.data), size), form)
-            for form in in_forms(facts)]
-    here, facts = min(ways, key=lambda way: way[0])
+    had = layout_of(write.operands[0])
+    ways = [(store_wavefronts(had, _layout(form, moves, t.layout.data), size), form) for form in in_forms(facts)]
+    here, facts = min(ways, key=lambda way: PASS_SLOTS * way[0] + transfer(way[1].tile, had))
     there = sum(wavefronts(layout_of(v), t.layout.data, size) for v in (write.operands[0], read.results[0]))
     there += accesses(store, layout_of(store.source))
     return facts if here <= there else [Refusal("the threads would write rows of the tile with bank conflicts")]
