@@ -156,7 +156,8 @@ def access_facts(op: Operation, axis: AxisAnalysis, target: Target) -> dict[str,
             along = max((d for d, n in enumerate(op.operands[0].type.get_shape()) if n > 1), default=None)
             if along is None or name not in PLAIN_ACCESSES:
                 return unknown
-            return unknown | {"neighbours": IntAttr(along), "apart": IntAttr(LIKELY_APART)}
+            nbytes = element_bytes(op.operands[0].type.element_type.pointee)    # type: ignore[attr-defined]
+            return unknown | {"neighbours": IntAttr(along), "apart": IntAttr(max(1, LIKELY_APART // nbytes))}
         known = _attributes(best, [1 if n <= 1 else min(most, pointer_width(op, d, axis)) for d, n in enumerate(contiguity)])
         mask: SSAValue | None = op.mask     # type: ignore[attr-defined]
         narrow = int_values(known["runs"])[best]    # type: ignore[arg-type]
@@ -186,6 +187,6 @@ def _attributes(contiguous: int | None, runs: list[int]) -> dict[str, Attribute]
 VIEW_ACCESSES = frozenset({"nv_tileaa.tiled_load", "nv_tileaa.tiled_store", "nv_tileaa.tiled_atomic_rmw"})
 PLAIN_ACCESSES = frozenset({"nv_tileaa.load", "nv_tileaa.store"})
 POINTER_ACCESSES = PLAIN_ACCESSES | {"nv_tileaa.atomic_rmw", "nv_tileaa.atomic_cas"}
-LIKELY_APART = 4
-"""Elements between neighbours along the last dimension, of which nothing is known: a warp that takes its lanes' elements one behind
+LIKELY_APART = 16
+"""Bytes between neighbours along the last dimension, of which nothing is known: a warp that takes its lanes' elements one behind
 another touches fewer lines then, and no more where they lie anywhere (every fourth number of a signal, B200: 127 us, 35)."""
