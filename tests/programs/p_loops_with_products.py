@@ -859,3 +859,31 @@ def product_behind_an_inner_loop(dtype, t, k, e, n, m):
     made = np.zeros((t, e), np.float32), np.zeros((t, e), np.float32)
     return Launch(behind_an_inner_loop, (1,), (p, q, b, c, *made, n, m, t, k, e), {
         4: wide(b[:m * t]).reshape(m, t, k).sum(0) @ u.sum(0), 5: (wide(c).reshape(n, t, k) @ w).sum(0)})
+
+
+@ct.kernel
+def two_inputs(x, h, wx, wh, out, gate, n: int, m: int, tm: Const, tn: Const, tk: Const):
+    """Gates of a recurrent layer: two sums, each of a loop over the input's columns and of one over the state's."""
+    i, j = ct.bid(0), ct.bid(1)
+    a, b = ct.zeros((tm, tn), ct.float32), ct.zeros((tm, tn), ct.float32)
+    for k in range(n):
+        tile = ct.load(x, (i, k), (tm, tk))
+        a = ct.mma(tile, ct.load(wx, (k, j), (tk, tn)), a)
+        b = ct.mma(tile, ct.load(wx, (k, 2 + j), (tk, tn)), b)
+    for k in range(m):
+        tile = ct.load(h, (i, k), (tm, tk))
+        a = ct.mma(tile, ct.load(wh, (k, j), (tk, tn)), a)
+        b = ct.mma(tile, ct.load(wh, (k, 2 + j), (tk, tn)), b)
+    ct.store(out, (i, j), ct.tanh(a))
+    ct.store(gate, (i, j), b)
+
+
+@program((bf16, 64, 32, 64, 2, 3), (np.float16, 128, 64, 64, 5, 3), (np.float16, 64, 64, 64, 3, 5), (bf16, 128, 128, 64, 0, 2),
+         (np.float16, 128, 64, 64, 2, 0), (np.float16, 64, 32, 64, 0, 0), (bf16, 64, 32, 64, 1, 1), quick=True)
+def gates_of_two_inputs(dtype, tm, tn, tk, n, m):
+    """Either loop may run never: what it would add to is there all the same."""
+    x, h = (whole(2 * tm, 5 * tk, dtype=dtype, low=-2, high=2, seed=s) for s in (0, 1))
+    wx, wh = (whole(5 * tk, 4 * tn, dtype=dtype, low=-2, high=2, seed=s) for s in (2, 3))
+    sums = wide(x)[:, :n * tk] @ wide(wx)[:n * tk] + wide(h)[:, :m * tk] @ wide(wh)[:m * tk]
+    return Launch(two_inputs, (2, 2), (x, h, wx, wh, np.ones((2 * tm, 2 * tn), np.float32), np.ones((2 * tm, 2 * tn), np.float32),
+                                       n, m, tm, tn, tk), {4: np.tanh(sums[:, :2 * tn]), 5: sums[:, 2 * tn:]}, 1e-6)

@@ -29,10 +29,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
-from tileiras.analysis.layout_rules import DOTS, multiply_add_reader, operand_fragments
+from tileiras.analysis.dot_chains import SUMS
+from tileiras.analysis.layout_rules import DOTS, RENAMES, multiply_add_reader, operand_fragments
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.reshapes import index_bits
 from tileiras.analysis.shared_lives import SharedLives
@@ -74,6 +75,8 @@ from tileiras.transforms.tma_stores import lower_stores
 
 LOAD, STORE = "nv_tileas.tiled_load", "nv_tileas.tiled_store"
 STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
+BETWEEN = frozenset({LOAD, STORE_SHARED, "nv_tileas.alloc_tensor", *RENAMES})
+"""Products that the tensor core does one behind the other; beside these arithmetic with scalars."""
 
 
 @dataclass
@@ -298,7 +301,8 @@ def _ways(load: Operation) -> list[Way] | None:
 
 
 def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[Block, Operation], list[Site]]:
-    """Tiles for registers that are on their way at the same time come by one pipe, whoever reads them first."""
+    """Tiles for registers that are on their way at the same time come by one pipe, whoever reads them first. So do those of sums
+    that the tensor core adds to one behind the other."""
     found: dict[tuple[Block, Operation], list[Site]] = {}
     last: dict[Block, Operation] = {}
     place = {op: i for block in {block for block, _ in together} for i, op in enumerate(block.ops)}
@@ -309,8 +313,33 @@ def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[B
                 found[block, into] += sites
                 continue
             last[block] = first
+        elif (into := _multiplied_before(block, first)) is not None and (block, into) in found and \
+                not any("in_turn" in site.load.properties for site in (*sites, *found[block, into])):
+            found[block, into] += sites
+            continue
         found[block, first] = sites
     return found
+
+
+def _multiplied_before(block: Block, product: Operation) -> Operation | None:
+    """The first of a loop's products in front of this one, where they are sums that the tensor core does by itself, one behind the
+    other: each by its own pipe they would take as many waits an iteration."""
+    if not _is_sum_by_itself(product):
+        return None
+    found, op = None, product.prev_op
+    while op is not None and (_is_between(op) or _is_sum_by_itself(op)):
+        found = found if _is_between(op) else op
+        op = op.prev_op
+    return found
+
+
+def _is_between(op: Operation) -> bool:
+    return op.name in BETWEEN or (op.name.startswith("arith.") and not any(isinstance(r.type, TensorType) for r in op.results))
+
+
+def _is_sum_by_itself(op: Operation) -> bool:
+    """Whether an op is a product that a loop carries, of operands that the tensor core reads."""
+    return op.name in DOTS and described_of(op) is not None and isinstance(op.operands[SUMS], BlockArgument)
 
 
 def _in_turn(together: dict[tuple[Block, Operation], list[Site]]) -> list[tuple[Block, list[Fill]]]:

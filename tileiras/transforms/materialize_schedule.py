@@ -187,25 +187,25 @@ def _pipes(func: Operation) -> list[Operation]:
 
 
 def _shared_in_turn(pipes: list[Operation]) -> list[Operation]:
-    """Let loops one behind the other that load tiles of one kind have one ring: an attention kernel whose source parts the tiles of
-    keys that are masked from those that aren't. The pipes that are left."""
+    """Let loops one behind the other that load tiles of the same kinds have the same rings: an attention kernel whose source parts
+    the tiles of keys that are masked from those that aren't, products of two inputs into one sum. The pipes that are left."""
     kept: dict[Operation, Operation] = {}       # the last loop that each serves
     out = []
     for pipe in pipes:
         loop, rings = _served(pipe), _rings(pipe.results[0])
-        ring = rings[0] if len(rings) == 1 else None
-        if loop is None or ring is None or kind_of(pipe.results[0]) != "tma":
+        if loop is None or not rings or kind_of(pipe.results[0]) != "tma":
             out.append(pipe)
             continue
-        other = next((p for p, served in kept.items() if _is_alike(p, pipe) and _is_alike(_rings(p.results[0])[0], ring) and
+        other = next((p for p, served in kept.items() if _is_alike(p, pipe) and _are_alike(_rings(p.results[0]), rings) and
                       served is not loop and served.parent is loop.parent and served.is_before_in_block(loop)), None)
         if other is None:
             out.append(pipe)
             kept[pipe] = loop
             continue
-        ring.results[0].replace_all_uses_with(_rings(other.results[0])[0].results[0])
+        for ring, same in zip(rings, _rings(other.results[0])):
+            ring.results[0].replace_all_uses_with(same.results[0])
         pipe.results[0].replace_all_uses_with(other.results[0])
-        for op in (ring, pipe):
+        for op in (*rings, pipe):
             op.detach()
             op.erase()
         kept[other] = loop
@@ -214,6 +214,10 @@ def _shared_in_turn(pipes: list[Operation]) -> list[Operation]:
 
 def _is_alike(a: Operation, b: Operation) -> bool:
     return a.results[0].type == b.results[0].type and a.properties == b.properties
+
+
+def _are_alike(a: list[Operation], b: list[Operation]) -> bool:
+    return len(a) == len(b) and all(map(_is_alike, a, b))
 
 
 def _served(pipe: Operation) -> Operation | None:

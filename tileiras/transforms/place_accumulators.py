@@ -10,8 +10,9 @@
 An accumulator that a loop carries stays where it is over all iterations, and the loop carries it no longer: the value that a
 product gives is the next iteration's. What else an iteration wants of it (to add to it, say) is loaded before the product and
 stored again; `scale_tmem` does that for a product with a tensor. Where a product begins with zeros nothing is stored: the first one
-doesn't add. Products one behind the other into one accumulator stay there, too. Everything else starts by storing its accumulator
-and ends by loading the result.
+doesn't add. Products one behind the other into one accumulator stay there, too, and so do loops of them (a layer's two inputs, each
+with its weights): one that may follow on none adds from its first product on if the other has run, and where neither does zeros are
+stored behind both. Everything else starts by storing its accumulator and ends by loading the result.
 """
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def run(module: Operation, context: Any) -> None:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func" and any(_is_product(op) for op in func.walk()):
-            while any(_loop(loop) for loop in [op for op in func.walk() if op.name == "scf.for"]):
+            unless_run: dict[SSAValue, Any] = {}
+            while any(_loop(loop, unless_run) for loop in [op for op in func.walk() if op.name == "scf.for"]):
                 pass        # each time a loop carries less
             for op in [op for op in func.walk() if _is_product(op)]:
                 if op.parent is not None:
@@ -65,17 +67,20 @@ def _is_product(op: Operation) -> bool:
 # --- accumulators that loops carry --------------------------------------------------------------------------------------
 
 
-def _loop(loop: Any) -> bool:
+def _loop(loop: Any, unless_run: dict[SSAValue, Any]) -> bool:
     """Move what a loop carries that its products give; whether there was any. Outer loops come first: they take along what inner
-    ones carry of it."""
+    ones carry of it. `unless_run`: the branch in which zeros go to an accumulator, where no loop before has done anything to it."""
     if any(op.name in EXITS for op in loop.walk()):
         return False
     numbers = _numbers(loop)
     if not numbers:
         return False
+    inits = [loop.operands[3 + number].owner for number in numbers]
     for number in numbers:
-        _move(loop, number)
+        _move(loop, number, unless_run)
     carry_no_longer(loop, numbers)
+    for load in inits:
+        _drop(load)
     return True
 
 
@@ -105,30 +110,57 @@ def _maker(loop: Any, number: int) -> Operation | None:
     return None
 
 
-def _move(loop: Any, number: int) -> None:
-    """The loop's products of this number into a home of their own; behind the loop it is loaded. What the loop carried isn't used
-    any more."""
+def _move(loop: Any, number: int, unless_run: dict[SSAValue, Any]) -> None:
+    """The loop's products of this number into a home of their own, or where an earlier loop has left what they add to; behind the
+    loop it is loaded. What the loop carried isn't used any more."""
     maker = _maker(loop, number)
     assert maker is not None
-    home = _home(maker, loop)
     init = loop.operands[3 + number]
+    left = _left_there(init, maker, loop)
+    home = left or _home(maker, loop)
     body = loop.regions[0].block
     chain = _chain(maker)
-    nested = maker.parent is not body
-    skips = is_zero(init) and not nested and chain[0].operands[2] is body.args[1 + number] and body.args[1 + number].has_one_use()
-    if not skips:
+    first_alone = maker.parent is body and chain[0].operands[2] is body.args[1 + number] and body.args[1 + number].has_one_use()
+    before = unless_run.pop(home, None) if first_alone else None
+    skips = first_alone and (is_zero(init) or before is not None)
+    if not skips and left is None:
         _stored(init, home, loop, loop)
-    _inside(loop, number, chain, home, skips)
+    nothing, ran = None, None
+    if before is not None:
+        nothing, store = before.operands[0], before.regions[0].block.first_op
+        zeros = store.operands[0]
+        before.detach()
+        before.erase()
+        ran = _before(loop, arith.Xori.make([nothing, _truth(loop, True)], [BOOL]), loop)
+    else:
+        zeros = init
+    _inside(loop, number, chain, home, skips, ran)
     result = loop.results[number]
     after: Any = loop.next_op
     if skips and not _runs(loop):
-        _zeros_where_nothing_runs(loop, init, home, after)
+        unless_run[home] = _zeros_where_nothing_runs(loop, zeros, home, after, nothing)
     if result.first_use is not None:
         result.replace_all_uses_with(_loaded(home, result.type, after, loop))
 
 
-def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skips: bool) -> None:
-    """Products of a loop's body, or of a loop in it, go on in the home."""
+def _left_there(v: SSAValue, product: Operation, before: Operation) -> SSAValue | None:
+    """The accumulator that holds a value already, which nobody else wants, where a product's would be of the same kind."""
+    load = v.owner
+    if not isinstance(load, nv_tileas.LoadTmem) or not v.has_one_use() or load.parent is not before.parent or load.properties:
+        return None
+    home: SSAValue = load.operands[0]
+    return home if home.type == _home_type(product) else None
+
+
+def _drop(load: Any) -> None:
+    """What is loaded from an accumulator isn't wanted any more."""
+    if isinstance(load, nv_tileas.LoadTmem) and load.parent is not None and load.results[0].first_use is None:
+        load.detach()
+        load.erase()
+
+
+def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skips: bool, ran: SSAValue | None = None) -> None:
+    """Products of a loop's body, or of a loop in it, go on in the home. `ran`: whether there is something there already."""
     body = loop.regions[0].block
     arg, last = body.args[1 + number], body.last_op
     yielded = last.operands[number]
@@ -147,6 +179,8 @@ def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skip
         arg.replace_uses_with_if(loaded, lambda use: not (use.operation is first and use.index == 2))
     if skips:
         add = _before(first, arith.Cmpi.make([body.args[0], loop.operands[0]], [BOOL], {"predicate": StringAttr("ne")}), first)
+        if ran is not None:
+            add = _before(first, arith.Ori.make([add, ran], [BOOL]), first)
     elif rescaled or first.operands[2] is arg:
         add = _truth(first, True)
     else:
@@ -185,16 +219,21 @@ def _first_user(v: SSAValue, block: Block, product: Operation) -> Operation:
     return next(op for op in block.ops if op is product or any(inner in users for inner in op.walk()))
 
 
-def _zeros_where_nothing_runs(loop: Any, init: SSAValue, home: SSAValue, before: Operation) -> None:
+def _zeros_where_nothing_runs(loop: Any, zeros: SSAValue, home: SSAValue, before: Operation, nothing: SSAValue | None) -> Any:
+    """The branch in which they are stored. `nothing`: whether no loop in front of this one has run, if there is one."""
     unsigned = "unsigned_cmp" in loop.properties
     none = _before(before, arith.Cmpi.make(list(loop.operands[:2]), [BOOL], {
         "predicate": StringAttr("uge" if unsigned else "sge")}), loop)
+    if nothing is not None:
+        none = _before(before, arith.Andi.make([none, nothing], [BOOL]), loop)
     then, other = Block(), Block()
     for block in (then, other):
         block.add_op(arith.Yield.make([[]]))
     assert then.last_op is not None
-    _stored(init, home, then.last_op, loop)
-    _before(before, arith.If.make([none], [[]], regions=[Region(then), Region(other)]), loop)
+    _stored(zeros, home, then.last_op, loop)
+    branch = arith.If.make([none], [[]], regions=[Region(then), Region(other)])
+    _before(before, branch, loop)
+    return branch
 
 
 def _runs(loop: Any) -> bool:
@@ -212,12 +251,15 @@ def _alone(op: Operation) -> None:
     while (following := _follower(last)) is not None:
         last = following
     chain = _chain(last)
-    home = _home(chain[0], chain[0])
-    end = _products(chain, home, _begin(chain[0], home))
+    first, start = chain[0], chain[0].operands[2]
+    left = _left_there(start, first, first)
+    home = left or _home(first, first)
+    end = _products(chain, home, _begin(first, home) if left is None else _truth(first, True))
     result = last.results[0]
     if result.first_use is not None:
-        result.replace_all_uses_with(_loaded(home, result.type, _load_place(last, end), end, _quads(chain[0], "quads")))
+        result.replace_all_uses_with(_loaded(home, result.type, _load_place(last, end), end, _quads(first, "quads")))
     _erase(chain)
+    _drop(start.owner)
 
 
 def _load_place(product: Operation, end: Operation) -> Operation:
@@ -250,11 +292,14 @@ def _chain(last: Operation) -> list[Operation]:
 
 def _home(op: Operation, before: Operation) -> SSAValue:
     """An accumulator in tensor memory for a product's."""
+    return _before(before, nv_tileas.AllocTensor.make([], [_home_type(op)]), op)     # type: ignore[no-any-return]
+
+
+def _home_type(op: Operation) -> TmemType:
     atom, t = umma_of(op), op.results[0].type
     assert atom is not None and isinstance(t, TensorType)
     shape, rows = place_of(atom, t.get_shape())
-    place = TmemType(t.element_type, int_array(shape), IntAttr(rows), IntAttr(1))
-    return _before(before, nv_tileas.AllocTensor.make([], [place]), op)     # type: ignore[no-any-return]
+    return TmemType(t.element_type, int_array(shape), IntAttr(rows), IntAttr(1))
 
 
 def _quads(op: Operation, name: str) -> dict[str, Attribute]:
