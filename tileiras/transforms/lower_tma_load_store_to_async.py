@@ -61,7 +61,7 @@ from tileiras.layout.operands import is_described, ldmatrix_plan, multiply_add_p
 from tileiras.layout.shared import CanonicalTile, SharedLayout, bank_conflicts, vector_width
 from tileiras.schedule.names import DEPTH, told
 from tileiras.transforms.stage_tiles import is_staged, staged_ops, unstage
-from tileiras.transforms.structure import ends_in, holder_in, only_store
+from tileiras.transforms.structure import ends_in, holder_in, is_movable, move_up, needed_of, only_store
 from tileiras.transforms.tma_common import (
     Refused,
     after,
@@ -76,7 +76,7 @@ from tileiras.transforms.tma_stores import lower_stores
 LOAD, STORE = "nv_tileas.tiled_load", "nv_tileas.tiled_store"
 STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
 BETWEEN = frozenset({LOAD, STORE_SHARED, "nv_tileas.alloc_tensor", *RENAMES})
-"""Products that the tensor core does one behind the other; beside these arithmetic with scalars."""
+"""What stands between products that the tensor core does one behind the other, besides arithmetic with scalars."""
 
 
 @dataclass
@@ -314,7 +314,7 @@ def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[B
                 continue
             last[block] = first
         elif (into := _multiplied_before(block, first)) is not None and (block, into) in found and \
-                not any("in_turn" in site.load.properties for site in (*sites, *found[block, into])):
+                not any("in_turn" in site.load.properties for site in (*sites, *found[block, into])) and _load_before(into, sites):
             found[block, into] += sites
             continue
         found[block, first] = sites
@@ -331,6 +331,22 @@ def _multiplied_before(block: Block, product: Operation) -> Operation | None:
         found = found if _is_between(op) else op
         op = op.prev_op
     return found
+
+
+def _load_before(product: Operation, sites: list[Site]) -> bool:
+    """Have tiles loaded in front of a product, where what lies between allows it: a stage is whole when it is waited for."""
+    block = product.parent
+    assert block is not None
+    place = {op: i for i, op in enumerate(block.ops)}
+    late = [site.load for site in sites if place[site.load] > place[product]]
+    between = {op for op, i in place.items() if i >= place[product]}
+    needed = [needed_of(load, between, is_movable) for load in late]
+    if any(ops is None for ops in needed):
+        return False
+    for load, ops in zip(late, needed):
+        move_up(load, [op for op in ops or () if place[op] >= place[product]], place, product)
+        place = {op: i for i, op in enumerate(block.ops)}
+    return True
 
 
 def _is_between(op: Operation) -> bool:
