@@ -63,10 +63,12 @@ def feeds_rows(dot: Operation, around: bool = False) -> bool:
                 found = user.results[0]
             elif isinstance(user, arith.Elementwise):
                 found = user.results[0]
-            elif isinstance(user, arith.Yield) and isinstance(owner := user.parent_op(), arith.If):
-                found = owner.results[use.index]
-            elif around and isinstance(user, arith.Yield) and isinstance(owner, arith.For):
-                found = owner.carried_args()[use.index]
+            elif isinstance(user, arith.Yield):
+                owner = user.parent_op()
+                if isinstance(owner, arith.If):
+                    found = owner.results[use.index]
+                elif around and isinstance(owner, arith.For):
+                    found = owner.carried_args()[use.index]
             if found is not None and found not in seen:
                 seen.add(found)
                 pending.append(found)
@@ -132,11 +134,12 @@ def rows_from(dot: Operation, views: bool = False, around: bool = False) -> Iter
     while pending and len(seen) < MOST_LOOKED_AT:
         v = pending.pop(0)
         makers: list[SSAValue] = []
-        if not isinstance(v, OpResult):
+        if isinstance(v, BlockArgument):
             loop = v.owner.parent_op()
-            if not (around and isinstance(loop, arith.For) and v in (args := list(loop.carried_args()))):
-                continue
-            makers = loop.carried_from(args.index(v))[1:]
+            if around and isinstance(loop, arith.For) and v.index:      # behind the induction variable
+                makers = loop.carried_from(v.index - 1)[1:]
+        elif not isinstance(v, OpResult):
+            continue
         elif _mnemonic(v.owner) == DOT:
             yield v.owner
         elif isinstance(v.owner, arith.Elementwise) or (views and _mnemonic(v.owner) == VIEW):

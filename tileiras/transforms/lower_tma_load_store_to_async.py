@@ -327,8 +327,11 @@ def _multiplied_before(block: Block, product: Operation) -> Operation | None:
     if not _is_sum_by_itself(product):
         return None
     found, op = None, product.prev_op
-    while op is not None and (_is_between(op) or _is_sum_by_itself(op)):
-        found = found if _is_between(op) else op
+    while op is not None:
+        if _is_sum_by_itself(op):
+            found = op
+        elif not _is_between(op):
+            break
         op = op.prev_op
     return found
 
@@ -343,9 +346,9 @@ def _load_before(product: Operation, sites: list[Site]) -> bool:
     needed = [needed_of(load, between, is_movable) for load in late]
     if any(ops is None for ops in needed):
         return False
+    moved: set[Operation] = set()
     for load, ops in zip(late, needed):
-        move_up(load, [op for op in ops or () if place[op] >= place[product]], place, product)
-        place = {op: i for i, op in enumerate(block.ops)}
+        moved.update(move_up(load, (ops or set()) - moved, place, product))
     return True
 
 

@@ -16,6 +16,7 @@ stored behind both. Everything else starts by storing its accumulator and ends b
 """
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, Float32Type, IntAttr, IntegerAttr, IntegerType, StringAttr, TensorType, UnitAttr
@@ -47,7 +48,7 @@ def run(module: Operation, context: Any) -> None:
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func" and any(_is_product(op) for op in func.walk()):
-            unless_run: dict[SSAValue, Any] = {}
+            unless_run: dict[SSAValue, Zeroed] = {}
             while any(_loop(loop, unless_run) for loop in [op for op in func.walk() if op.name == "scf.for"]):
                 pass        # each time a loop carries less
             for op in [op for op in func.walk() if _is_product(op)]:
@@ -67,9 +68,17 @@ def _is_product(op: Operation) -> bool:
 # --- accumulators that loops carry --------------------------------------------------------------------------------------
 
 
-def _loop(loop: Any, unless_run: dict[SSAValue, Any]) -> bool:
+@dataclass
+class Zeroed:
+    """The `branch` behind loops in which zeros go to their accumulator, where none of them has run."""
+
+    branch: Any
+    zeros: SSAValue
+
+
+def _loop(loop: Any, unless_run: dict[SSAValue, Zeroed]) -> bool:
     """Move what a loop carries that its products give; whether there was any. Outer loops come first: they take along what inner
-    ones carry of it. `unless_run`: the branch in which zeros go to an accumulator, where no loop before has done anything to it."""
+    ones carry of it. `unless_run`: of which accumulators that is so."""
     if any(op.name in EXITS for op in loop.walk()):
         return False
     numbers = _numbers(loop)
@@ -110,7 +119,7 @@ def _maker(loop: Any, number: int) -> Operation | None:
     return None
 
 
-def _move(loop: Any, number: int, unless_run: dict[SSAValue, Any]) -> None:
+def _move(loop: Any, number: int, unless_run: dict[SSAValue, Zeroed]) -> None:
     """The loop's products of this number into a home of their own, or where an earlier loop has left what they add to; behind the
     loop it is loaded. What the loop carried isn't used any more."""
     maker = _maker(loop, number)
@@ -125,20 +134,16 @@ def _move(loop: Any, number: int, unless_run: dict[SSAValue, Any]) -> None:
     skips = first_alone and (is_zero(init) or before is not None)
     if not skips and left is None:
         _stored(init, home, loop, loop)
-    nothing, ran = None, None
+    zeros, nothing, ran = init, None, None
     if before is not None:
-        nothing, store = before.operands[0], before.regions[0].block.first_op
-        zeros = store.operands[0]
-        before.detach()
-        before.erase()
+        zeros, nothing = before.zeros, before.branch.operands[0]
         ran = _before(loop, arith.Xori.make([nothing, _truth(loop, True)], [BOOL]), loop)
-    else:
-        zeros = init
+        _erase([before.branch])
     _inside(loop, number, chain, home, skips, ran)
     result = loop.results[number]
     after: Any = loop.next_op
     if skips and not _runs(loop):
-        unless_run[home] = _zeros_where_nothing_runs(loop, zeros, home, after, nothing)
+        unless_run[home] = Zeroed(_zeros_where_nothing_runs(loop, zeros, home, after, nothing), zeros)
     if result.first_use is not None:
         result.replace_all_uses_with(_loaded(home, result.type, after, loop))
 
@@ -155,8 +160,7 @@ def _left_there(v: SSAValue, product: Operation, before: Operation) -> SSAValue 
 def _drop(load: Any) -> None:
     """What is loaded from an accumulator isn't wanted any more."""
     if isinstance(load, nv_tileas.LoadTmem) and load.parent is not None and load.results[0].first_use is None:
-        load.detach()
-        load.erase()
+        _erase([load])
 
 
 def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skips: bool, ran: SSAValue | None = None) -> None:
@@ -394,8 +398,8 @@ def _scales(op: Operation, home: SSAValue) -> list[SSAValue | None]:
     return [*scales, _before(home.owner, nv_tileas.AllocTensor.make([], [t]), op)]
 
 
-def _erase(chain: list[Operation]) -> None:
-    for op in reversed(chain):
+def _erase(ops: list[Operation]) -> None:
+    for op in reversed(ops):
         for r in op.results:
             assert r.first_use is None
         op.detach()
