@@ -78,14 +78,19 @@ def feeds_rows(dot: Operation, around: bool = False) -> bool:
 def goes_to_functions(dot: Operation) -> bool:
     """Whether a product's sums go to functions of each (an activation), by element-wise ops alone, and to nobody who needs all of a
     row, or to another product's sums, first."""
-    pending: list[SSAValue] = [dot.results[0]]
-    seen, found = set(pending), False
+    return become_functions(dot.results[0])
+
+
+def become_functions(sums: SSAValue) -> bool:
+    """The same of sums as they are where they are made: a product's, or a loop's."""
+    pending = [sums]
+    seen, found, block = set(pending), False, sums.owner.parent     # type: ignore[union-attr]
     while pending and len(seen) < MOST_LOOKED_AT:
         for use in pending.pop().uses:
             user = use.operation
             if _mnemonic(user) in FOLDS or (_mnemonic(user) == DOT and use.index == SUMS):
                 return False
-            if isinstance(user, arith.Elementwise) and user.parent is dot.parent and (v := user.results[0]) not in seen:
+            if isinstance(user, arith.Elementwise) and user.parent is block and (v := user.results[0]) not in seen:
                 found |= _mnemonic(user) in FUNCTIONS
                 seen.add(v)
                 pending.append(v)

@@ -245,8 +245,18 @@ class _Search:
         """Decide which accesses are the copy engine's, in the layouts chosen."""
         if not self.movable:
             return
-        from tileiras.analysis.tma_choice import gain, is_exchanged_in_rounds, is_small_stream, offer, overhead, paying
+        from tileiras.analysis.tma_choice import (
+            EXPOSED_SLOTS,
+            exposed,
+            gain,
+            is_exchanged_in_rounds,
+            is_small_stream,
+            offer,
+            overhead,
+            paying,
+        )
         gains: dict[Operation, float] = {}
+        late = exposed(self.movable)
         instead: set[Operation] = set()
         for op, facts in self.movable.items():
             tile = tile_of(op)
@@ -258,7 +268,7 @@ class _Search:
                 continue
             if is_small_stream(op, self.has_products):
                 continue
-            by_threads, by_engine = self.by_threads(op, layout), offer(op, facts, layout).slots
+            by_threads, by_engine = self.by_threads(op, layout) + EXPOSED_SLOTS * (op in late), offer(op, facts, layout).slots
             choice.slots[op] = by_threads, by_engine + overhead(op)
             gains[op] = gain(op, by_threads, by_engine)
         choice.engine = paying(gains) | instead

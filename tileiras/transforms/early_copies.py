@@ -30,7 +30,7 @@ PIPE, ACQUIRE, COMMIT, COPY, ALLOC = ("nv_tileas." + m for m in (
     "create_pipeline", "producer_acquire", "producer_commit", "tma_load", "alloc_tensor"))
 PASSED = LOADS | {"nv_tileas." + m for m in (
     "alloc_tensor", "create_pipeline", "store_shared", "load_shared", "reduce", "scan", "dot", "dot_scaled", "async_dot",
-    "dot_wait", "consumer_wait", "consumer_release", "prefetch_tma_desc")}
+    "dot_wait", "tensor_dot", "consumer_wait", "consumer_release", "prefetch_tma_desc")}
 """Ops besides values that a copy may come to stand in front of: none writes memory, leaves the kernel or is a piece of code of its
 own."""
 WORK = {"nv_tileas." + m for m in ("store_shared", "load_shared", "reduce", "scan", "dot", "dot_scaled", "dot_wait",

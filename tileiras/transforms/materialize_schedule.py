@@ -80,7 +80,7 @@ from tileiras.dialects.nv_tileas import (
 )
 from tileiras.layout.atoms.umma import COLUMNS, LANES
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
-from tileiras.schedule.depth import MOST_BLOCKS_OF_STREAMS, has_few_rows, ring_depth, ring_facts, shared_budget
+from tileiras.schedule.depth import MOST_BLOCKS_OF_FEW, MOST_BLOCKS_OF_STREAMS, has_few_rows, ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, LEAST_IN_TURN, LEAST_LENT, LEAST_STAGES, told
 from tileiras.transforms.agent_registers import (
     MANY_REGISTERS,
@@ -615,8 +615,9 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, h
                     min(facts.blocks, blocks_of(lives.size, target)) == 1 or
                     (stages < LEAST_STAGES and scores > 1 and hint(func, "occupancy") is None)):
                 stages = _fitting(lives, found, rings, LEAST_LENT, shared_budget(target))
-        if not facts.has_product:
-            _leave_room(lives, found, rings, stages, min(facts.blocks, MOST_BLOCKS_OF_STREAMS), target)
+        if not facts.has_product or (facts.latency is None and not is_asked):
+            most = MOST_BLOCKS_OF_FEW if facts.has_product else MOST_BLOCKS_OF_STREAMS
+            _leave_room(lives, found, rings, stages, min(facts.blocks, most), target)
         if wanted > blocks and stages > LEAST_STAGES and \
                 _fitting(lives, found, rings, stages, shared_budget(target, wanted)) < LEAST_STAGES:
             _set_stages(lives, found, rings, stages)

@@ -267,7 +267,8 @@ def _meets_long_row(write: Operation) -> bool:
         op = pending.pop().owner
         if isinstance(op, nv_tileas.Broadcast):
             row = op.operands[0]
-            if is_long_row(row, MANY_REGISTERS) and isinstance(row.owner, Operation) and may_be_read_again(row.owner):
+            if is_long_row(row, MANY_REGISTERS) and isinstance(row.owner, Operation) and (
+                    row.owner.name == "nv_tileas.load_shared" or may_be_read_again(row.owner)):
                 return True
         elif isinstance(op, arith.Elementwise):
             new = [v for v in op.operands if isinstance(v.type, TensorType) and v not in seen]

@@ -1,15 +1,16 @@
 // Sums of bytes times a factor for each column, of which a thread has all: a half of the tile is loaded, multiplied and stored at a
-// time, and the factors are read again for the second, so that registers leave room for another block. Where they come from an array
-// that the kernel has written, they are read once.
+// time, and the factors, which the copy engine brings while the products run, are read again for the second, so that registers leave
+// room for another block. Where they come from an array that the kernel has written, threads read them, once.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s
 // RUN: sed '/%vs\[%zero, %zero\]/s/token = .t /token = %written /' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=ONCE
 
 // CHECK: [[SUM:%[0-9]+]] = "nv_tileas.load_tmem"([[D:%[0-9]+]]) <{first = #builtin.int<0>}>
-// CHECK: "nv_tileas.tiled_load"({{.*}}tensor<1x128xf32
-// CHECK: [[AGAIN:%[0-9]+]], {{%[0-9]+}} = "nv_tileas.tiled_load"({{.*}}tensor<1x128xf32
+// CHECK: [[ROW:%[0-9]+]] = "nv_tileas.load_shared"([[FACTORS:%[0-9]+]]){{.*}}tensor<1x128xf32
+// CHECK-NEXT: "nv_tileas.broadcast"([[ROW]])
 // CHECK: "nv_tileas.tma_store"({{.*}}in_flight
 // CHECK: "nv_tileas.load_tmem"([[D]]) <{first = #builtin.int<64>}>
-// CHECK: "nv_tileas.broadcast"([[AGAIN]])
+// CHECK: [[AGAIN:%[0-9]+]] = "nv_tileas.load_shared"([[FACTORS]]){{.*}}tensor<1x128xf32
+// CHECK-NEXT: "nv_tileas.broadcast"([[AGAIN]])
 // CHECK: "nv_tileas.tma_store"({{.*}}in_flight
 
 // ONCE: "nv_tileas.tiled_load"({{.*}}tensor<1x128xf32

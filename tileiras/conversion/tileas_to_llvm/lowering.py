@@ -350,7 +350,7 @@ class Lowering:
 
     def first_thread(self) -> SSAValue:
         """Whether this is the team's first thread: the one that does what is done once."""
-        return self.b.icmp("eq", self.tid, self.b.i32(0))
+        return self.team.is_first(self.b)
 
     def first_warp(self) -> SSAValue:
         """Whether this thread is of the team's first warp."""

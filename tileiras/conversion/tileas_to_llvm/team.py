@@ -38,3 +38,8 @@ class Team:
         """This thread's number in the team (i32)."""
         tid = b.nvvm("read.ptx.sreg.tid.x")[0]
         return b.sub(tid, b.i32(WARP_THREADS * self.first_warp)) if self.first_warp else tid
+
+    def is_first(self, b: Builder):
+        """Whether this is the team's first thread. ptxas knows by a comparison of the block's number that one thread is left: else
+        it writes a loop over lanes around each copy by the engine."""
+        return b.icmp("eq", b.nvvm("read.ptx.sreg.tid.x")[0], b.i32(WARP_THREADS * self.first_warp))

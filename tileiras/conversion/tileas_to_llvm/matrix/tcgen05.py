@@ -31,7 +31,7 @@ from tileiras.conversion.tileas_to_llvm.builder import F16, I16, I32, Builder, e
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.matrix.tensor_places import DISCARD, ONE_CTA, address
 from tileiras.conversion.tileas_to_llvm.matrix.wgmma import Described
-from tileiras.conversion.tileas_to_llvm.shared.pipes import first_of, only_if
+from tileiras.conversion.tileas_to_llvm.shared.pipes import only_first, only_if
 from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import TmemType, layout_of
@@ -259,7 +259,7 @@ def _to_words(b: Builder, elements: SSAValue, count: int) -> SSAValue:
 def tensor_dot(low: Lowering, op: Any) -> None:
     atom = umma_of(op)
     if isinstance(atom, UmmaAtom):
-        only_if(low, first_of(low, atom.ctas == PAIR), lambda: _issue(low, op, atom))
+        only_first(low, atom.ctas == PAIR, lambda: _issue(low, op, atom))
     else:
         assert atom is not None
         from tileiras.conversion.tileas_to_llvm.matrix import tcgen05_scaled

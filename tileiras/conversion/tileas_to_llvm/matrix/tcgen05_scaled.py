@@ -24,7 +24,7 @@ from tileiras.conversion.tileas_to_llvm.builder import I32, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering
 from tileiras.conversion.tileas_to_llvm.matrix.tensor_places import DISCARD, address
 from tileiras.conversion.tileas_to_llvm.matrix.wgmma import Described, shared_address
-from tileiras.conversion.tileas_to_llvm.shared.pipes import first_of, only_if
+from tileiras.conversion.tileas_to_llvm.shared.pipes import only_first, only_if
 from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileaa import int_values
 from tileiras.layout.atoms.tensor_scaled import (
@@ -57,7 +57,7 @@ def multiply(low: Lowering, op: Any, atom: TensorScaledAtom) -> None:
     """Lower a block-scaled product."""
     if atom.has_signs:
         only_if(low, low.first_warp(), lambda: _give_signs_to_elements(low, op))
-    only_if(low, first_of(low, atom.ctas == PAIR), lambda: _issue(low, op, atom))
+    only_first(low, atom.ctas == PAIR, lambda: _issue(low, op, atom))
 
 
 def _issue(low: Lowering, op: Any, atom: TensorScaledAtom) -> None:

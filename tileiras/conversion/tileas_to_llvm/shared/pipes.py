@@ -149,6 +149,23 @@ def only_if(low: Lowering, condition: SSAValue, what: Any) -> None:
     b.at(join)
 
 
+def only_first(low: Lowering, pair: bool, what: Any) -> None:
+    """What the team's first thread does alone, of a pair's teams that of the lower CTA."""
+    only_first_where(low, leads(low) if pair else None, what)
+
+
+def only_first_where(low: Lowering, condition: SSAValue | None, what: Any) -> None:
+    """What the team's first thread does alone, if a condition holds for its CTA. The thread's number has a branch of its own
+    (`Team.is_first`): the empty assembly keeps LLVM from making one of both."""
+    def nested() -> None:
+        low.b.asm("", "", [], [])
+        only_if(low, low.first_thread(), what)
+    if condition is None:
+        only_if(low, low.first_thread(), what)
+    else:
+        only_if(low, condition, nested)
+
+
 @lowers("nv_tileas.producer_acquire")
 def producer_acquire(low: Lowering, op: Operation) -> None:
     b = low.b
@@ -159,8 +176,8 @@ def producer_acquire(low: Lowering, op: Operation) -> None:
         return
     full, empty = (barrier_at(low, barriers, index) for barriers in (pipe.full, pipe.empty))
     if pipe.once:
-        only_if(low, first_of(low, pipe.pair),
-                lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
+        only_first(low, pipe.pair,
+                   lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
         return
     if pipe.kind != "tma":
         if pipe.pair:       # only the leader's barrier is arrived at
@@ -256,11 +273,6 @@ def leads(low: Lowering) -> SSAValue:
     return b.icmp("eq", b.and_(b.nvvm("read.ptx.sreg.cluster.ctarank")[0], b.i32(PAIR - 1)), b.i32(0))
 
 
-def first_of(low: Lowering, pair: bool) -> SSAValue:
-    """Whether this is the team's first thread, of a pair's teams that of the lower CTA."""
-    return low.b.and_(leads(low), low.first_thread()) if pair else low.first_thread()
-
-
 def barrier_of_pair(low: Lowering, barrier: SSAValue) -> SSAValue:
     """The barrier at the same place in the CTA that leads the pair, as the copy engine is told of it."""
     b = low.b
@@ -283,7 +295,7 @@ def _commit(low: Lowering, barrier: SSAValue, pipe: Pipe) -> None:
         for peer in pipe.peers[1:]:
             told = b.or_(told, b.shl(each, b.xor(rank, b.i32(peer))))
         b.nvvm(f"tcgen05.commit.mc.shared.{group}", [barrier, b.cast("trunc", told, I16)])
-    only_if(low, first_of(low, pipe.pair), commit)
+    only_first(low, pipe.pair, commit)
 
 
 def _arrive_once_a_warp(low: Lowering, barrier: SSAValue, peers: tuple[int, ...] = (0,)) -> None:

@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.tma import REDUCTIONS
 from tileiras.conversion.tileas_to_llvm.builder import I16, I64
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
-from tileiras.conversion.tileas_to_llvm.shared.pipes import barrier_at, barrier_of_pair, only_if, pipe_of
+from tileiras.conversion.tileas_to_llvm.shared.pipes import barrier_at, barrier_of_pair, only_first_where, only_if, pipe_of
 from tileiras.dialects import llvm
 from tileiras.dialects.llvm import ptr
 from tileiras.layout.atoms.umma import PAIR
@@ -107,8 +107,7 @@ def tma_store(low: Lowering, op: Any) -> None:
         b.nvvm("cp.async.bulk.commit.group")
         if "in_flight" not in op.properties:
             b.nvvm("cp.async.bulk.wait.group.read", [b.i32(0)])
-    chosen = low.chosen(op)
-    only_if(low, low.first_thread() if chosen is None else b.and_(chosen, low.first_thread()), issue)
+    only_first_where(low, low.chosen(op), issue)
 
 
 @lowers("nv_tileas.store_wait")
