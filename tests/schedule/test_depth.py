@@ -115,12 +115,21 @@ def test_products_that_are_quicker_than_their_operands_have_four_stages_where_tw
 def test_products_of_few_rows_have_six_stages_beside_another_block_or_the_sm_to_themselves() -> None:
     # 16 KiB: 228 KiB by two, less 1,280 bytes, hold seven of them, by three four. 24 KiB by two: four
     facts = RingFacts(16384, 128, blocks=4, described=True)
-    few = replace(facts, few_rows=True)
+    few = replace(facts, few_rows=64)
     assert ring_depth(facts, H100).stages == 4 and ring_depth(few, H100).stages == 7
     assert ring_depth(replace(few, stage_bytes=24576, work=256), H100) == Depth(7, 7, "latency", 1457, 256)
     assert ring_depth(replace(few, stage_bytes=24576, work=256, occupancy=2), H100).stages == 4     # two blocks were asked for
     assert ring_depth(replace(few, stage_bytes=24576, work=700), H100).stages == \
         ring_depth(replace(facts, stage_bytes=24576, work=700), H100).stages    # products take longer than loads
+
+
+def test_products_of_few_rows_by_warps_have_as_many_stages_as_two_blocks() -> None:
+    """However long they take; of the fewest rows one has the SM."""
+    facts = RingFacts(24576, 700, blocks=4)
+    assert ring_depth(facts, H100).stages == 2
+    assert ring_depth(replace(facts, few_rows=32), H100).stages == 4
+    assert ring_depth(replace(facts, few_rows=32, stage_bytes=36864), H100).stages == 3       # no more by two
+    assert ring_depth(replace(facts, few_rows=16, stage_bytes=36864), H100) == Depth(4, 4, "latency", 1785, 700)
 
 
 @pytest.mark.parametrize("shape, alone", [("64, 4096, 128, 64", True), ("128, 4096, 128, 64", False), ("32, 4096, 128, 64", False)])

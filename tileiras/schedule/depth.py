@@ -61,12 +61,15 @@ tensor core reads itself, and those of few rows. A launch may have few blocks, a
 19.4, 14.7. 16 rows, tiles of 16x64x128: H100 17.1 by two, 11.6 by four, A100 28.8 and 20.0. One block of more stages is slower
 where a launch fills the machine: an H200 took 192 us for a product of 4096 in tiles of 128 rows by two blocks of three stages, 225
 and 211 by one of four and six.)"""
-FEW_ROWS, ENOUGH_OF_FEW_ROWS = 64, 6
+FEW_ROWS, FEWEST_ROWS, ENOUGH_OF_FEW_ROWS = 64, 16, 6
 """Rows of a product, at most, that launches of few blocks have, such as a batch that is decoded: an SM has one of them, whose ring
-is all that is on its way. It has so many stages at least if two blocks have room for them, else what hides the latency. (64 rows
-by 4096x4096, bf16: tiles of 64x64x64, H100 14.5 us by four stages, 12.0 by six, of 64x128x64 16.6 by four, 12.9 and 12.0 by six
-and eight; B200 12.0 and 8.5, 14.6 and 11.5. Where launches fill the machine that costs 4 % on an H100, 2 on a B200; with bias
-and GELU behind it 14 and none, where a launch of 64 rows takes 26 % less.)"""
+is all that is on its way. It has so many stages at least if two blocks have room for them. Else it has what hides the latency,
+where the tensor core reads its operands itself or it has the fewest rows, and otherwise, with rows that are NARROW, as many as two
+have room for: warps fill each other's pauses. (64 rows by 4096x4096, bf16: tiles of 64x64x64, H100 14.5 us by four stages, 12.0 by
+six, of 64x128x64 16.6 by four, 12.9 and 12.0 by six and eight; B200 12.0 and 8.5, 14.6 and 11.5. Where launches fill the machine
+that costs 4 % on an H100, 2 on a B200; with bias and GELU behind it 14 and none, where a launch of 64 rows takes 26 % less. By
+warps, 32x64x128, two stages and four: H100 17.6 and 11.8, A100 33.1 and 24.0, B200 16.1 and 9.3; 4096x4096 by 1024 so H100 160 and
+168, by one block 211.)"""
 NARROW, TIMES_AS_WIDE = 32, 4
 """Rows or columns of a product, at most, of which it has so many times more columns or rows."""
 LONGER_BESIDE_PRODUCTS = 1.5
@@ -96,8 +99,8 @@ class RingFacts:
     hint, the largest of the loads'. `warps`: of the block. `asked`: stages that `generate-schedule`, or an option, decided on.
     `rather_shares`: the tensor core multiplies by itself, into its own memory, or what warps gather that do nothing else.
     `alone`: as many blocks are launched as there are SMs. `few`: a launch has few blocks, whose loops are long. `narrow`: its
-    products have few rows or columns. `described`: the tensor core reads their operands itself. `few_rows`: as
-    `has_few_rows` says."""
+    products have few rows or columns. `described`: the tensor core reads their operands itself. `few_rows`: of its product, as
+    `few_rows_of` says."""
 
     stage_bytes: int
     work: float
@@ -113,7 +116,7 @@ class RingFacts:
     few: bool = False
     narrow: bool = False
     described: bool = False
-    few_rows: bool = False
+    few_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -171,11 +174,13 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     if stages < wanted:
         bound = "shared memory"
     beside_others = fit(blocks)
-    lives_on_memory = facts.narrow or (facts.described and facts.work < transfer)
+    lives_on_memory = facts.narrow or (facts.work < transfer if facts.described else facts.few_rows > 0)
     beside_one = fit(max(occupancy, MOST_BLOCKS_OF_FEW))
     least = min(LEAST_OF_PRODUCTS, beside_one) if lives_on_memory else 1
     if facts.few_rows and lives_on_memory:
-        least = ENOUGH_OF_FEW_ROWS if beside_one >= ENOUGH_OF_FEW_ROWS else min(wanted, fit(occupancy))
+        least = min(ENOUGH_OF_FEW_ROWS, beside_one)
+        if least < ENOUGH_OF_FEW_ROWS and (facts.described or facts.few_rows <= FEWEST_ROWS):
+            least = min(wanted, fit(occupancy))
     if not facts.rather_shares or beside_others < max(least, ENOUGH_BESIDE_OTHERS):
         needed = max(min(MOST_STAGES, ceil(latency / (interval * blocks)) + 1), least)
         while blocks > occupancy and fit(blocks) < needed:
@@ -216,7 +221,7 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
                      max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), rather_shares,
                      shares_out and occupancy in (None, 1), shares_out or has_few_blocks(loop, loads),
                      is_narrow(products), any(described_of(op) is not None for op in products),
-                     has_few_rows(loop, loads))
+                     few_rows_of(loop, loads))
 
 
 def is_narrow(products: Sequence[Operation]) -> bool:
@@ -225,14 +230,17 @@ def is_narrow(products: Sequence[Operation]) -> bool:
     return bool(shapes) and all(short <= NARROW and long >= TIMES_AS_WIDE * short for short, long in shapes)
 
 
-def has_few_rows(loop: Operation, loads: Collection[Operation]) -> bool:
-    """Whether a loop's product has so few rows that launches have few blocks, and is all that is done with what `loads` bring.
-    Batches have more blocks, and where rows are gathered they are many."""
+def few_rows_of(loop: Operation, loads: Collection[Operation]) -> int:
+    """The rows of a loop's product, if they are so few that launches have few blocks, and the product is all that is done with what
+    `loads` bring; else 0. Batches have more blocks, and where rows are gathered they are many."""
     body = loop.regions[0].block
-    rows = [op.results[0].type.get_shape()[-2] for op in body.ops if op.name in DOTS]       # type: ignore[attr-defined]
+    dots: list[Any] = [op for op in body.ops if op.name in DOTS]
     coords: list[Any] = [op.coords for op in loads if hasattr(op, "coords")]      # type: ignore[attr-defined]
-    return len(rows) == 1 and NARROW < rows[0] <= FEW_ROWS and only_multiplies(body, loads) and \
-        all(len(place) == 2 for place in coords) and all(op.name != "nv_tileas.load" for op in loads)
+    if len(dots) != 1 or not only_multiplies(body, loads) or any(len(place) != 2 for place in coords) or \
+            any(op.name == "nv_tileas.load" for op in loads):
+        return 0
+    rows: int = dots[0].results[0].type.get_shape()[-2]
+    return rows if rows <= (FEW_ROWS if described_of(dots[0]) is not None else NARROW) else 0
 
 
 def has_few_blocks(loop: Operation, loads: Collection[Operation]) -> bool:

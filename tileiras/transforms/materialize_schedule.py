@@ -80,7 +80,7 @@ from tileiras.dialects.nv_tileas import (
 )
 from tileiras.layout.atoms.umma import COLUMNS, LANES
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
-from tileiras.schedule.depth import MOST_BLOCKS_OF_FEW, MOST_BLOCKS_OF_STREAMS, has_few_rows, ring_depth, ring_facts, shared_budget
+from tileiras.schedule.depth import MOST_BLOCKS_OF_FEW, MOST_BLOCKS_OF_STREAMS, few_rows_of, ring_depth, ring_facts, shared_budget
 from tileiras.schedule.names import DEPTH, LEAST_IN_TURN, LEAST_LENT, LEAST_STAGES, told
 from tileiras.transforms.agent_registers import (
     MANY_REGISTERS,
@@ -605,7 +605,7 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, h
         else:
             stages = max(asked)
             if not is_asked and not facts.few_rows and \
-                    has_few_rows(loop, [op for op in loop.walk() if op.name in LOADS or op in copies]):
+                    few_rows_of(loop, [op for op in loop.walk() if op.name in LOADS or op in copies]):
                 stages = min(stages, ring_depth(unasked, target).stages)    # threads bring some, it turns out
         stages = max(stages, fills) if fills > 1 else stages        # products that read them stand close together
         stages = _fitting(lives, found, rings, stages, shared_budget(target, blocks))

@@ -18,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access_facts import promised
 from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.entry_hints import hint
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import int_array
@@ -38,10 +39,15 @@ def run(module: Operation, context: Any) -> None:
 
 
 def _to_fit_twice(steps: Steps, context: Any) -> int:
-    """Parts of which shared memory holds two: a ring of one stage brings nothing while products run (tf32 of 2048, 128x128x64,
-    predicted for an RTX 5090: 301 us as they are, 236 in two parts)."""
+    """Parts of which a block's share of shared memory holds two: a ring of one stage brings nothing while products run (2048, tf32,
+    128x128x64, predicted for an RTX 5090: 301 us as they are, 236 in two parts; 1536, bf16, 128x128x128 by two blocks, B200:
+    12.6 and 9.7)."""
     size, parts = steps.bytes_loaded(), 1
-    while 2 * size // parts > context.target.most_static_smem - SHARED_RESERVE:
+    blocks, room = hint(steps.func, "occupancy") or 1, context.target.most_static_smem
+    if blocks > 1:
+        from tileiras.schedule.depth import shared_budget  # few kernels need the machine's tables
+        room = shared_budget(context.target, blocks)
+    while 2 * size // parts > room - SHARED_RESERVE:
         parts *= 2
     return parts
 
