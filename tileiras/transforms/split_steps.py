@@ -33,22 +33,27 @@ LEAST_BYTES = 64
 def run(module: Operation, context: Any) -> None:
     """Split the loops, in place."""
     for steps in loops_of_steps(module, context):
-        parts = max(*(parts_of_k(op, warp_atom(op, context.target), context) for op in steps.dots), _to_fit_twice(steps, context))
-        if parts > 1 and _is_wide(steps.tiles, parts) and _counts_far(steps.func, steps.loop, parts):
-            _split(steps, parts)
+        least = max(parts_of_k(op, warp_atom(op, context.target), context) for op in steps.dots)
+        for blocks in sorted({hint(steps.func, "occupancy") or 1, 1}, reverse=True):
+            parts = max(least, _to_fit_twice(steps, blocks, context.target))
+            if parts > 1 and _is_wide(steps.tiles, parts) and _counts_far(steps.func, steps.loop, parts):
+                _split(steps, parts)
+                break
 
 
-def _to_fit_twice(steps: Steps, context: Any) -> int:
-    """Parts of which a block's share of shared memory holds two: a ring of one stage brings nothing while products run (2048, tf32,
-    128x128x64, predicted for an RTX 5090: 301 us as they are, 236 in two parts; 1536, bf16, 128x128x128 by two blocks, B200:
-    12.6 and 9.7)."""
-    size, parts = steps.bytes_loaded(), 1
-    blocks, room = hint(steps.func, "occupancy") or 1, context.target.most_static_smem
+def _to_fit_twice(steps: Steps, blocks: int, target: Any) -> int:
+    """Parts of which the share of shared memory that a block has beside others holds two, 1 where none is so small: a ring of one
+    stage brings nothing while products run (tf32 of 2048, 128x128x64, predicted for an RTX 5090: 301 us as they are, 236 in two
+    parts; bf16 of 1536, 128x128x128 by two blocks, B200: 12.6 and 9.7)."""
+    room = target.most_static_smem
     if blocks > 1:
         from tileiras.schedule.depth import shared_budget  # few kernels need the machine's tables
-        room = shared_budget(context.target, blocks)
+        room = shared_budget(target, blocks)
+    size, parts = steps.bytes_loaded(), 1
     while 2 * size // parts > room - SHARED_RESERVE:
         parts *= 2
+        if parts > size:
+            return 1
     return parts
 
 

@@ -5,6 +5,9 @@
 // RUN: tileiras-opt %s --pass-pipeline='builtin.module(convert-cudatile-to-tileaa,split-steps)' --gpu-name=sm_120 | filecheck %s
 // By two blocks, 113 KB each, that is so on sm_90.
 // RUN: sed '/entry @product/s/ {$/ optimization_hints=<sm_90 = {occupancy = 2}> {/' %s | tileiras-opt - --pass-pipeline='builtin.module(convert-cudatile-to-tileaa,split-steps)' --gpu-name=sm_90 | filecheck %s
+// 32 blocks have no room for any part: tiles are split as for one.
+// RUN: sed '/entry @product/s/ {$/ optimization_hints=<sm_90 = {occupancy = 32}> {/' %s | tileiras-opt - --pass-pipeline='builtin.module(convert-cudatile-to-tileaa,split-steps)' --gpu-name=sm_90 | filecheck %s --check-prefix=ROOM
+// RUN: sed '/entry @product/s/ {$/ optimization_hints=<sm_80 = {occupancy = 32}> {/' %s | tileiras-opt - --pass-pipeline='builtin.module(convert-cudatile-to-tileaa,split-steps)' --gpu-name=sm_80 | filecheck %s
 
 // CHECK: [[TWO:%[0-9]+]] = "arith.constant"() <{value = 2 : i32}>
 // CHECK-NEXT: [[FROM:%[0-9]+]] = "arith.muli"({{%[0-9]+}}, [[TWO]])
