@@ -18,7 +18,7 @@ two; 4-bit ones 78.4 and 69.6). Not where they gather it: what they look up in i
 100.7).
 
 Two compute an activation of sums that would be 128 registers a thread of one (bias and GELU of 128x128x64, 4096x4096 by 1024, B200:
-51.1 us by one, 47.9 by two).
+51.1 us by one, 47.9 by two), or functions of an attention's scores (capped by a tanh, 128 rows and keys, B200: 34.1 and 23.1).
 
 In tensor memory accumulators take no registers: where all that becomes of them is stored by the copy engine, threads hold a piece
 at a time (`tmem_pieces.py`). Where threads work on a product before its rows go to the next one (attention), a thread has whole
@@ -93,6 +93,8 @@ def run(module: Operation, context: Any) -> None:
             words, shared = MORE_THAN_FIT, "two warpgroups widen an operand of the products"
         elif between:
             words = between
+            if words >= MOST_THAT_FIT and _have_functions(func):
+                words, shared = MORE_THAN_FIT, "two warpgroups compute functions of a product's rows"
         elif words >= MOST_THAT_FIT and _become_functions(func):
             words, shared = MORE_THAN_FIT, "two warpgroups compute functions of the products' rows"
         elif _are_stored_in_pieces(func, context):
@@ -104,6 +106,13 @@ def run(module: Operation, context: Any) -> None:
             func.properties["num_warps"] = IntAttr(MOST_WARPS)
             if context.remarks is not None:
                 _report(func, context.remarks, MOST_WARPS, shared)
+
+
+def _have_functions(func: Operation) -> bool:
+    """Whether functions other than exponentials, which each row's weights are, are computed of tiles as large."""
+    from tileiras.analysis.dot_chains import FUNCTIONS
+    return any(op.name.removeprefix("math.") in FUNCTIONS - {"exp", "exp2"} and isinstance(t := op.results[0].type, TensorType)
+               and prod(t.get_shape()) >= MOST_THAT_FIT for op in func.walk())
 
 
 def _become_functions(func: Operation) -> bool:
