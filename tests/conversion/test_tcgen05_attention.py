@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from tests.conversion.attentions import Attention
+from tileiras.machine.targets import find_target
 
 SPLIT = [(128, 64, 64, 1), (128, 64, 64, 3), (256, 128, 64, 2), (128, 128, 128, 2)]
 """Queries, keys, features; tiles of the first of two loops. The second may have none."""
-SHAPES = [(128, 128, 64), (128, 64, 128), (128, 128, 128), (64, 64, 64), (64, 32, 64), (256, 64, 64), (256, 128, 64)]
-ALONE = [(128, 64, 256), (64, 64, 256), (128, 32, 256)]
-"""Queries, keys, features of blocks that have an SM each."""
+SHAPES = [(128, 128, 64), (128, 128, 128), (64, 64, 64), (64, 32, 64), (256, 64, 64), (256, 128, 64)]
+AHEAD = [(128, 64, 256), (64, 64, 256), (128, 32, 256), (128, 64, 128)]
+"""Queries, keys, features of blocks that have an SM each, or whose products take long."""
 SCORES = r"tcgen05\.mma\.\S+ \[%r\d+\], %rd\d+, %rd\d+"
 """A product whose first operand a matrix descriptor names."""
 VALUES = r"tcgen05\.mma\.\S+ \[%r\d+\], \[%r\d+\], %rd\d+"
@@ -108,7 +109,7 @@ def test_two_warpgroups_take_the_load_agents_registers() -> None:
     assert re.search(r"setmaxnreg\.inc\S* \t?240", ptx)
 
 
-@pytest.mark.parametrize("shape", ALONE, ids=str)
+@pytest.mark.parametrize("shape", AHEAD, ids=str)
 @pytest.mark.parametrize("seed", range(5))
 def test_scores_run_ahead_in_any_order(shape: tuple[int, int, int], seed: int) -> None:
     a = Attention("f16", *shape, steps=4, rise=seed % 2 == 0)
@@ -140,8 +141,14 @@ def test_no_tiles_at_all() -> None:
 
 
 def test_several_blocks_do_without() -> None:
-    a = Attention("f16", 128, 64, 128)
+    a = Attention("f16", 128, 64, 64)
     assert len(re.findall(SCORES, a.compiled().ptx)) == a.features // 16
+
+
+def test_products_that_take_long_run_ahead_beside_another_block() -> None:
+    module = Attention("f16", 128, 64, 128).compiled()
+    assert len(re.findall(SCORES, module.ptx)) == 2 * 128 // 16
+    assert 2 * module.entries[0].shared_bytes < find_target("sm_100").smem_per_sm
 
 
 def compiled_ahead(a: Attention) -> str:

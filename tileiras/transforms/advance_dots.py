@@ -23,15 +23,16 @@ then has a scheduler to itself, and exponentials that may be subnormal take arit
 few that ptxas has one wait for another (5.4 and 21.9 us of the former two).
 
 For loops of a compute agent whose products are all of such a kind; keys must have a ring of at least two stages, so that the
-next ones are there. Left alone where several blocks share an SM, or several agents a block's rows: their products run beside each
-other's threads, and one more barrier an iteration costs more than this gains (B200: 128x64 tiles of 128, two blocks an SM, 45.2 us,
-47.5 ahead; two chains of 128x128 tiles of 64 76.2 us, 90.8 ahead; but 128x128 of 192 and 128, causal, 59.8 us, 46.1 ahead).
+next ones are there. Left alone where several blocks share an SM, unless products take long (`MUCH`), or several agents a block's
+rows: their products run beside each other's threads, and one more barrier an iteration costs more than this gains (B200: two chains
+of 128x128 tiles of 64 76.2 us, 90.8 ahead; but 128x128 of 192 and 128, causal, 59.8 us, 46.1 ahead).
 """
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr, i32
@@ -42,6 +43,7 @@ from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired, umma_of
 from tileiras.analysis.tensor_memory import plan_tensor_memory
 from tileiras.dialects import arith, nv_tileas
+from tileiras.dialects.nv_tileaa import int_values
 from tileiras.dialects.nv_tileas import EXITS, BufferType, PipeType, TmemType
 from tileiras.layout.atoms.umma import COLUMNS, LANES
 from tileiras.remarks import PASSED, TENSOR_CORE, Remark, remark
@@ -60,6 +62,10 @@ OPERANDS = 4
 """Of a product that isn't block-scaled."""
 SHARED = 2
 """Blocks on an SM, that do as much for each other."""
+MUCH, LONG = 1 << 20, 128
+"""Numbers that a product multiplies, and how many each of its sums has, from which it runs ahead beside another block, too (128
+rows, 64 keys and 128 columns, B200, 32 heads of 2048 84.1 us, 80.9 ahead, two heads 39.6, 32.5; but 128 keys and 64 columns, 16
+heads 31.5, 46.9 ahead, four 24.2, 21.4; 64 keys and columns, 32 heads 67.9, 77.0 ahead)."""
 
 
 def run(module: Operation, context: Any) -> None:
@@ -289,8 +295,18 @@ def _told(func: Operation) -> SSAValue:
 
 
 def _has_room(before: Operation, after: Operation, target: Any) -> bool:
-    """Whether shared memory or registers leave an SM one block anyway, and that finds room."""
-    return not shares_an_sm(before, target) and fits(after, COLUMNS, target)
+    """Whether shared memory or registers leave an SM one block anyway, and that finds room; or still several do, and products take
+    long."""
+    if shares_an_sm(before, target):
+        return shares_an_sm(after, target) and _take_long(before)
+    return fits(after, COLUMNS, target)
+
+
+def _take_long(func: Operation) -> bool:
+    """Whether each product whose operands lie in shared memory multiplies so much that threads would wait for it."""
+    dots: list[Any] = [op for op in func.walk() if op.name == TENSOR_DOT and isinstance(op.operands[0].type, BufferType)]
+    return all((k := op.operands[0].type.layout.data.shape[-1]) >= LONG and prod(int_values(op.operands[2].type.shape)) * k >= MUCH
+               for op in dots)
 
 
 def fits(func: Operation, columns: int, target: Any) -> bool:
