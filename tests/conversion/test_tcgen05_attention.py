@@ -116,6 +116,7 @@ def test_scores_run_ahead_in_any_order(shape: tuple[int, int, int], seed: int) -
     ptx = compiled_ahead(a)
     steps = a.features // 16
     assert len(re.findall(SCORES, ptx)) == 2 * steps      # in front of the loop and in it
+    assert len(re.findall(VALUES, ptx)) == a.keys // 16 and "mma.sync" not in ptx
     agrees(a, ptx, seed)
 
 
@@ -146,9 +147,11 @@ def test_several_blocks_do_without() -> None:
 
 
 def test_products_that_take_long_run_ahead_beside_another_block() -> None:
-    module = Attention("f16", 128, 64, 128).compiled()
-    assert len(re.findall(SCORES, module.ptx)) == 2 * 128 // 16
+    a = Attention("bf16", 128, 64, 128)
+    module = a.compiled(verify_each=True)
+    assert len(re.findall(SCORES, module.ptx)) == 2 * a.features // 16
     assert 2 * module.entries[0].shared_bytes < find_target("sm_100").smem_per_sm
+    agrees(a, module.ptx)
 
 
 def compiled_ahead(a: Attention) -> str:

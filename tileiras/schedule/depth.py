@@ -187,10 +187,11 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
         while blocks > occupancy and fit(blocks) < needed:
             blocks -= 1         # with rings that hide the latency so many aren't there: what they leave is for these
         beside_others = max(fit(blocks), needed)
+    most = beside_others
     if bound == "hint" and not (facts.rather_shares and 1 < occupancy < blocks):
-        beside_others = beside_one if facts.has_product and occupancy < blocks else stages
-    if bound != ASKED and beside_others < stages:
-        stages, bound = beside_others, "other blocks on the SM"
+        most = beside_one if facts.has_product and occupancy < blocks else stages
+    if bound != ASKED and most < stages:
+        stages, bound = most, "other blocks on the SM"
     return Depth(stages, wanted, bound, round(latency), round(interval))
 
 

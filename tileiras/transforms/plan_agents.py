@@ -91,10 +91,10 @@ def run(module: Operation, context: Any) -> None:
                 continue
         elif any(_widened_elements(op) > between for op in func.walk()):
             words, shared = MORE_THAN_FIT, "two warpgroups widen an operand of the products"
+        elif between >= MOST_THAT_FIT and _have_functions(func):
+            words, shared = MORE_THAN_FIT, "two warpgroups compute functions of a product's rows"
         elif between:
             words = between
-            if words >= MOST_THAT_FIT and _have_functions(func):
-                words, shared = MORE_THAN_FIT, "two warpgroups compute functions of a product's rows"
         elif words >= MOST_THAT_FIT and _become_functions(func):
             words, shared = MORE_THAN_FIT, "two warpgroups compute functions of the products' rows"
         elif _are_stored_in_pieces(func, context):
@@ -111,8 +111,9 @@ def run(module: Operation, context: Any) -> None:
 def _have_functions(func: Operation) -> bool:
     """Whether functions other than exponentials, which each row's weights are, are computed of tiles as large."""
     from tileiras.analysis.dot_chains import FUNCTIONS
-    return any(op.name.removeprefix("math.") in FUNCTIONS - {"exp", "exp2"} and isinstance(t := op.results[0].type, TensorType)
-               and prod(t.get_shape()) >= MOST_THAT_FIT for op in func.walk())
+    others = {f"math.{name}" for name in FUNCTIONS - {"exp", "exp2"}}
+    return any(op.name in others and isinstance(t := op.results[0].type, TensorType) and prod(t.get_shape()) >= MOST_THAT_FIT
+               for op in func.walk())
 
 
 def _become_functions(func: Operation) -> bool:

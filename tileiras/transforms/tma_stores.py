@@ -268,7 +268,7 @@ def _meets_long_row(write: Operation) -> bool:
         if isinstance(op, nv_tileas.Broadcast):
             row = op.operands[0]
             if is_long_row(row, MANY_REGISTERS) and isinstance(row.owner, Operation) and (
-                    row.owner.name == "nv_tileas.load_shared" or may_be_read_again(row.owner)):
+                    row.owner.name == LOAD_SHARED or may_be_read_again(row.owner)):
                 return True
         elif isinstance(op, arith.Elementwise):
             new = [v for v in op.operands if isinstance(v.type, TensorType) and v not in seen]

@@ -157,13 +157,14 @@ def only_first(low: Lowering, pair: bool, what: Any) -> None:
 def only_first_where(low: Lowering, condition: SSAValue | None, what: Any) -> None:
     """What the team's first thread does alone, if a condition holds for its CTA. The thread's number has a branch of its own
     (`Team.is_first`): the empty assembly keeps LLVM from making one of both."""
-    def nested() -> None:
-        low.b.asm("", "", [], [])
-        only_if(low, low.first_thread(), what)
     if condition is None:
         only_if(low, low.first_thread(), what)
-    else:
-        only_if(low, condition, nested)
+        return
+
+    def apart() -> None:
+        low.b.asm("", "", [], [])
+        only_first_where(low, None, what)
+    only_if(low, condition, apart)
 
 
 @lowers("nv_tileas.producer_acquire")
