@@ -263,8 +263,9 @@ def _estimate(ptx: str, found: KernelStreams, machine: Machine, args: Sequence, 
     x, y, z = found.grid
     total = x * y * z
     width = max(found.cluster[0] * found.cluster[1] * found.cluster[2], 1)
-    chosen = sorted(streams.sampled((x, y, z), width, ESTIMATE_SAMPLE))
-    asked = tuple(n // c for n, c in zip(found.grid, counted(choose_entry(parse_cached(ptx), found.kernel))))
+    shape = counted(choose_entry(parse_cached(ptx), found.kernel))
+    asked = (x // shape[0], y // shape[1], z // shape[2])
+    chosen = sorted(streams.sampled(asked, shape[0] * shape[1] * shape[2], ESTIMATE_SAMPLE))
     report = simulate(ptx, found.kernel, asked, args, cluster=cluster, dynamic_shared=dynamic_shared, races=False, only=chosen)
     scale = total / max(len(chosen) * width, 1)
     # At the clock that a replay's cycles are of, so that the two compare.
