@@ -157,7 +157,7 @@ def test_code_of_other_ptx_is_refused():
 
 
 @NEEDED
-@pytest.mark.parametrize("together", ["", "\n.reqnctapercluster 2\n.blocksareclusters"])
+@pytest.mark.parametrize("together", ["", "\n.reqnctapercluster 2", "\n.reqnctapercluster 2\n.blocksareclusters"])
 def test_a_kernel_that_cannot_be_joined_gets_a_lower_bound_marked_as_such(monkeypatch, together):
     ptx = shared_kernel(4).replace(".reqntid 128", f".reqntid 128{together}").replace(".version 8.0", ".version 9.0")
     arguments = ptx, assemble(ptx), "shared", (132,), [np.zeros(128, np.uint32)], "H100"

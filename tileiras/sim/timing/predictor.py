@@ -262,10 +262,10 @@ def _estimate(ptx: str, found: KernelStreams, machine: Machine, args: Sequence, 
     """The least time from the work of a few CTAs, for a kernel that can't be replayed."""
     x, y, z = found.grid
     total = x * y * z
-    width = max(found.cluster[0] * found.cluster[1] * found.cluster[2], 1)
-    shape = counted(choose_entry(parse_cached(ptx), found.kernel))
-    asked = (x // shape[0], y // shape[1], z // shape[2])
-    chosen = sorted(streams.sampled(asked, shape[0] * shape[1] * shape[2], ESTIMATE_SAMPLE))
+    cx, cy, cz = found.cluster
+    width = cx * cy * cz
+    chosen = sorted(streams.sampled((x // cx, y // cy, z // cz), width, ESTIMATE_SAMPLE))
+    asked = tuple(n // c for n, c in zip(found.grid, counted(choose_entry(parse_cached(ptx), found.kernel))))
     report = simulate(ptx, found.kernel, asked, args, cluster=cluster, dynamic_shared=dynamic_shared, races=False, only=chosen)
     scale = total / max(len(chosen) * width, 1)
     # At the clock that a replay's cycles are of, so that the two compare.
