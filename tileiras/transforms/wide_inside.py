@@ -4,10 +4,11 @@
     %x = nv_tileas.tiled_load %v[%i] {contiguous = 0, runs = [1], inside = 8}
 ->  %x = nv_tileas.tiled_load %v[%i] {contiguous = 0, runs = [8], narrow = 1}
 
-All tiles but an array's last ones lie within it. A thread looks once whether all that it moves is in bounds, and goes one of two
-ways: by wide accesses, or by the narrow ones, each with its own predicate. So an array of any length is read and written as fast as
-one whose length is known to be a multiple. Not small tiles beside larger ones that go by single elements anyhow, since rows don't
-begin at multiples: they meet in one layout. Beside products the engine and rings bring tiles, which have other ways to do without.
+All tiles but an array's last ones lie within it. A thread looks once whether all that it moves is in bounds, and goes one of three
+ways: by wide accesses; by wide accesses each with its predicate, where the array's end cuts none; by narrow ones. So an array of
+any length is read and written as fast as one whose length is known to be a multiple. Not small tiles beside larger ones that go by
+single elements anyhow, since rows don't begin at multiples: they meet in one layout. Beside products the engine and rings bring
+tiles, which have other ways to do without.
 """
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // Arrays of a length that nobody knows to be a multiple of anything: where a thread's elements are all in bounds it moves eight at a
-// time, and one after the other elsewhere. Two loads look at bounds together. Through pointers a mask says what is in bounds; one that
+// time, also where all of eight are or none, and one after the other elsewhere. Two loads look at bounds together. Through pointers a mask says what is in bounds; one that
 // picks elements here and there is left alone, as are accesses of eight bytes, few elements a thread, and what a release tells of.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 -O 0 | filecheck %s --check-prefix=PLAIN
@@ -21,10 +21,18 @@
 // LLVM: "llvm.load"{{.*}}vector<4xi32>
 // LLVM: "llvm.load"{{.*}}vector<4xi32>
 // LLVM: llvm.br
+// LLVM: llvm.cond_br
+// LLVM-NOT: ld.global.b16.if
+// LLVM: ld.global.v4.b32.if
+// LLVM: ld.global.v4.b32.if
+// LLVM: llvm.br
 // LLVM: ld.global.b16.if
 // LLVM: llvm.br
 // LLVM: llvm.cond_br
 // LLVM: llvm.store
+// LLVM: llvm.cond_br
+// LLVM-NOT: st.global.b16.if
+// LLVM: st.global.v4.b32.if
 // LLVM: st.global.b16.if
 cuda_tile.module @m {
   entry @views(%p: tile<ptr<f16>>, %q: tile<ptr<f16>>, %r: tile<ptr<f16>>, %n: tile<i32>) {

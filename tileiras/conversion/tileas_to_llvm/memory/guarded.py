@@ -1,18 +1,23 @@
-"""Accesses that are wide where all of a thread's elements are in bounds, and narrow where some aren't.
+"""Accesses that are wide wherever all elements of a wide access, or none, are in bounds.
 
-    br %all, wide, narrow
+    br %all, wide, some
     wide:    %w0.. = ld.global.v4.b32 [%p]                                  (as many as a tile takes)
+    some:    br %cut, narrow, whole                                         (an access has elements in bounds and others not)
+    whole:   @%m0 ld.global.v4.b32 %w0, [%p] ...
     narrow:  @%m0 ld.global.b16 %e0, [%p]; @%m1 ld.global.b16 %e1 ...       packed into the same words
     join:    words of the tile
 
-The ways meet in words, so that nothing is done with what was loaded before somebody wants it. Loads one behind the other, of which
-none needs another's tile, take their ways together: on the narrow one elements are packed, which waits for them.
+So only a thread whose access the array's end cuts moves single elements: one at the end of a row, none where a row's length is a
+multiple that nobody knew of. The ways meet in words, so that nothing is done with what was loaded before somebody wants it. Loads
+one behind the other, of which none needs another's tile, take their ways together: on the narrow one elements are packed, which
+waits for them.
 """
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
@@ -26,46 +31,85 @@ from tileiras.conversion.tileas_to_llvm.registers import to_plain
 from tileiras.dialects.llvm import vec
 from tileiras.layout.linear import LinearLayout
 
+if TYPE_CHECKING:
+    from tileiras.conversion.tileas_to_llvm.memory.loads_stores import ViewAddress
+
 Pointer = Callable[[int], SSAValue]
 Predicate = Callable[[int], SSAValue | None]
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """What of a thread's part of a tile is in bounds. of: whether a register is (None: always). whole, some: whether all registers
+    of a wide access are, or any. all: whether all of the thread's are."""
+
+    of: Predicate
+    whole: Callable[[Sequence[int]], SSAValue | None]
+    some: Callable[[Sequence[int]], SSAValue | None]
+    all: Callable[[], SSAValue]
+
+    def cuts(self, low: Lowering, groups: Sequence[Sequence[int]]) -> SSAValue:
+        """Whether one of these accesses has elements in bounds and others that aren't."""
+        b = low.b
+        pairs = [(self.some(group), self.whole(group)) for group in groups]
+        return reduce(b.or_, [b.icmp("ne", some, whole) for some, whole in pairs if some is not None and whole is not None])
+
+
+def viewed(address: ViewAddress) -> Bounds:
+    """Those of a view, which cut a wide access at one place: its first and its last element tell."""
+    return Bounds(address.predicate, lambda group: address.predicate(group[-1]), lambda group: address.predicate(group[0]),
+                  address.all_inside)
+
+
+def masked(low: Lowering, masks: Sequence[SSAValue]) -> Bounds:
+    """The bounds that a mask's values are."""
+    def every(group: Sequence[int]) -> SSAValue:
+        return reduce(low.b.and_, [masks[r] for r in group])
+
+    def some(group: Sequence[int]) -> SSAValue:
+        return reduce(low.b.or_, [masks[r] for r in group])
+    return Bounds(masks.__getitem__, every, some, lambda: every(range(len(masks))))
+
+
+@dataclass(frozen=True)
 class GuardedLoad:
-    """A load to be made. moved: the registers of each wide access; pointers: its own. predicate: of a register. inside: whether all
-    of them hold. other: what a register has where its own doesn't."""
+    """A load to be made. moved: the registers of each wide access; pointers: its own. inside: whether all is in bounds. other: what
+    a register has that isn't."""
 
     op: Operation
     moved: list[list[int]]
     pointers: list[SSAValue]
-    predicate: Predicate
+    bounds: Bounds
     inside: SSAValue
     other: Sequence[SSAValue]
 
 
-def guarded_load(low: Lowering, op: Operation, pointer: Pointer, predicate: Predicate, inside: SSAValue,
-                 other: Sequence[SSAValue]) -> None:
+def guarded_load(low: Lowering, op: Operation, pointer: Pointer, bounds: Bounds, other: Sequence[SSAValue]) -> None:
     """Load a tile, together with those that are asked for next: whoever packs words of narrow elements waits for them."""
     result = op.results[0]
     layout = low.layout(result)
     moved = groups(low, layout, access_width(op, layout))
-    low.asked[result] = GuardedLoad(op, moved, [pointer(group[0]) for group in moved], predicate, inside, other)
+    low.asked[result] = GuardedLoad(op, moved, [pointer(group[0]) for group in moved], bounds, bounds.all(), other)
     low.ask = _ask
 
 
 def _ask(low: Lowering) -> None:
-    """Make the loads that are asked for: all wide or all narrow."""
+    """Make the loads that are asked for, all in one way."""
     b, loads = low.b, list(low.asked.values())
     low.asked, low.ask = {}, None
     sizes = [_bytes(low, load) for load in loads]
     types = [word_types(low, load.op.results[0], size) for load, size in zip(loads, sizes)]
-    wide, some, join = b.new_block(), b.new_block(), b.new_block([t for words in types for t in words])
+    wide, some, whole, narrow = (b.new_block() for _ in range(4))
+    join = b.new_block([t for words in types for t in words])
     b.cond_br(reduce(b.and_, [load.inside for load in loads]), wide, some)
     b.at(wide)
     b.br(join, [word for load, size in zip(loads, sizes) for word in _wide(low, load, size)])
     b.at(some)
-    parts = [_narrow(low, load) for load in loads]
-    b.br(join, [word for load, values in zip(loads, parts) for word in _packed(low, load, values)])
+    b.cond_br(reduce(b.or_, [load.bounds.cuts(low, load.moved) for load in loads]), narrow, whole)
+    for block, ways in ((whole, _whole), (narrow, _narrow)):
+        b.at(block)
+        parts = [ways(low, load) for load in loads]
+        b.br(join, [word for load, values in zip(loads, parts) for word in _packed(low, load, values)])
     b.at(join)
     words = iter(join.args)
     for load, size, mine in zip(loads, sizes, types):
@@ -88,8 +132,15 @@ def _wide(low: Lowering, load: GuardedLoad, size: int) -> list[SSAValue]:
     return words
 
 
+def _whole(low: Lowering, load: GuardedLoad) -> list[list[SSAValue]]:
+    """The elements of each wide access, of which all or none are in bounds."""
+    t = storage_type(low.element(load.op.results[0]))
+    return [access.load(low, pointer, len(group), t, load.bounds.whole(group), [load.other[r] for r in group], "",
+                        "early" in load.op.properties) for group, pointer in zip(load.moved, load.pointers)]
+
+
 def _narrow(low: Lowering, load: GuardedLoad) -> list[list[SSAValue]]:
-    """The elements of each wide access."""
+    """The same, of which any may be in bounds."""
     layout, t = low.layout(load.op.results[0]), storage_type(low.element(load.op.results[0]))
     narrow = sure_width(load.op, layout)
     out = []
@@ -97,7 +148,7 @@ def _narrow(low: Lowering, load: GuardedLoad) -> list[list[SSAValue]]:
         values: list[SSAValue] = []
         for first in group[::narrow]:
             p = low.b.gep(pointer, (first - group[0]) * width_of(t) // 8)
-            values += access.load(low, p, narrow, t, load.predicate(first), list(load.other[first:first + narrow]), "",
+            values += access.load(low, p, narrow, t, load.bounds.of(first), list(load.other[first:first + narrow]), "",
                                   "early" in load.op.properties)
         out.append(values)
     return out
@@ -113,24 +164,30 @@ def _words(low: Lowering, load: GuardedLoad) -> tuple[int, int, IntegerType]:
     return access.words_of(len(load.moved[0]), width_of(storage_type(low.element(load.op.results[0]))) // 8, False)
 
 
-def guarded_store(low: Lowering, op: Operation, layout: LinearLayout, pointer: Pointer, predicate: Predicate, inside: SSAValue,
-                  values: Sequence[SSAValue], owner: SSAValue | None) -> None:
+def guarded_store(low: Lowering, op: Operation, layout: LinearLayout, pointer: Pointer, bounds: Bounds, values: Sequence[SSAValue],
+                  owner: SSAValue | None) -> None:
     """Store a tile; `owner`: which threads do."""
     b = low.b
     width, narrow = access_width(op, layout), sure_width(op, layout)
     size = width_of(to_plain(b, values[0]).type) // 8
     moved = groups(low, layout, width)
     pointers = {group[0]: pointer(group[0]) for group in moved}
-    wide, some, join = b.new_block(), b.new_block(), b.new_block()
-    b.cond_br(inside, wide, some)
+    wide, some, whole, cut, join = (b.new_block() for _ in range(5))
+    b.cond_br(bounds.all(), wide, some)
     b.at(wide)
     for group in moved:
         access.store(low, pointers[group[0]], [values[r] for r in group], owner)
     b.br(join)
     b.at(some)
+    b.cond_br(bounds.cuts(low, moved), cut, whole)
+    b.at(whole)
+    for group in moved:
+        access.store(low, pointers[group[0]], [values[r] for r in group], access.both(low, owner, bounds.whole(group)))
+    b.br(join)
+    b.at(cut)
     for group in moved:
         for first in group[::narrow]:
-            stores = access.both(low, owner, predicate(first))
+            stores = access.both(low, owner, bounds.of(first))
             access.store(low, b.gep(pointers[group[0]], (first - group[0]) * size), list(values[first:first + narrow]), stores)
     b.br(join)
     b.at(join)

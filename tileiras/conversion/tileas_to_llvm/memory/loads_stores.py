@@ -221,7 +221,7 @@ def tiled_load(low: Lowering, op: Operation) -> None:
     bits = access.padding_bits(low.views[op.view].padding, t, element)  # type: ignore[attr-defined]
     other = [low.b.bits(bits, t)] * width
     if sure_width(op, layout) < width:
-        _guarded().guarded_load(low, op, address.pointer, address.predicate, address.all_inside(), [other[0]] * layout.num_regs)
+        _guarded().guarded_load(low, op, address.pointer, _guarded().viewed(address), [other[0]] * layout.num_regs)
         return
     order = order_of(op)
     owner = low.owner_predicate(layout) if order else None
@@ -267,7 +267,7 @@ def tiled_store(low: Lowering, op: Operation) -> None:
     owner = access.both(low, low.chosen(op), _storing(low, layout))
     regs = low.regs(source)
     if sure_width(op, layout) < width:
-        _guarded().guarded_store(low, op, layout, address.pointer, address.predicate, address.all_inside(), regs, owner)
+        _guarded().guarded_store(low, op, layout, address.pointer, _guarded().viewed(address), regs, owner)
         return
     order = order_of(op)
     for group in groups(low, layout, width):
@@ -295,7 +295,7 @@ def load(low: Lowering, op: Operation) -> None:
     if sure_width(op, layout) < width:
         assert masks is not None
         padding = others if others is not None else [low.b.bits(0, t)] * layout.num_regs
-        _guarded().guarded_load(low, op, pointers.__getitem__, masks.__getitem__, reduce(low.b.and_, masks), padding)
+        _guarded().guarded_load(low, op, pointers.__getitem__, _guarded().masked(low, masks), padding)
         return
     owner = low.owner_predicate(layout) if order else None
     values: dict[int, SSAValue] = {}
@@ -337,7 +337,7 @@ def store(low: Lowering, op: Operation) -> None:
     owner = access.both(low, low.chosen(op), _storing(low, layout))
     if sure_width(op, layout) < width:
         assert masks is not None
-        _guarded().guarded_store(low, op, layout, pointers.__getitem__, masks.__getitem__, reduce(low.b.and_, masks), values, owner)
+        _guarded().guarded_store(low, op, layout, pointers.__getitem__, _guarded().masked(low, masks), values, owner)
         return
     for group in groups(low, layout, width):
         predicate = access.both(low, owner, masks[group[0]] if masks else None)
