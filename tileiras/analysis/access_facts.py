@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.analysis.access import MAX_ACCESS_BYTES
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.axis_info import longest
+from tileiras.analysis.layout_cost import LINE_BYTES, SECTOR_BYTES
 from tileiras.dialects import nv_tileaa
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import PLACING, int_array, int_values
@@ -29,13 +30,16 @@ class ViewFacts:
     """contiguous: the tile dimension of stride 1, None if there is none. width: elements that may go in one access as
     far as alignment and bounds are concerned. check: for each tile dimension, whether bounds must be checked.
     stretch: elements that may go in one access from any multiple of that on, 0 where tiles don't follow one another.
-    inside: elements that may where all of them are in bounds."""
+    inside: elements that may where all of them are in bounds. neighbours, apart: where no dimension is contiguous, the nearest,
+    and how many elements its neighbours lie from one another (analysis/access.py)."""
 
     contiguous: int | None
     width: int
     check: tuple[bool, ...]
     stretch: int = 0
     inside: int = 1
+    neighbours: int | None = None
+    apart: int = 1
 
 
 def view_facts(op: Operation, view: SSAValue, axis: AxisAnalysis) -> ViewFacts:
@@ -58,7 +62,9 @@ def view_facts(op: Operation, view: SSAValue, axis: AxisAnalysis) -> ViewFacts:
         return not (whole and memref.extent_divisors[dim_map[tile_dim]] % shape[tile_dim] == 0)
 
     check = tuple(needs_check(i) for i in range(len(shape)))
-    contiguous = next((i for i, d in enumerate(dim_map) if memref.strides[d] == 1 and shape[i] > 1 and d != sparse), None)
+    many = [i for i, d in enumerate(dim_map) if shape[i] > 1 and d != sparse]
+    contiguous = next((i for i in many if memref.strides[dim_map[i]] == 1), None)
+    neighbours, apart = (None, 1) if contiguous is not None else _nearest(many, [memref.strides[d] for d in dim_map], dim_map, size)
     width, stretch, inside = 1, 0, 1
     if contiguous is not None:
         width = max(1, min(MAX_ACCESS_BYTES, memref.base_alignment) // size)
@@ -72,7 +78,22 @@ def view_facts(op: Operation, view: SSAValue, axis: AxisAnalysis) -> ViewFacts:
         if kind == "partition" and steps[contiguous] == shape[contiguous]:
             stretch = width
         width = gcd(width, begins)
-    return ViewFacts(contiguous, width, check, stretch, inside)
+    return ViewFacts(contiguous, width, check, stretch, inside, neighbours, apart)
+
+
+def _nearest(dims: list[int], strides: list[int | None], dim_map: tuple[int, ...], size: int) -> tuple[int | None, int]:
+    """Of a tile's dimensions, none of them contiguous: along which its elements of so many bytes lie nearest to one another, and
+    how many apart (a power of two; those of a sector each count alike). Where strides aren't known, an array's last dimensions are
+    likely to be its innermost."""
+    known = {i: abs(stride) for i in dims if (stride := strides[i]) is not None}
+    nearest = min(known, key=known.__getitem__, default=None)
+    if nearest is not None and known[nearest] * size < LINE_BYTES:
+        return nearest, min(1 << max(0, known[nearest] - 1).bit_length(), max(1, SECTOR_BYTES // size))
+    return max((i for i in dims if i not in known), key=lambda i: dim_map[i], default=None), _likely_apart(size)
+
+
+def _likely_apart(size: int) -> int:
+    return max(1, LIKELY_APART // size)
 
 
 def promised(op: Operation, rank: int) -> tuple[bool, ...]:
@@ -137,6 +158,8 @@ def access_facts(op: Operation, axis: AxisAnalysis, target: Target) -> dict[str,
         facts = view_facts(op, view, axis)
         runs = [min(most, facts.width) if d == facts.contiguous else 1 for d in range(len(facts.check))]
         known = {"check": int_array(facts.check), **_attributes(facts.contiguous, runs)}
+        if facts.neighbours is not None:
+            known |= {"neighbours": IntAttr(facts.neighbours), "apart": IntAttr(facts.apart)}
         if facts.width < facts.inside and _is_narrow(op, facts.width, view.type.memref.element_type):   # type: ignore[attr-defined]
             known["inside"] = IntAttr(facts.inside)
         if name == "nv_tileaa.tiled_load" and facts.contiguous is not None:
@@ -157,7 +180,7 @@ def access_facts(op: Operation, axis: AxisAnalysis, target: Target) -> dict[str,
             if along is None or name not in PLAIN_ACCESSES:
                 return unknown
             nbytes = element_bytes(op.operands[0].type.element_type.pointee)    # type: ignore[attr-defined]
-            return unknown | {"neighbours": IntAttr(along), "apart": IntAttr(max(1, LIKELY_APART // nbytes))}
+            return unknown | {"neighbours": IntAttr(along), "apart": IntAttr(_likely_apart(nbytes))}
         known = _attributes(best, [1 if n <= 1 else min(most, pointer_width(op, d, axis)) for d, n in enumerate(contiguity)])
         mask: SSAValue | None = op.mask     # type: ignore[attr-defined]
         narrow = int_values(known["runs"])[best]    # type: ignore[arg-type]
