@@ -328,3 +328,23 @@ def cluster_states_both_ways(ctas, dtype, t, d, p, chunks):
             out[h, c * t:(c + 1) * t] = y @ states[h, c]
     return Launch(BOTH_WAYS[ctas], (2,), (q, k, np.zeros(states.shape, dtype), np.zeros((2, n, p), np.float32), t, d, p),
                   {2: states, 3: out}, 1e-3)
+
+
+def turned_tile(x, out, order: ct.Constant[tuple[int, ...]], tile: ct.Constant[tuple[int, ...]]):
+    n = ct.cdiv(x.shape[1], tile[1])
+    at = ct.bid(2) // n, ct.bid(2) % n, ct.bid(1), ct.bid(0)
+    ct.store(out, (at[order[0]], at[order[1]], at[order[2]], at[order[3]]), ct.load(x, at, tile, padding_mode=ZERO).permute(order))
+
+
+TURNED_TILES = {n: ct.kernel(turned_tile, num_ctas=n) for n in (1, 2)}
+
+
+@program(*((ctas, dtype, order) for order, dtype in (((3, 2, 1, 0), bf16), ((1, 2, 3, 0), np.float32), ((3, 0, 2, 1), np.uint8))
+           for ctas in (1, 2)), quick=True)
+def cluster_turns_four_dimensions(ctas, dtype, order):
+    """Tiles of one element along what is innermost before or behind."""
+    shape, tile = (2, 24, 10, 40), (1, 16, 8, 32)
+    x = draw(*shape, dtype=dtype) if dtype != np.uint8 else np.arange(np.prod(shape)).astype(np.uint8).reshape(shape)
+    grid = tuple(-(-n // t) for n, t in zip(shape, tile))
+    return Launch(TURNED_TILES[ctas], (grid[3], grid[2], grid[1] * grid[0]),
+                  (x, np.zeros([shape[d] for d in order], dtype), order, tile), {1: x.transpose(order)}, 0)

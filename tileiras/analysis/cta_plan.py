@@ -18,8 +18,9 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.cta_axes import Axes, Place, Relation, extents, mnemonic, relation
 from tileiras.analysis.entry_hints import MOST_CTAS
+from tileiras.analysis.layout_cost import SECTOR_BYTES
 from tileiras.dialects.element import element_bytes
-from tileiras.dialects.nv_tileaa import PtrType
+from tileiras.dialects.nv_tileaa import PtrType, TiledViewType, int_values
 from tileiras.remarks import tile_text
 
 if TYPE_CHECKING:
@@ -256,7 +257,8 @@ class Work:
     """What an op costs: `amount`, shared by the parts of `axes`; `product`: of a product, its rows and columns and their axes;
     `summed`: what an exchange costs where the axis of a reduction is split; `loop`: the innermost that it is in; `loads`: whether
     it reads memory; `paired`: a pair of CTAs multiplies together, and reads as few operands as one with twice as many rows;
-    `rate`: how much longer a product of such elements takes than one of f16."""
+    `rate`: how much longer a product of such elements takes than one of f16; `row`: of an access, its bytes along memory and
+    their axis."""
 
     amount: float
     axes: frozenset[Place]
@@ -266,6 +268,7 @@ class Work:
     loads: bool = False
     paired: bool = False
     rate: float = 1.0
+    row: tuple[int, Place] | None = None
 
     def has_few_rows(self, masks: Mapping[Place, int], target: Any) -> bool:
         """Whether a product's parts have too few rows for the tensor core, where the whole has enough."""
@@ -290,6 +293,9 @@ class Work:
         cost = self.amount / prod(parts(mask) for axis, mask in masks.items() if axis in self.axes)
         if self.has_few_rows(masks, target):
             cost *= SLOWER
+        if self.row is not None:
+            whole, part = self.row[0], self.row[0] // parts(masks.get(self.row[1], 0))
+            cost *= min(whole, SECTOR_BYTES) / min(part, SECTOR_BYTES)
         if self.summed is not None:
             cost += self.summed[0] * masks.get(self.summed[1], 0).bit_count()
         return cost
@@ -339,13 +345,24 @@ def _work(op: Operation, axes: Axes) -> Work | None:
     if name in LOADS or name in ONCE:
         moved = [v.type.element_type for v in (*op.operands, *op.results) if extents(v)]    # type: ignore[attr-defined]
         size = max((element_bytes(t) for t in moved if not isinstance(t, PtrType)), default=1)
-        return Work(scale * elements * size * ACCESS, on, loop=inner, loads=name in LOADS)
+        return Work(scale * elements * size * ACCESS, on, loop=inner, loads=name in LOADS, row=_row(op, size, axes))
     if name == "reduce":
         said = relation(op).summed
         if said and said[0].value not in axes.cheap:
             exchange = scale * EXCHANGE * len(op.results)
             return Work(scale * elements, on, None, (exchange, axes.of(said[0].value, said[0].dim)), inner)
     return Work(scale * elements, on, loop=inner)
+
+
+def _row(op: Operation, size: int, axes: Axes) -> tuple[int, Place] | None:
+    """Bytes of a view's tile of elements of so many along memory, and their axis; None where it has no such dimension."""
+    view: SSAValue | None = getattr(op, "view", None)
+    tile = op.results[0] if mnemonic(op) in LOADS else op.operands[0]
+    if view is None or not extents(tile) or not isinstance(t := view.type, TiledViewType):
+        return None
+    strides = int_values(t.memref.strides)
+    dim = next((i for i, d in enumerate(int_values(t.dim_map)) if strides[d] == 1 and d != t.sparse_dim.data), None)
+    return None if dim is None else (extents(tile)[dim] * size, axes.of(tile, dim))
 
 
 def _ancestors(op: Operation) -> Iterator[Operation]:
