@@ -419,13 +419,23 @@ def takes(reader: Operation, alloc: Operation, layout: SharedLayout, turns_bytes
                 return False
             if not is_described(layout, size, k_dim, described.contiguous(number == 0)):
                 return False
-        elif fragment is None or not _reads_as_well(fragment, old, layout, size, turns_bytes):
+        elif fragment is None or not (_reads_as_well(fragment, old, layout, size, turns_bytes) or
+                                      _costs_no_more(fragment, alloc, old, layout, size)):
             return False
     return alloc.results[0] in reader.operands[:2]
 
 
 def _is_read_as_fast(side: LinearLayout, old: SharedLayout, new: SharedLayout, size: int) -> bool:
     return multiply_add_passes(side, new, size) <= multiply_add_passes(side, old, size)
+
+
+def _costs_no_more(fragment: LinearLayout, alloc: Operation, old: SharedLayout, new: SharedLayout, size: int) -> bool:
+    """Whether a product's reads of what the engine brings take the port of shared memory no longer than all that threads do
+    otherwise: their loads, which go by the same port, stores of as many bytes, and reads."""
+    write = only_store(alloc)
+    assert write is not None
+    brought = 2 * wavefronts(layout_of(write.operands[0]), old, size)
+    return wavefronts(fragment, new, size) <= wavefronts(fragment, old, size) + brought
 
 
 def _reads_as_well(fragment: Any, old: SharedLayout, new: SharedLayout, size: int, turns_bytes: bool) -> bool:
