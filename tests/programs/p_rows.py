@@ -153,6 +153,38 @@ def rows_norm_backward(dtype, n, columns, rows):
 
 
 @ct.kernel
+def norm_backward_of_rows(x, dy, w, mean, rstd, dx, dw, db, tr: Const, n: Const):
+    """The same of rows that a block goes on to: what the copy engine brings, and a row's two numbers beside it."""
+    weight = ct.load(w, (0,), (n,)).astype(ct.float32)
+    total, biases = ct.zeros((tr, n), ct.float32), ct.zeros((tr, n), ct.float32)
+    for i in range(ct.bid(0), ct.cdiv(x.shape[0], tr), ct.num_blocks(0)):
+        mu = ct.load(mean, (i,), (tr,), padding_mode=ZERO).reshape((tr, 1))
+        r = ct.load(rstd, (i,), (tr,), padding_mode=ZERO).reshape((tr, 1))
+        v = ct.load(x, (i, 0), (tr, n), padding_mode=ZERO).astype(ct.float32)
+        g = ct.load(dy, (i, 0), (tr, n), padding_mode=ZERO).astype(ct.float32)
+        xh, wg = (v - mu) * r, g * weight
+        c1, c2 = ct.sum(xh * wg, axis=1, keepdims=True) / n, ct.sum(wg, axis=1, keepdims=True) / n
+        ct.store(dx, (i, 0), ((wg - (xh * c1 + c2)) * r).astype(dx.dtype))
+        total, biases = total + g * xh, biases + g
+    ct.store(dw, (ct.bid(0), 0), ct.sum(total, axis=0).reshape((1, n)))
+    ct.store(db, (ct.bid(0), 0), ct.sum(biases, axis=0).reshape((1, n)))
+
+
+@program((np.float16, 4, 128, 301), (bf16, 8, 64, 70), (np.float32, 4, 128, 3))
+def rows_gradients_beside_a_ring(dtype, tr, n, rows):
+    x, dy, w = draw(rows, n, dtype=dtype), draw(rows, n, dtype=dtype, seed=1), draw(n, dtype=dtype, seed=2)
+    mean = wide(x).mean(1).astype(np.float32)
+    rstd = (1 / np.sqrt(wide(x).var(1) + 1e-5)).astype(np.float32)
+    xh, wg = (wide(x) - mean[:, None]) * rstd[:, None], wide(dy) * wide(w)
+    dx = (wg - xh * (xh * wg).mean(1, keepdims=True) - wg.mean(1, keepdims=True)) * rstd[:, None]
+    of_block = [np.arange(rows) // tr % 2 == b for b in range(2)]
+    sums = np.zeros((2, n), np.float32)
+    return Launch(norm_backward_of_rows, (2,), (x, dy, w, mean, rstd, np.zeros_like(x), sums, sums.copy(), tr, n),
+                  {5: dx, 6: np.stack([(wide(dy) * xh)[mine].sum(0) for mine in of_block]),
+                   7: np.stack([wide(dy)[mine].sum(0) for mine in of_block])}, 2e-2 if dtype == bf16 else 5e-3)
+
+
+@ct.kernel
 def quantized(x, out, scales, t: Const, g: Const):
     i, j = ct.bid(0), ct.bid(1)
     tile = ct.load(x, (i, j), (t, g), padding_mode=ZERO).astype(ct.float32)

@@ -10,6 +10,7 @@ import pytest
 from tileiras import pipeline
 from tileiras.codegen import compile_llvm_to_ptx
 from tileiras.codegen.llvm_text import print_module
+from tileiras.compiler import read_module
 from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.driver.options import CompileOptions
 from tileiras.errors import CompileError
@@ -265,3 +266,16 @@ def test_what_no_copy_can_move_runs_ahead_through_registers() -> None:
 def test_a_load_that_stays_says_why(program: str, reason: str) -> None:
     found = [r for r in remarks_of(program) if r.name == "RemarkLoopLoadNotAhead"]
     assert len(found) == 1 and reason in found[0].reasons[0]
+
+
+def test_the_few_numbers_beside_a_ring_run_ahead() -> None:
+    """However few blocks fit an SM with them: an iteration would wait for them alone."""
+    from tests.programs import programs
+    from tileiras.sim.cutile import export
+    launch = programs.load_all()["rows_gradients_beside_a_ring_0"].launch()
+    options = CompileOptions(find_target("sm_100"), remarks=[])
+    ir = read_module(export(launch.kernel, launch.args, "sm_100").bytecode, options)
+    pipeline.run(ir, options, stop_at="nv_tileas")
+    found = {r.name: dict(r.notes) for r in options.remarks or ()}
+    assert "RemarkAgentsChosen" in found and "RemarkLoopLoadNotAhead" not in found
+    assert found["RemarkLoopLoadsAhead"]["Loads"] == 2

@@ -21,6 +21,9 @@ from tileiras.machine.machines import machine_of
 from tileiras.schedule.depth import BESIDE_CARRIED, LANES, registers_of
 from tileiras.schedule.resources import model_of
 
+FEW_BESIDE_RING = 4
+"""Registers of a thread up to which loads run ahead where a loop's other tiles come by a pipe, stages ahead of their use: these few
+are what an iteration waits for, and blocks may be few (rows' statistics beside 4x128 rows, B200: 106 us, 81 ahead)."""
 STAGES = 2
 """One that is computed with and one on its way."""
 
@@ -43,12 +46,14 @@ def streaming_bytes(target: Any) -> float:
 @dataclass(frozen=True)
 class Room:
     """`shared`: bytes of shared memory that a block needs as it stands. `more`: with second buffers. `warps`: of the block.
-    `asked`: whether an option or a hint wants loads ahead, if there is room at all."""
+    `asked`: whether an option or a hint wants loads ahead, if there is room at all. `beside_ring`: whether the loop's other tiles
+    come by a pipe."""
 
     shared: int
     more: int
     warps: int
     asked: bool = False
+    beside_ring: bool = False
 
 
 def why_not_ahead(loop: Operation, loads: Collection[Operation], nbytes: int, has_product: bool, room: Room,
@@ -57,11 +62,12 @@ def why_not_ahead(loop: Operation, loads: Collection[Operation], nbytes: int, ha
     to hold for that to be true, where it is others that hide them (0: any)."""
     carried = sum(registers_of(v) for v in loop.results)
     needed = BESIDE_CARRIED + carried + carried // 4
-    ahead = needed + sum(registers_of(op.results[0]) for op in loads)
+    held = sum(registers_of(op.results[0]) for op in loads)
+    ahead = needed + held
     if ahead > target.max_registers_per_thread:
         return f"it would take {ahead} registers a thread, {target.max_registers_per_thread} are there; use smaller tiles or " \
                "more warps", 0
-    if room.asked:
+    if room.asked or (room.beside_ring and held <= FEW_BESIDE_RING):
         return "", 0
     before = _blocks(needed, room.shared, room.warps, target)
     after = _blocks(ahead, room.more, room.warps, target)

@@ -145,7 +145,7 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     nbytes = sum(tile_bytes(op.results[0].type) for op in loads)
     shared = lives.size
     room = Room(shared, shared + (each if plan.stored else 0), block_warps(func),
-                in_flight or asked > 1 or latency_hint(loads) is not None)
+                in_flight or asked > 1 or latency_hint(loads) is not None, any(op.name == "nv_tileas.consumer_wait" for op in ops))
     why, blocks = why_not_ahead(loop, loads, nbytes, has_product, room, context.target)
     if has_product and blocks > 1 and context.count_blocks and _has_room(loop, blocks * room.warps, context.target):
         count_on_blocks(func, blocks)
