@@ -4,8 +4,9 @@ width that follows from them and from the layout.
     runs        for each dimension of the tile, how many neighbours along it may go in one access, as far as alignment,
                 strides, bounds and masks are known
     contiguous  the dimension that runs along memory, if there is one
-    neighbours  where none is known to, the one that is likely to (analysis/likely.py): costs rest on it, no access does
-    apart       how many elements from one another those are thought to lie, where nothing at all is known of their places
+    neighbours  where none is known to, the one that is likely to (analysis/likely.py), or the nearest: costs rest on it, no access
+                does
+    apart       how many elements from one another those lie, or are thought to, where they don't lie side by side
     check       for each dimension of a view's tile, whether bounds must be checked
     inside      how many neighbours along `contiguous` may go in one access where all of them are in bounds, where that is more
     narrow      of an access whose `runs` are true where all are in bounds only: how many may elsewhere (transforms/wide_inside.py)
