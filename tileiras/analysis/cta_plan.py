@@ -36,8 +36,8 @@ MOST_TRIED = 8
 PRODUCT_STEPS = 16
 """Steps of a product's k that cost what one element-wise op does."""
 FEW_ROWS, FEW_ROWS_UMMA = 64, 128
-"""Rows that products have at least: with fewer than 64 a warpgroup's go by slower instructions, with fewer than 128 those of
-tcgen05 take as long as with 128, unless a pair of CTAs has 64 each."""
+"""Rows that products have at least: with fewer than 64 they go by slower instructions, with fewer than 128 those of tcgen05 take as
+long as with 128, unless a pair of CTAs has 64 each."""
 SLOWER = 4
 LEAST_PART, LEAST_PART_UMMA = 128 * 128, 128 * 256
 """Elements of a product's part that a loop repeats, where tensor cores multiply from shared memory (wgmma, tcgen05). Smaller parts
@@ -274,9 +274,9 @@ class Work:
         """Whether a product's parts have too few rows for the tensor core, where the whole has enough."""
         if self.product is None or not (target.has_wgmma or target.has_tcgen05):
             return False
-        few = FEW_ROWS_UMMA if target.has_tcgen05 and not self.paired else FEW_ROWS
         rows, axis = self.product[0]
-        return rows >= few > rows // parts(masks.get(axis, 0))
+        part = rows // parts(masks.get(axis, 0))
+        return rows >= FEW_ROWS > part or (target.has_tcgen05 and not self.paired and rows >= FEW_ROWS_UMMA > part)
 
     def is_small(self, masks: Mapping[Place, int], target: Any, strides: bool) -> bool:
         """Whether a product reads so much more for each element in parts than whole that a loop of nothing else is slower.
