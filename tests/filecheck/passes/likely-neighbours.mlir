@@ -67,4 +67,34 @@ cuda_tile.module @m {
     %s = store_view_tko weak %sum, %to[%x] token = %t : tile<1024xf32>, partition_view<tile=(1024), tensor_view<1048576xf32, strides=[1]>>, tile<i32> -> token
     return
   }
+  // A remainder begins anew once in a row: its numbers are neighbours like those that it is of.
+  // CHECK: sym_name = "torus"
+  // CHECK: "nv_tileas.load"({{.*}} runs = [#builtin.int<1>], neighbours = #builtin.int<0>, invariant
+  entry @torus(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %n: tile<i32>) {
+    %t = make_token : token
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %lanes = iota : tile<1024xi32>
+    %period = constant <i32: 1024> : tile<1024xi32>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<1024xf32>
+    %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<1024xf32>) {
+      %i1 = reshape %i : tile<i32> -> tile<1xi32>
+      %shift = broadcast %i1 : tile<1xi32> -> tile<1024xi32>
+      %moved = addi %lanes, %shift : tile<1024xi32>
+      %from = remi %moved, %period unsigned : tile<1024xi32>
+      %wide = exti %from signed : tile<1024xi32> -> tile<1024xi64>
+      %p1 = reshape %p : tile<ptr<f32>> -> tile<1xptr<f32>>
+      %ps = broadcast %p1 : tile<1xptr<f32>> -> tile<1024xptr<f32>>
+      %pp = offset %ps, %wide : tile<1024xptr<f32>>, tile<1024xi64> -> tile<1024xptr<f32>>
+      %v, %u = load_ptr_tko weak %pp token=%t : tile<1024xptr<f32>> -> tile<1024xf32>, token
+      %more = addf %acc, %v : tile<1024xf32>
+      continue %more : tile<1024xf32>
+    }
+    %qa = assume div_by<16>, %q : tile<ptr<f32>>
+    %w = make_tensor_view %qa, shape = [1048576], strides = [1] : tensor_view<1048576xf32, strides=[1]>
+    %to = make_partition_view %w : partition_view<tile=(1024), tensor_view<1048576xf32, strides=[1]>>
+    %s = store_view_tko weak %sum, %to[%x] token = %t : tile<1024xf32>, partition_view<tile=(1024), tensor_view<1048576xf32, strides=[1]>>, tile<i32> -> token
+    return
+  }
 }
