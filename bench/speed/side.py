@@ -32,8 +32,8 @@ many blocks share an SM. No row of docs/speed.md or docs/suite-speed.md has more
 limits them; 204 sides predicted again took the same cycles. Programs are launched with too few blocks for that. 28 November: what
 the table of machines says of an H200, which no table is of; then, how often machine code goes around an unrolled loop that accesses
 nothing: of docs/speed.md and docs/suite-speed.md (anchors and polarities of all sides compared; not of programs) four cases of the
-suite have one, which were predicted again. 29 November: of which
-CTAs of a launch of clusters an estimate is made; predictions are as before."""
+suite have one, which were predicted again. 29 November: of which CTAs of a launch of clusters
+an estimate is made; predictions are as before."""
 COMPILER_TABLES = {"targets.py", "intrinsics.py", "control.py", "chains.py", "extract.py"}
 """Of tileiras/machine: what targets can do, and what the model's tables were made by. No time follows from these."""
 

@@ -35,17 +35,16 @@ if TYPE_CHECKING:
     from tileiras.conversion.tileas_to_llvm.memory.loads_stores import ViewAddress
 
 Pointer = Callable[[int], SSAValue]
-Predicate = Callable[[int], SSAValue | None]
+Predicate = Callable[[Sequence[int]], SSAValue | None]
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What of a thread's part of a tile is in bounds. of: whether a register is (None: always). whole, some: whether all registers
-    of a wide access are, or any. all: whether all of the thread's are."""
+    """What of a thread's part of a tile is in bounds. whole, some: whether all registers of an access are, or any (None:
+    always). all: whether all of the thread's are."""
 
-    of: Predicate
-    whole: Callable[[Sequence[int]], SSAValue | None]
-    some: Callable[[Sequence[int]], SSAValue | None]
+    whole: Predicate
+    some: Predicate
     all: Callable[[], SSAValue]
 
     def cuts(self, low: Lowering, groups: Sequence[Sequence[int]]) -> SSAValue:
@@ -57,8 +56,7 @@ class Bounds:
 
 def viewed(address: ViewAddress) -> Bounds:
     """Those of a view, which cut a wide access at one place: its first and its last element tell."""
-    return Bounds(address.predicate, lambda group: address.predicate(group[-1]), lambda group: address.predicate(group[0]),
-                  address.all_inside)
+    return Bounds(lambda group: address.predicate(group[-1]), lambda group: address.predicate(group[0]), address.all_inside)
 
 
 def masked(low: Lowering, masks: Sequence[SSAValue]) -> Bounds:
@@ -68,7 +66,7 @@ def masked(low: Lowering, masks: Sequence[SSAValue]) -> Bounds:
 
     def some(group: Sequence[int]) -> SSAValue:
         return reduce(low.b.or_, [masks[r] for r in group])
-    return Bounds(masks.__getitem__, every, some, lambda: every(range(len(masks))))
+    return Bounds(every, some, lambda: every(range(len(masks))))
 
 
 @dataclass(frozen=True)
@@ -106,9 +104,9 @@ def _ask(low: Lowering) -> None:
     b.br(join, [word for load, size in zip(loads, sizes) for word in _wide(low, load, size)])
     b.at(some)
     b.cond_br(reduce(b.or_, [load.bounds.cuts(low, load.moved) for load in loads]), narrow, whole)
-    for block, ways in ((whole, _whole), (narrow, _narrow)):
+    for block, width_of_access in ((whole, access_width), (narrow, sure_width)):
         b.at(block)
-        parts = [ways(low, load) for load in loads]
+        parts = [_loaded(low, load, width_of_access(load.op, low.layout(load.op.results[0]))) for load in loads]
         b.br(join, [word for load, values in zip(loads, parts) for word in _packed(low, load, values)])
     b.at(join)
     words = iter(join.args)
@@ -132,26 +130,22 @@ def _wide(low: Lowering, load: GuardedLoad, size: int) -> list[SSAValue]:
     return words
 
 
-def _whole(low: Lowering, load: GuardedLoad) -> list[list[SSAValue]]:
-    """The elements of each wide access, of which all or none are in bounds."""
+def _loaded(low: Lowering, load: GuardedLoad, width: int) -> list[list[SSAValue]]:
+    """The elements of each wide access, by accesses of `width` of them, of which all or none are in bounds."""
     t = storage_type(low.element(load.op.results[0]))
-    return [access.load(low, pointer, len(group), t, load.bounds.whole(group), [load.other[r] for r in group], "",
-                        "early" in load.op.properties) for group, pointer in zip(load.moved, load.pointers)]
-
-
-def _narrow(low: Lowering, load: GuardedLoad) -> list[list[SSAValue]]:
-    """The same, of which any may be in bounds."""
-    layout, t = low.layout(load.op.results[0]), storage_type(low.element(load.op.results[0]))
-    narrow = sure_width(load.op, layout)
     out = []
     for group, pointer in zip(load.moved, load.pointers):
         values: list[SSAValue] = []
-        for first in group[::narrow]:
-            p = low.b.gep(pointer, (first - group[0]) * width_of(t) // 8)
-            values += access.load(low, p, narrow, t, load.bounds.of(first), list(load.other[first:first + narrow]), "",
+        for part in _parts(group, width):
+            p = low.b.gep(pointer, (part[0] - group[0]) * width_of(t) // 8)
+            values += access.load(low, p, width, t, load.bounds.whole(part), [load.other[r] for r in part], "",
                                   "early" in load.op.properties)
         out.append(values)
     return out
+
+
+def _parts(group: Sequence[int], width: int) -> list[Sequence[int]]:
+    return [group[i:i + width] for i in range(0, len(group), width)]
 
 
 def _packed(low: Lowering, load: GuardedLoad, parts: list[list[SSAValue]]) -> list[SSAValue]:
@@ -180,14 +174,11 @@ def guarded_store(low: Lowering, op: Operation, layout: LinearLayout, pointer: P
     b.br(join)
     b.at(some)
     b.cond_br(bounds.cuts(low, moved), cut, whole)
-    b.at(whole)
-    for group in moved:
-        access.store(low, pointers[group[0]], [values[r] for r in group], access.both(low, owner, bounds.whole(group)))
-    b.br(join)
-    b.at(cut)
-    for group in moved:
-        for first in group[::narrow]:
-            stores = access.both(low, owner, bounds.of(first))
-            access.store(low, b.gep(pointers[group[0]], (first - group[0]) * size), list(values[first:first + narrow]), stores)
-    b.br(join)
+    for block, elements in ((whole, width), (cut, narrow)):
+        b.at(block)
+        for group in moved:
+            for part in _parts(group, elements):
+                stores = access.both(low, owner, bounds.whole(part))
+                access.store(low, b.gep(pointers[group[0]], (part[0] - group[0]) * size), [values[r] for r in part], stores)
+        b.br(join)
     b.at(join)
