@@ -42,7 +42,7 @@ def run(module: Operation, context: Any) -> None:
             for loop in [op for op in func.walk() if op.name == "scf.for" and "as_loaded" in op.properties]:
                 found = _loaded_ahead(loop)
                 if found and (any(op.name in DOTS for op in loop.walk()) or
-                              (context.target.has_f32x2_arith and _are_spread(func, loop, found))):
+                              (context.target.has_f32x2_arith and _are_spread(func, loop, found) and not _waits_for_own(loop))):
                     for number, nbytes in found.items():
                         _settle(loop, number, nbytes)
 
@@ -54,6 +54,12 @@ def _loaded_ahead(loop: Any) -> dict[int, int]:
     return {number: nbytes for number, (nbytes, init, following) in enumerate(carried)
             if loaded_by(init) and loaded_by(following) and following.owner.parent is body and
             _is_used_behind(body, body.args[1 + number], following.owner)}
+
+
+def _waits_for_own(loop: Any) -> bool:
+    """Whether an iteration begins loads that it needs itself: what waits for those waits for all."""
+    body = loop.regions[0].block
+    return any(op.name in nv_tileas.LOADS and op.results[0] not in body.last_op.operands for op in body.ops)
 
 
 def _are_spread(func: Operation, loop: Any, numbers: Collection[int]) -> bool:

@@ -21,6 +21,9 @@
 // PAIRS: sym_name = "distances"
 // PAIRS: "nv_tileas.settle"
 // PAIRS: "scf.for"
+// PAIRS: sym_name = "rows_in_place"
+// PAIRS: as_loaded
+// PAIRS-NOT: nv_tileas.settle
 cuda_tile.module @m {
   entry @both_roles(%kp: tile<ptr<f16>>, %qp: tile<ptr<f16>>, %op: tile<ptr<f32>>, %n: tile<i32>) {
     %t = make_token : token
@@ -80,6 +83,31 @@ cuda_tile.module @m {
     %ow = make_tensor_view %op, shape = [65536], strides = [1] : tensor_view<65536xf32, strides=[1]>
     %ov = make_partition_view %ow : partition_view<tile=(128), tensor_view<65536xf32, strides=[1]>>
     %z = store_view_tko weak %s, %ov[%i] token = %t : tile<128xf32>, partition_view<tile=(128), tensor_view<65536xf32, strides=[1]>>, tile<i32> -> token
+    return
+  }
+
+  // Rows in place, each with a number of its own that comes ahead: an iteration waits for its row, and so for both.
+  entry @rows_in_place(%xp: tile<ptr<f32>>, %fp: tile<ptr<f32>>, %n: tile<i32>) {
+    %t = make_token : token
+    %xa = assume div_by<16>, %xp : tile<ptr<f32>>
+    %fa = assume div_by<16>, %fp : tile<ptr<f32>>
+    %one = constant <i32: 1> : tile<i32>
+    %i, %j, %k = get_tile_block_id : tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %xw = make_tensor_view %xa, shape = [4096, 4096], strides = [4096, 1] : tensor_view<4096x4096xf32, strides=[4096,1]>
+    %xv = make_partition_view %xw : partition_view<tile=(1x4096), tensor_view<4096x4096xf32, strides=[4096,1]>>
+    %fw = make_tensor_view %fa, shape = [4096], strides = [1] : tensor_view<4096xf32, strides=[1]>
+    %fv = make_partition_view %fw : partition_view<tile=(1), tensor_view<4096xf32, strides=[1]>>
+    %z = for %l in (%i to %n, step %one) : tile<i32> iter_values(%before = %t) -> (token) {
+      %x, %u0 = load_view_tko weak %xv[%l, %zero] token = %before : partition_view<tile=(1x4096), tensor_view<4096x4096xf32, strides=[4096,1]>>, tile<i32> -> tile<1x4096xf32>, token
+      %e = exp2 %x : tile<1x4096xf32>
+      %f, %u1 = load_view_tko weak %fv[%l] token = %t : partition_view<tile=(1), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> tile<1xf32>, token
+      %one_by_one = reshape %f : tile<1xf32> -> tile<1x1xf32>
+      %whole = broadcast %one_by_one : tile<1x1xf32> -> tile<1x4096xf32>
+      %y = mulf %e, %whole rounding<nearest_even> : tile<1x4096xf32>
+      %after = store_view_tko weak %y, %xv[%l, %zero] token = %u0 : tile<1x4096xf32>, partition_view<tile=(1x4096), tensor_view<4096x4096xf32, strides=[4096,1]>>, tile<i32> -> token
+      continue %after : token
+    }
     return
   }
 }
