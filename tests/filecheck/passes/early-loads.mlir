@@ -26,6 +26,12 @@
 // CHECK: "nv_tileas.tiled_load"
 // CHECK: "nv_tileas.tiled_store"
 
+// CHECK: sym_name = "any_length"
+// CHECK: "nv_tileas.tiled_load"{{.*}}narrow
+// CHECK-NOT: arith.mulf
+// CHECK: "nv_tileas.tiled_load"{{.*}}narrow
+// CHECK: arith.mulf
+
 // PLAIN-NOT: invariant
 cuda_tile.module @m {
   entry @sums(%a: tile<ptr<f32>>, %b: tile<ptr<f32>>, %c: tile<ptr<f32>>) {
@@ -73,6 +79,29 @@ cuda_tile.module @m {
     %r, %rt = load_view_tko weak %vc[%x] token = %t : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> tile<1024xf32>, token
     %r2 = mulf %r, %r : tile<1024xf32>
     %f = store_view_tko weak %r2, %vc[%x] token = %rt : tile<1024xf32>, partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32> -> token
+    return
+  }
+
+  // Arrays of any length: a load goes one of two ways, and so does the next, whose ways are taken together if nothing in between needs
+  // the first one's tile.
+  entry @any_length(%a: tile<ptr<bf16>>, %b: tile<ptr<bf16>>, %c: tile<ptr<bf16>>, %n: tile<i32>) {
+    %t = make_token : token
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %aa = assume div_by<16>, %a : tile<ptr<bf16>>
+    %ab = assume div_by<16>, %b : tile<ptr<bf16>>
+    %ac = assume div_by<16>, %c : tile<ptr<bf16>>
+    %wa = make_tensor_view %aa, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xbf16, strides=[1]>
+    %va = make_partition_view %wa : partition_view<tile=(2048), tensor_view<?xbf16, strides=[1]>>
+    %wb = make_tensor_view %ab, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xbf16, strides=[1]>
+    %vb = make_partition_view %wb : partition_view<tile=(2048), tensor_view<?xbf16, strides=[1]>>
+    %wc = make_tensor_view %ac, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xbf16, strides=[1]>
+    %vc = make_partition_view %wc : partition_view<tile=(2048), tensor_view<?xbf16, strides=[1]>>
+    %p, %pt = load_view_tko weak %va[%x] token = %t : partition_view<tile=(2048), tensor_view<?xbf16, strides=[1]>>, tile<i32> -> tile<2048xbf16>, token
+    %p2 = mulf %p, %p : tile<2048xbf16>
+    %i = addi %x, %y : tile<i32>
+    %q, %qt = load_view_tko weak %vb[%i] token = %t : partition_view<tile=(2048), tensor_view<?xbf16, strides=[1]>>, tile<i32> -> tile<2048xbf16>, token
+    %r = addf %p2, %q : tile<2048xbf16>
+    %e = store_view_tko weak %r, %vc[%x] token = %t : tile<2048xbf16>, partition_view<tile=(2048), tensor_view<?xbf16, strides=[1]>>, tile<i32> -> token
     return
   }
 }
