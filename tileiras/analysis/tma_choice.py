@@ -13,20 +13,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.access import contiguous_of, runs_of
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.dot_chains import SUMS
 from tileiras.analysis.layout_cost import FETCH_SLOTS, SECTOR_BYTES, shared_access
 from tileiras.analysis.layout_rules import DOTS, MOVES
 from tileiras.analysis.program_slice import function_of, loop_around
 from tileiras.analysis.tensor_dots import umma_of
-from tileiras.analysis.tma import ALIGNMENT, MapFacts, in_forms, is_brought, is_unwritten, map_facts, needs_fill, orders_itself
+from tileiras.analysis.tma import MapFacts, in_forms, is_brought, is_unwritten, map_facts, needs_fill, orders_itself
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects import arith
-from tileiras.dialects.element import element_bytes, tile_bytes
+from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileas import LOOPS
 from tileiras.layout.convert import BARRIER_SLOTS, PASS_SLOTS
 from tileiras.layout.descriptors import boxes, part_of
@@ -227,27 +226,16 @@ def pieces(tile: CanonicalTile, layout: LinearLayout, fewest: int = SLOTS + 1) -
 
 
 def exposed(accesses: Collection[Operation]) -> set[Operation]:
-    """Those that load small tiles behind a loop of products, in the same block. Where threads load what is multiplied, they load
-    these, too: nobody would ask earlier."""
+    """Those that load small tiles behind a loop of products, in the same block."""
     found: set[Operation] = set()
     for block in {op.parent: None for op in accesses if op.name == LOAD}:
         behind = False
         for op in block.ops if block is not None else ():
             if op.name in LOOPS:
-                inner = list(op.walk())
-                behind = behind or (any(o.name in DOTS for o in inner) and any(map(_is_aligned, inner)))
+                behind = behind or any(inner.name in DOTS for inner in op.walk())
             elif behind and op.name == LOAD and op in accesses and tile_bytes(op.results[0].type) <= MOST_EXPOSED:
                 found.add(op)
     return found
-
-
-def _is_aligned(op: Operation) -> bool:
-    """Whether an op loads a tile of a view whose rows begin where the engine can."""
-    along, inside = contiguous_of(op), op.properties.get("inside")
-    if op.name != LOAD or along is None or not isinstance(t := op.results[0].type, TensorType):
-        return False
-    together = max(runs_of(op)[along], inside.data if isinstance(inside, IntAttr) else 1)
-    return min(together, t.get_shape()[along]) * element_bytes(t.element_type) >= ALIGNMENT
 
 
 def offer(op: Operation, facts: MapFacts, layout: LinearLayout) -> Offer:

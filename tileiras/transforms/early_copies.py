@@ -10,8 +10,9 @@
 
 Programs compute in their order, and ptxas moves no copy over what threads wait for. No write to memory comes before such a load in
 its token's order (`lower-tma-load-store-to-async`), so that it may stand wherever its coordinates are known: behind what decides
-whether the block goes on at all, behind loops, and behind the copies that were asked for before it. Its ring lives longer then:
-where that would cost an SM a block, it stays. In agents who loads has nothing else to do.
+whether the block goes on at all, behind loops that do more than load and multiply, and behind the copies that were asked for
+before it. Its ring lives longer then: where that would cost an SM a block, it stays. In agents who loads has nothing else to do.
+(int8 with scales, 64x64x128 of rows that aren't aligned, H100: 2.49 us with the scales' copies behind the loop, 2.03 before it.)
 """
 from __future__ import annotations
 
@@ -37,6 +38,8 @@ WORK = {"nv_tileas." + m for m in ("store_shared", "load_shared", "reduce", "sca
                                    "consumer_wait", "convert_layout")}
 """Of what a copy passes, what takes threads long; so do element-wise ops on tiles, of which `FEW` hardly count. Loads by threads
 don't: they are on their way at once, and what waits for them would begin later behind a copy."""
+INSIDE = {"scf.yield", *("nv_tileas." + m for m in ("begin_flight", "barrier", "warp_barrier", "fence_async"))}
+"""What else may be in loops and branches that a copy passes."""
 FEW = 4
 MOST_BLOCKS = 16
 """Blocks of an SM beyond which more bring nothing."""
@@ -99,7 +102,7 @@ def _way_up(copies: list[Operation]) -> tuple[Operation | None, list[Operation]]
             break
         else:
             work += isinstance(op, arith.Elementwise) and bool(_tile(op))
-            gains = gains or op.name in WORK or work > FEW
+            gains = gains or work > FEW or any(inner.name in WORK for inner in op.walk())
             front = op
         op = op.prev_op
     return (front if gains else None), moved[::-1]
@@ -110,6 +113,8 @@ def _tile(op: Operation) -> bool:
 
 
 def _is_passed(op: Operation) -> bool:
+    if op.name in ("scf.for", "scf.if"):
+        return all(inner is op or inner.name in INSIDE or _is_passed(inner) for inner in op.walk())
     return op.name in PASSED or is_movable(op)
 
 

@@ -1,11 +1,11 @@
 // What sums are to be added to comes while the products run: threads would ask for it when the sums are there, and wait. The engine's
-// copy is the load agent's last; where threads load what is multiplied, they load this, too. Sums that become functions of each are shared by two warpgroups where one would have 128 registers of
+// copy is the load agent's last, or where threads load what is multiplied stands in front of the loop. Sums that become functions of each are shared by two warpgroups where one would have 128 registers of
 // them a thread.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s --check-prefix=SM90
 // RUN: sed '/tanh/s/= tanh/= absf/' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=PLAIN
 // RUN: sed '/%new = /s/mmaf.*$/addf %acc, %none : tile<128x128xf32>/' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=ALONE
-// RUN: sed 's/x4096xf16, strides=.4096/x4096xf16, strides=[4099/g; s/s = .4096, 1/s = [4099, 1/; s/4096x128xf16, strides=.128/4096x128xf16, strides=[131/g; s/4096, 128., strides = .128/4096, 128], strides = [131/' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_90 | filecheck %s --check-prefix=THREADS
+// RUN: sed 's/x4096xf16, strides=.4096/x4096xf16, strides=[4099/g; s/s = .4096, 1/s = [4099, 1/; s/4096x128xf16, strides=.128/4096x128xf16, strides=[131/g; s/4096, 128., strides = .128/4096, 128], strides = [131/' %s | env TILEIRAS_WITHOUT=agents tileiras-opt - --to=nv_tileas --gpu-name=sm_90 | filecheck %s --check-prefix=THREADS
 
 // CHECK: num_warps = #builtin.int<8>
 // CHECK: "nv_tileas.agent_switch"
@@ -26,7 +26,10 @@
 // ALONE: "nv_tileas.tiled_load"({{.*}}tensor<1x128xf16
 
 
-// THREADS: "nv_tileas.tiled_load"({{.*}}tensor<1x128xf16
+// THREADS: "nv_tileas.tma_load"{{.*}}[#builtin.int<1>, #builtin.int<128>]
+// THREADS: "scf.for"
+// THREADS-NOT: tma_load
+// THREADS: "nv_tileas.consumer_wait"
 cuda_tile.module @m {
   entry @activated(%pa: tile<ptr<f16>>, %pb: tile<ptr<f16>>, %ps: tile<ptr<f16>>, %po: tile<ptr<f16>>, %n: tile<i32>) {
     %t = make_token : token
