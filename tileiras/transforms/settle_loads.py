@@ -12,8 +12,9 @@ latency is exposed each time, as if nothing ran ahead. `settle` is an instructio
 can't leave out (an OR with a zero that only the machine knows): the loop's uses then have nothing to wait for. The first iteration
 waited anyway.
 
-Only where a use stands behind the next iteration's loads; others wait for nothing else. For loops with products (attention's
-gradient of keys and values, 32 keys by 16 queries of 128 features, A100: 75.0 us, 58.9), and where pairs of floats are computed
+Only where a use stands behind the next iteration's loads; others wait for nothing else. For loops with products by tensor cores
+(attention's gradient of keys and values, 32 keys by 16 queries of 128 features, A100: 75.0 us, 58.9; not by FMA, chunks of a
+retention in f32, H100: 10.9 us, 12.8 so), and where pairs of floats are computed
 with at once for those that spread few numbers over all threads (n-body by 64 blocks, B200: 175 us, 143, RTX 5090: 145, 112; of
 1,024 blocks 121 and 118, 98 and 102). In shorter loops ptxas then copies what is carried, and the copy waits (distances of rows,
 A100: 25.2 us, 36.2). It runs when loops stand, and is for elements of at most 32 bits, as `carry-as-loaded` is.
@@ -41,7 +42,7 @@ def run(module: Operation, context: Any) -> None:
         if func.name == "nv_tileas.func":
             for loop in [op for op in func.walk() if op.name == "scf.for" and "as_loaded" in op.properties]:
                 found = _loaded_ahead(loop)
-                if found and (any(op.name in DOTS for op in loop.walk()) or
+                if found and (any(op.name in DOTS and "atom" in op.properties for op in loop.walk()) or
                               (context.target.has_f32x2_arith and _are_spread(func, loop, found) and not _waits_for_own(loop))):
                     for number, nbytes in found.items():
                         _settle(loop, number, nbytes)
