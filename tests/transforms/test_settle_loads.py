@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import tileiras
+from tests.fuzz.levels import lowered
+from tests.kernels import runner
+from tileiras.bytecode import read
 
 
 @ct.kernel
@@ -51,3 +54,9 @@ def test_carried_tiles_are_what_was_loaded(kernel: Any, rows: int, gpu: str) -> 
     w, out = rng.integers(-1, 2, (16, 16)).astype(np.float16), np.zeros((16, 16), np.float32)
     tileiras.launch(kernel, 1, (a, w, out), gpu_name=gpu)
     assert np.array_equal(out, product(kernel, a, w))
+
+
+def test_products_by_fma_are_left_alone() -> None:
+    """ptxas chooses the order in which they read shared memory; the filecheck test has products of tensor cores."""
+    text = lowered(read(runner.export_case("retention_chunked_f32_ragged")), "nv_tileas", "sm_90", 3)
+    assert '"nv_tileas.dot"' in text and "as_loaded" in text and "nv_tileas.settle" not in text

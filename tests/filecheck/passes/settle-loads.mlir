@@ -5,7 +5,6 @@
 // RUN: tileiras-opt %s --to=llvm --gpu-name=sm_80 | filecheck %s --check-prefix=LLVM
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s --check-prefix=ENGINE
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=PAIRS
-// RUN: sed '/[@]both_roles/,/return/{s/f16/f32/g; /ftof/d; s/p, .q, .acc/w, %%q, %%acc/}' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_80 | filecheck %s --check-prefix=FMA
 
 // CHECK: sym_name = "both_roles"
 // CHECK: [[FIRST:%[0-9]+]], %{{[0-9]+}} = "scf.if"
@@ -18,10 +17,6 @@
 // LLVM: "nvvm.inst"(%{{[0-9]+}}, [[ZERO]]) <{instruction = "settle.b32"}>
 
 // ENGINE-NOT: nv_tileas.settle
-
-// FMA: sym_name = "both_roles"
-// FMA: nv_tileas.dot
-// FMA-NOT: nv_tileas.settle
 
 // PAIRS: sym_name = "distances"
 // PAIRS: "nv_tileas.settle"

@@ -97,11 +97,50 @@ again:
 @pytest.mark.parametrize(("tells", "stored"), [(32, 128), (7, 4)], ids=["another warp", "its own warp"])
 def test_lanes_wait_for_one_that_polls_unless_it_waits_for_them(tells, stored):
     ptx = LOOP.replace("again:\n", SPINS.replace("TELLS", str(tells)))
+    line = ptx[:ptx.index("[%rd5], 0f00000000")].count("\n") + 1
     streams = streams_of(ptx, assembled(ptx), "k", 1, [np.ones(64 * ROUNDS, np.float32), np.zeros(64, np.float32), ROUNDS, 4])
-    assert bool(streams.notes) == (stored < 128)
-    first = [next(s.payload.bytes for s in w.steps if isinstance(s.payload, GlobalAccess) and s.payload.is_store)
-             for w in streams.ctas[0].warps]
-    assert first == [stored, 128]
+    assert not streams.notes
+    ends = [[s.payload.bytes for s in w.steps if isinstance(s.payload, GlobalAccess) and s.payload.is_store and
+             s.instruction.ptx_line == line] for w in streams.ctas[0].warps]
+    # one lane stores for itself where the others couldn't wait for it, and so do they
+    assert sorted(ends[0]) == ([128] if stored == 128 else [4, 124]) and ends[1] == [128]
+
+
+WAYS = """  mov.f32 %f1, 0f00000000;
+  rem.u32 %r8, %r3, WAYS;
+  setp.eq.u32 %p3, %r8, 0;
+  @%p3 bra first;
+  setp.eq.u32 %p3, %r8, 1;
+  @%p3 bra second;
+  sqrt.rn.f32 %f1, %f1;
+  ld.global.f32 %f1, [%rd4+8];
+  add.f32 %f1, %f1, 0f40000000;
+  bra.uni join;
+first:
+  ld.global.f32 %f1, [%rd4];
+  mul.f32 %f1, %f1, %f1;
+  bra.uni join;
+second:
+  ld.global.f32 %f1, [%rd4+4];
+  ex2.approx.f32 %f1, %f1;
+join:
+  st.shared.f32 [tile+8000], %f1;
+again:
+"""
+
+
+@pytest.mark.parametrize(("ways", "each"), [(2, [64, 64]), (3, [40, 44, 44])])
+def test_a_warp_goes_all_ways_that_its_lanes_go(ways, each):
+    """A third of the lanes each load behind a branch of their own: the warp executes all loads, and the code around them once."""
+    ptx = LOOP.replace("again:\n", WAYS.replace("WAYS", str(ways)))
+    streams = streams_of(ptx, assembled(ptx), "k", 1, [np.ones(64 * ROUNDS, np.float32), np.zeros(64, np.float32), ROUNDS, 4])
+    assert streams.is_joined and not streams.notes
+    for warp in (0, 1):
+        steps = streams.ctas[0].warps[warp].steps
+        loads = [s.payload.bytes for s in steps if s.instruction.base == "LDG" and isinstance(s.payload, GlobalAccess)]
+        before, looped = sorted(loads[:-ROUNDS]), loads[-ROUNDS:]
+        assert before == each and looped == [128] * ROUNDS
+        assert counts(streams, warp)["BAR", BarrierOp] == 2 * ROUNDS
 
 
 @pytest.mark.parametrize(("stride", "passes"), [(4, 1), (8, 2), (128, 32)])
