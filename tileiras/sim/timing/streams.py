@@ -7,15 +7,16 @@ code, and hands every execution of a machine instruction what the functional run
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
 from tileiras.sim.errors import SimulationError
 from tileiras.sim.run.launch import choose_entry, counted, parse_cached, simulate
-from tileiras.sim.timing import anchors, path, payloads, sass
+from tileiras.sim.timing import anchors, detours, path, payloads, sass
 from tileiras.sim.timing.cubin import Cubin
 from tileiras.sim.timing.errors import NotTimed
 from tileiras.sim.timing.join import Join, join, rounds
@@ -158,10 +159,26 @@ def _run(ptx: str, kernel: str, grid: tuple[int, int, int], args: Sequence, want
 
 class _Template:
     """A way through the machine code: steps without what differs from warp to warp. `keys`: None, or (line, visit of the
-    trace, number of instructions that share the record), or a payload."""
+    trace, number of instructions that share the record), or a payload. `begins`: each visit's first step, and the end."""
 
-    def __init__(self, steps: list[tuple[Instruction, object]], found: path.Path) -> None:
-        self.steps, self.path = steps, found
+    def __init__(self, steps: list[tuple[Instruction, object]], found: path.Path, begins: list[int]) -> None:
+        self.steps, self.path, self.begins = steps, found, begins
+
+    def seen(self, visits: list[int]) -> list[int]:
+        """For each step the visit in which the functional run executed it; -1: nothing is known of it."""
+        return [visits[key[1]] if isinstance(key, tuple) else -1 for _, key in self.steps]
+
+
+class _Lane(NamedTuple):
+    """A lane's way: its steps, their visits (see `_Template.seen`), and where those of each machine block begin."""
+
+    steps: list[Step]
+    seen: list[int]
+    begins: list[int]
+
+    def visit(self, number: int) -> tuple[list[Step], list[int]]:
+        begin, end = self.begins[number:number + 2]
+        return self.steps[begin:end], self.seen[begin:end]
 
 
 class _Builder:
@@ -170,6 +187,7 @@ class _Builder:
     def __init__(self, joined: Join, lines: list[str]) -> None:
         self.join, self.lines = joined, lines
         self.templates: dict[tuple[int, ...], _Template | None] = {}
+        self.parted: dict[tuple[tuple[int, ...], ...], list[detours.Place] | None] = {}
         self.plain = {i.index: Step(i, None) for i in joined.code.instructions}
         self.skipped = {i.index: Step(i, SKIPPED) for i in joined.code.instructions}
         self.notes: list[str] = []
@@ -184,16 +202,46 @@ class _Builder:
 
     def stream(self, trace: WarpTrace, record: CtaRecord) -> WarpStream:
         """The stream of one warp; empty where its way wasn't found."""
-        if trace.blocks not in self.templates:
-            self.templates[trace.blocks] = self.template(trace.blocks)
-        template = self.templates[trace.blocks]
         mine = record.records.get(trace.warp, {})
-        if not self.notes and _accessed(mine, trace.apart):
-            self.notes.append(f"{IN_PART}; the longest stands for all")
-        if template is None:
+        ways = [(t, trace) for t in [self.solved(trace.blocks)] if t is not None]
+        if not ways:
             return WarpStream(trace.warp, [])
+        apart = [trace.apart]
+        for other in trace.beside:
+            t = self.solved(other.blocks)
+            if t is None:
+                apart.append(other.visits[~np.isin(other.visits, trace.visits)])
+            else:
+                ways.append((t, other))
         at = {line: _by_visit(found) for line, found in mine.items()}
-        visits = trace.visits.tolist()
+        each = [self.steps(template, way.visits.tolist(), at) for template, way in ways]
+        steps = each[0]
+        if len(ways) > 1:
+            places = self.along(tuple(way.blocks for _, way in ways))
+            if places is None:
+                apart += [way.visits[~np.isin(way.visits, trace.visits)] for _, way in ways[1:]]
+            else:
+                steps = list(_along(places, [_Lane(found, template.seen(way.visits.tolist()), template.begins)
+                                             for found, (template, way) in zip(each, ways)]))
+        if not self.notes and any(_accessed(mine, a) for a in apart):
+            self.notes.append(f"{IN_PART}; the longest stands for all")
+        return WarpStream(trace.warp, steps)
+
+    def solved(self, blocks: tuple[int, ...]) -> _Template | None:
+        """A trace's way through the machine code, found once."""
+        if blocks not in self.templates:
+            self.templates[blocks] = self.template(blocks)
+        return self.templates[blocks]
+
+    def along(self, ways: tuple[tuple[int, ...], ...]) -> list[detours.Place] | None:
+        """The machine blocks of a warp with lanes of these traces, which are solved; put together once."""
+        if ways not in self.parted:
+            templates = [t for w in ways if (t := self.templates[w]) is not None]
+            self.parted[ways] = detours.merged([[v.block for v in t.path.visits] for t in templates])
+        return self.parted[ways]
+
+    def steps(self, template: _Template, visits: list[int], at: dict[int, dict[int, Payload]]) -> list[Step]:
+        """The steps of a lane's way, with what the warp did in its visits, by line and visit."""
         plain, skipped = self.plain, self.skipped
         steps = []
         nothing: dict[int, Payload] = {}
@@ -210,7 +258,7 @@ class _Builder:
                 steps.append(plain[instruction.index])
             else:
                 steps.append(Step(instruction, found if share == 1 else _part(found, share)))
-        return WarpStream(trace.warp, steps)
+        return steps
 
     def template(self, blocks: tuple[int, ...]) -> _Template | None:
         """Solve a trace."""
@@ -219,7 +267,7 @@ class _Builder:
             return None
         steps: list[tuple[Instruction, object]] = []
         shapes = {b: self.shape(b) for b in {v.block for v in found.visits}}
-        places = found.places
+        places, begins = found.places, [0]
         for visit in found.visits:
             used = visit.used
             for instruction, slot, share in shapes[visit.block]:
@@ -229,7 +277,8 @@ class _Builder:
                     steps.append((instruction, SKIPPED if instruction.guard is not None else None))
                 else:
                     steps.append((instruction, (instruction.ptx_line, places[used[slot]], share)))
-        return _Template(steps, found)
+            begins.append(len(steps))
+        return _Template(steps, found, begins)
 
     def shape(self, block: int) -> list[tuple[Instruction, int, int]]:
         """A block's instructions, each with the anchor it belongs to (-1: none) and how many belong to that."""
@@ -264,6 +313,21 @@ class _Builder:
                 return (f"the way through the machine code leaves {t.path.residual:.1f} of {t.path.anchors} anchors "
                         "unexplained")
         return ""
+
+
+def _along(places: Sequence[detours.Place], lanes: Sequence[_Lane]) -> Iterator[Step]:
+    """The steps of a warp whose lanes go different ways, from each lane's. What several execute at a time is executed once, and
+    does what any of them says, since what lanes do together is in all; what each executes at a time of its own, as often."""
+    for place in places:
+        together, seen = lanes[place.way].visit(place.visit)
+        for way, number in place.also:
+            steps, when = lanes[way].visit(number)
+            if any(-1 < a != b > -1 for a, b in zip(seen, when)):
+                yield from steps
+                continue
+            together = [b if a.payload is None or a.payload is SKIPPED else a for a, b in zip(together, steps)]
+            seen = [max(a, b) for a, b in zip(seen, when)]
+        yield from together
 
 
 def _accessed(found: dict[int, list[Record]], apart: np.ndarray) -> bool:

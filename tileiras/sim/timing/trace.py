@@ -1,8 +1,9 @@
 """Which way did each warp go through the PTX? Block traces from a functional run, reduced to what machine code repeats.
 
 The recorder notes which threads execute which block. A warp's trace is that of its leader: the lane whose way is the longest and
-holds those of the others (single-lane code is predicated, the other lanes pass through). Rounds of a loop in which an mbarrier
-wait only tried in vain are left out, since how often a warp polls is for the timing engine to say.
+mostly holds those of the others (single-lane code is predicated, the other lanes pass through); where it doesn't, ways of a few
+other lanes are `beside` it. Rounds of a loop in which an mbarrier wait only tried in vain are left out, since how often a warp
+polls is for the timing engine to say.
 """
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from tileiras.sim.timing import anchors
 
+MOST_BESIDE = 3
+"""Ways of other lanes beside a warp's leader's."""
 _POLLING = frozenset(("mbarrier", "bra", "nanosleep", "setp", "selp", "mov", "and", "or", "xor", "add", "not"))
 
 
@@ -110,12 +113,13 @@ class Visits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarpTrace:
-    """A warp's way: `blocks` in order, `visits` their numbers in the batch's log, without polls in vain. `apart`:
-    numbers of those in which lanes were for themselves, without the leader."""
+    """A warp's way: `blocks` in order, `visits` their numbers in the batch's log, without polls in vain. `beside`: ways of other
+    lanes, for what they did without the leader. `apart`: numbers of visits that are in none of these."""
     warp: int
     blocks: tuple[int, ...]
     visits: np.ndarray
     apart: np.ndarray
+    beside: tuple[WarpTrace, ...] = ()
 
 
 def warp_traces(code: PtxCode, visits: Visits, threads: slice, warps: int) -> list[WarpTrace]:
@@ -131,10 +135,20 @@ def warp_traces(code: PtxCode, visits: Visits, threads: slice, warps: int) -> li
         if not len(here):
             continue
         lanes = lanes[here]
-        leader = lanes[:, int(np.argmax(lanes.sum(axis=0)))]
-        mine = here[leader]
-        mine = mine[_without_polls(code, order[mine])]
-        out.append(WarpTrace(warp, tuple(order[mine].tolist()), mine, here[~leader]))
+
+        def way(lane: int, apart: np.ndarray, beside: tuple[WarpTrace, ...] = (), warp: int = warp, here: np.ndarray = here,
+                lanes: np.ndarray = lanes) -> WarpTrace:
+            mine = here[lanes[:, lane]]
+            mine = mine[_without_polls(code, order[mine])]
+            return WarpTrace(warp, tuple(order[mine].tolist()), mine, apart, beside)
+        leader = int(np.argmax(lanes.sum(axis=0)))
+        left = ~lanes[:, leader]
+        beside = []
+        while left.any() and len(beside) < MOST_BESIDE:
+            lane = int(np.argmax(lanes[left].sum(axis=0)))
+            left &= ~lanes[:, lane]
+            beside.append(way(lane, here[:0]))
+        out.append(way(leader, here[left], tuple(beside)))
     return out
 
 
