@@ -64,7 +64,12 @@ def view_facts(op: Operation, view: SSAValue, axis: AxisAnalysis) -> ViewFacts:
     check = tuple(needs_check(i) for i in range(len(shape)))
     many = [i for i, d in enumerate(dim_map) if shape[i] > 1 and d != sparse]
     contiguous = next((i for i in many if memref.strides[dim_map[i]] == 1), None)
-    neighbours, apart = (None, 1) if contiguous is not None else _nearest(many, [memref.strides[d] for d in dim_map], dim_map, size)
+    picked = next((i for i, d in enumerate(dim_map) if shape[i] > 1 and d == sparse and memref.strides[d] == 1), None)
+    neighbours, apart = (None, 1)
+    if contiguous is None and picked is not None:
+        neighbours, apart = picked, _likely_apart(size)     # a row's elements, here and there
+    elif contiguous is None:
+        neighbours, apart = _nearest(many, [memref.strides[d] for d in dim_map], dim_map, size)
     width, stretch, inside = 1, 0, 1
     if contiguous is not None:
         width = max(1, min(MAX_ACCESS_BYTES, memref.base_alignment) // size)

@@ -43,4 +43,21 @@ cuda_tile.module @m {
     %e = store_view_tko weak %r, %w[%z, %y, %x] : tile<32x8x16xf16>, partition_view<tile=(32x8x16), tensor_view<64x64x64xf16, strides=[?,?,1]>>, tile<i32> -> token
     return
   }
+
+  // Columns of a matrix that are gathered lie in rows, wherever that is.
+  // CHECK: sym_name = "columns"
+  // CHECK: "nv_tileas.tiled_load"({{.*}}neighbours = #builtin.int<1>, apart = #builtin.int<4>
+  entry @columns(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %c: tile<ptr<i32>>, %s: tile<i32>) {
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %m = make_tensor_view %p, shape = [64, 64], strides = [%s, 1] : tile<i32> -> tensor_view<64x64xf32, strides=[?,1]>
+    %n = make_tensor_view %c, shape = [16], strides = [1] : tensor_view<16xi32, strides=[1]>
+    %o = make_tensor_view %q, shape = [64, 16], strides = [16, 1] : tensor_view<64x16xf32, strides=[16,1]>
+    %v = make_gather_scatter_view %m : gather_scatter_view<tile=(16x16), tensor_view<64x64xf32, strides=[?,1]>, sparse_dim=1>
+    %u = make_partition_view %n : partition_view<tile=(16), tensor_view<16xi32, strides=[1]>>
+    %w = make_partition_view %o : partition_view<tile=(16x16), tensor_view<64x16xf32, strides=[16,1]>>
+    %i, %k0 = load_view_tko weak %u[%y] : partition_view<tile=(16), tensor_view<16xi32, strides=[1]>>, tile<i32> -> tile<16xi32>, token
+    %t, %k1 = load_view_tko weak %v[%x, %i] : gather_scatter_view<tile=(16x16), tensor_view<64x64xf32, strides=[?,1]>, sparse_dim=1>, tile<i32>, tile<16xi32> -> tile<16x16xf32>, token
+    %e = store_view_tko weak %t, %w[%x, %y] : tile<16x16xf32>, partition_view<tile=(16x16), tensor_view<64x16xf32, strides=[16,1]>>, tile<i32> -> token
+    return
+  }
 }
