@@ -43,9 +43,14 @@ def run(module: Operation, context: Any) -> None:
             for loop in [op for op in func.walk() if op.name == "scf.for" and "as_loaded" in op.properties]:
                 found = _loaded_ahead(loop)
                 if found and (any(op.name in DOTS and "atom" in op.properties for op in loop.walk()) or
-                              (context.target.has_f32x2_arith and _are_spread(func, loop, found) and not _waits_for_own(loop))):
+                              (context.target.has_f32x2_arith and _is_slowed(func, loop, found))):
                     for number, nbytes in found.items():
                         _settle(loop, number, nbytes)
+
+
+def _is_slowed(func: Operation, loop: Any, numbers: Collection[int]) -> bool:
+    """Whether a loop without products would wait for each of its carried values."""
+    return _are_spread(func, loop, numbers) and not _waits_for_own(loop, numbers)
 
 
 def _loaded_ahead(loop: Any) -> dict[int, int]:
@@ -57,10 +62,27 @@ def _loaded_ahead(loop: Any) -> dict[int, int]:
             _is_used_behind(body, body.args[1 + number], following.owner)}
 
 
-def _waits_for_own(loop: Any) -> bool:
-    """Whether an iteration begins loads that it needs itself: what waits for those waits for all."""
+def _waits_for_own(loop: Any, numbers: Collection[int]) -> bool:
+    """Whether an iteration begins loads that it needs itself, from places that it knows without these carried values: what waits
+    for them waits for all."""
     body = loop.regions[0].block
-    return any(op.name in nv_tileas.LOADS and op.results[0] not in body.last_op.operands for op in body.ops)
+    ahead = {body.args[1 + number] for number in numbers}
+    own = [op for op in body.ops if op.name in nv_tileas.LOADS and op.results[0] not in body.last_op.operands]
+    return any(ahead.isdisjoint(_leading_to(op, body)) for op in own)
+
+
+def _leading_to(op: Operation, body: Block) -> set[SSAValue]:
+    """The values of a loop's body that an op is computed from."""
+    found: set[SSAValue] = set()
+    pending = list(op.operands)
+    while pending:
+        v = pending.pop()
+        if v not in found:
+            found.add(v)
+            maker = v.owner
+            if isinstance(maker, Operation) and maker.parent is body:
+                pending += [used for inner in maker.walk() for used in inner.operands]
+    return found
 
 
 def _are_spread(func: Operation, loop: Any, numbers: Collection[int]) -> bool:
