@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--machine", default="H100", help="one whose SM they were noted for")
     parser.add_argument("--why", action="store_true", help="what both sides are bound by, wait for and do")
     parser.add_argument("--minutes", type=float, default=60, help="begin no launch after so long")
-    options = parser.parse_args(argv)
+    options = parser.parse_intermixed_args(argv)
     try:
         machine = machine_of(options.machine)
     except LookupError as error:
