@@ -1,8 +1,9 @@
 """What does a warp execute whose lanes go different ways? The way of one lane, and in it what the others do apart from it.
 
 A lane's way through the machine code is found as any warp's (`path.py`). Ways of one warp's lanes are the same blocks but where
-lanes part, between BSSY and BSYNC: there the machine executes one side and then the other. Which comes first isn't known, and
-seldom matters; here it is the other lane's. Where both ways have a block, guards may have left out different things of it.
+lanes part, between BSSY and BSYNC: there the machine executes one side and then the other. Which comes first isn't known
+(docs/hardware.md, question 27); here it is what stands first in the code, as behind a branch that isn't taken. Where both ways have
+a block, guards may have left out different things of it.
 """
 from __future__ import annotations
 
@@ -50,9 +51,12 @@ def _with_detours(places: list[Place], blocks: list[int], number: int, way: Sequ
         if kind == "equal":
             out += [both(head + k, head + j + k - i) for k in range(i, i_end)]
         else:
-            out += [Place(number, head + k) for k in range(j, j_end)]
-            made += two[j:j_end]
-            out += places[head + i:head + i_end]
+            sides = [([Place(number, head + k) for k in range(j, j_end)], list(two[j:j_end])),
+                     (places[head + i:head + i_end], one[i:i_end])]
+            for visits, side in sorted(sides, key=lambda of: of[1][:1]):
+                out += visits
+                made += side
+            continue
         made += one[i:i_end]
     out += [both(len(blocks) - k, len(way) - k) for k in range(tail, 0, -1)]
     return out, made + list(blocks[len(blocks) - tail:])
