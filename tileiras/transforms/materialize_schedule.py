@@ -80,7 +80,15 @@ from tileiras.dialects.nv_tileas import (
 )
 from tileiras.layout.atoms.umma import COLUMNS, LANES
 from tileiras.remarks import MEMORY, MISSED, PASSED, remark
-from tileiras.schedule.depth import MOST_BLOCKS_OF_FEW, MOST_BLOCKS_OF_STREAMS, few_rows_of, ring_depth, ring_facts, shared_budget
+from tileiras.schedule.depth import (
+    MOST_BLOCKS_OF_FEW,
+    MOST_BLOCKS_OF_STREAMS,
+    SHARED_KEPT_BACK,
+    few_rows_of,
+    ring_depth,
+    ring_facts,
+    shared_budget,
+)
 from tileiras.schedule.names import DEPTH, LEAST_IN_TURN, LEAST_LENT, LEAST_STAGES, told
 from tileiras.transforms.agent_registers import (
     MANY_REGISTERS,
@@ -619,7 +627,7 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, h
             most = MOST_BLOCKS_OF_FEW if facts.has_product else MOST_BLOCKS_OF_STREAMS
             _leave_room(lives, found, rings, stages, min(facts.blocks, most), target)
         if wanted > blocks and stages > LEAST_STAGES and \
-                _fitting(lives, found, rings, stages, shared_budget(target, wanted)) < LEAST_STAGES:
+                _fitting(lives, found, rings, stages, shared_budget(target, wanted) + SHARED_KEPT_BACK) < LEAST_STAGES:
             _set_stages(lives, found, rings, stages)
 
 

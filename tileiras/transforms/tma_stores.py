@@ -8,8 +8,9 @@ The threads had exchanged elements so that each stores whole runs of a row; the 
 the kernel may wait for the store by its token, or the store for another one: that would take fences between the engine and the
 threads. But a store in a loop may wait for itself: one thread begins all of them, and waits until the last ones are there.
 
-In a loop nobody waits for a store before its buffer is wanted again. A wide tile goes in pieces by way of two buffers in turn,
-which leaves room for the rings that load; where that can't be, and its buffer takes the rings' second stage, threads store it.
+In a loop nobody waits for a store before its buffer is wanted again. A wide tile goes in pieces by way of two buffers in turn, which
+leaves room for the rings that load, or by halves from one, where blocks that a hint asks for have no more room beside their rings;
+where that can't be, and its buffer takes the rings' second stage, threads store it.
 Outside of loops what comes from tensor memory goes in pieces, too, each by its own buffer, or by as many in turn as there is room
 for. Threads then hold a piece of the tile at a time (`tmem_pieces.py`).
 
@@ -33,8 +34,9 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import accesses
 from tileiras.analysis.axis import AxisAnalysis
+from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import MOVES
-from tileiras.analysis.program_slice import loop_around
+from tileiras.analysis.program_slice import function_of, loop_around
 from tileiras.analysis.reshapes import index_bits, kept
 from tileiras.analysis.shared_lives import SharedLives
 from tileiras.analysis.shared_memory import buffer_bytes
@@ -168,14 +170,15 @@ def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives, room: i
     moves, read, write, alloc = path
     t: Any = alloc.results[0].type
     loop = _outermost_loop(store)
-    count = _pieces(facts, moves, write, loop is not None) if loop is not None or target.has_tcgen05 else 1
+    crowded = loop is not None and target.has_tcgen05 and _is_crowded(loop, facts, alloc, target, lives)
+    count = _pieces(facts, moves, write, loop is not None, crowded) if loop is not None or target.has_tcgen05 else 1
     cut = part_of(facts.tile, count)
     assert cut is not None
     piece = replace(facts, tile=cut[1])
     layout = piece.tile.layout if count > 1 else _layout(facts, moves, t.layout.data)
     made = BufferType(t.element_type, SharedLayoutAttr(layout))
     flies = loop is not None or count > 1
-    most = count if loop is None else min(count, SLOTS)
+    most = count if loop is None else 1 if crowded else min(count, SLOTS)
     if room:
         most = min(most, max(SLOTS, room // piece.tile.num_bytes))
     to_come = 0 if loop is None else _second_stages(loop)
@@ -215,6 +218,19 @@ def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives, room: i
     return True
 
 
+def _is_crowded(loop: Operation, facts: MapFacts, alloc: Operation, target: Any, lives: SharedLives) -> bool:
+    """Whether a tile's buffer takes a stage from the rings of as many blocks as a hint wants on an SM, and half of it doesn't (a
+    batched product of 128x128x64, two blocks, B200: 261 us with two stages, 193 with three and the tile by halves)."""
+    blocks = hint(function_of(loop), "occupancy") or 1
+    if blocks == 1:
+        return False
+    from tileiras.schedule.depth import SHARED_KEPT_BACK, shared_budget  # few kernels need the machine's tables
+
+    more = sum(((told(op, DEPTH) or 1) - 1) * buffer_bytes(op.slot.type) for op in loop.walk() if isinstance(op, nv_tileas.TmaLoad))
+    room = shared_budget(target, blocks) + SHARED_KEPT_BACK - lives.size_without([alloc]) - more
+    return facts.tile.num_bytes // SLOTS <= room < facts.tile.num_bytes
+
+
 def _second_stages(loop: Operation) -> int:
     """Bytes that the rings of a loop's loads want for a second stage. With one they wait for each load; threads' own stores cost a
     tile block, those waits an iteration."""
@@ -248,13 +264,15 @@ def _in_pieces(store: Any, tile: SSAValue, tensor_map: SSAValue, coords: list[SS
         before(store, nv_tileas.TmaStore.make([tensor_map, at, slot], [], properties), store)
 
 
-def _pieces(facts: MapFacts, moves: list[Operation], write: Operation, repeated: bool) -> int:
+def _pieces(facts: MapFacts, moves: list[Operation], write: Operation, repeated: bool, crowded: bool = False) -> int:
     """Into how many pieces a tile is cut, each of so many bytes a row; 1: it isn't. A thread has to hold its elements of each piece
-    in registers of their own. Outside of loops only tiles that take many registers are worth the meetings."""
+    in registers of their own. Outside of loops only tiles that take many registers are worth the meetings. `crowded`: halves are
+    worth it, too."""
     layout = layout_of(write.operands[0])
     if any(op.name != "nv_tileas.convert_layout" for op in moves) or not (repeated or layout.num_regs >= MANY_REGISTERS):
         return 1
-    return pieces(facts.tile, layout, SLOTS + 1 if repeated or not _meets_long_row(write) else SLOTS)
+    by_halves = crowded or not (repeated or not _meets_long_row(write))
+    return pieces(facts.tile, layout, SLOTS if by_halves else SLOTS + 1)
 
 
 def _meets_long_row(write: Operation) -> bool:
