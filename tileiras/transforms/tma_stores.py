@@ -8,9 +8,9 @@ The threads had exchanged elements so that each stores whole runs of a row; the 
 the kernel may wait for the store by its token, or the store for another one: that would take fences between the engine and the
 threads. But a store in a loop may wait for itself: one thread begins all of them, and waits until the last ones are there.
 
-In a loop nobody waits for a store before its buffer is wanted again. A wide tile goes in pieces by way of two buffers in turn, which
-leaves room for the rings that load, or by halves from one, where blocks that a hint asks for have no more room beside their rings;
-where that can't be, and its buffer takes the rings' second stage, threads store it.
+In a loop nobody waits for a store before its buffer is wanted again. A wide tile goes in pieces by way of two buffers in turn,
+which leaves room for the rings that load, or by halves from one, where blocks that a hint asks for have no more room beside their
+rings; where that can't be, and its buffer takes the rings' second stage, threads store it.
 Outside of loops what comes from tensor memory goes in pieces, too, each by its own buffer, or by as many in turn as there is room
 for. Threads then hold a piece of the tile at a time (`tmem_pieces.py`).
 
