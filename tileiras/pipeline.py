@@ -123,6 +123,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("carry-as-loaded", "nv_tileas", 1, of="scf.if scf.for"),
     _transform("settle-loads", "nv_tileas", 1, of="scf.for"),
     _conversion("convert-tileas-to-llvm", "llvm"),
+    _transform("addresses-first", "llvm", 1),
 )
 
 def selected(opt_level: int, start_at: str, stop_at: str) -> Iterator[Pass]:

@@ -13,7 +13,7 @@ def test_every_pass_has_its_place_in_the_table() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text.split("| level | pass | from | what it does |", 1)[1].split("\n\n", 1)[0]
     rows = []
-    for level, names, since in re.findall(r"^\| (nv_\w+) \| ([^|]+) \| ([^|]+) \|", table, re.MULTILINE):
+    for level, names, since in re.findall(r"^\| (nv_\w+|llvm) \| ([^|]+) \| ([^|]+) \|", table, re.MULTILINE):
         always = since.strip() == "always"
         for name in re.findall(r"`([\w-]+)`", names):
             rows.append((name, level, 0 if always or f"`{name}` always" in since else int(since.removeprefix("-O")[0])))

@@ -48,6 +48,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("early-dots", "sm_100"): "early-dots", ("list-schedule", "sm_100"): "list-schedule",
     ("meet-in-clusters", "sm_90"): "meet-in-clusters", ("read-operands", "sm_100"): "read-operands",
     ("untie-stores", "sm_80"): "untie-stores", ("fragments-ahead", "sm_120"): "fragments-ahead",
+    ("addresses-first", "sm_100"): "addresses-first",
 }
 """By a file of filecheck/passes and an SM: passes that change its kernel."""
 
