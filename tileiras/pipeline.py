@@ -19,7 +19,7 @@ class Pass:
     """One entry: `module` has a function `run(ir, context)`. That of a conversion returns the IR of its `level`; a pass that
     stays in its level works in place and returns nothing. `takes`: the level of the IR that it takes. `min_opt`: the lowest
     optimization level that runs it. `of`: names of ops; a program with none of them is left as it is, without the pass being
-    imported; with an empty set every program goes through it."""
+    imported; with an empty set every program goes through it. `since`: the first SM whose programs go through it."""
 
     name: str
     takes: str
@@ -27,6 +27,7 @@ class Pass:
     module: str
     min_opt: int = 0
     of: frozenset[str] = frozenset()
+    since: int = 0
 
     def apply(self, ir: Any, context: Any) -> Any:
         """The IR after the pass. `context`: the `CompileOptions` of the compilation."""
@@ -34,9 +35,9 @@ class Pass:
         return ir if changed is None else changed
 
 
-def _transform(name: str, level: str, min_opt: int, of: str = "") -> Pass:
+def _transform(name: str, level: str, min_opt: int, of: str = "", since: int = 0) -> Pass:
     ops = frozenset(f"{level}.{op}" if "." not in op else op for op in of.split())
-    return Pass(name, level, level, f"tileiras.transforms.{name.replace('-', '_')}", min_opt, ops)
+    return Pass(name, level, level, f"tileiras.transforms.{name.replace('-', '_')}", min_opt, ops, since)
 
 
 def _conversion(name: str, level: str) -> Pass:
@@ -123,14 +124,14 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("carry-as-loaded", "nv_tileas", 1, of="scf.if scf.for"),
     _transform("settle-loads", "nv_tileas", 1, of="scf.for"),
     _conversion("convert-tileas-to-llvm", "llvm"),
-    _transform("addresses-first", "llvm", 1),
+    _transform("addresses-first", "llvm", 1, since=100),
 )
 
-def selected(opt_level: int, start_at: str, stop_at: str) -> Iterator[Pass]:
-    """The passes that an optimization level runs between two levels of IR."""
+def selected(opt_level: int, start_at: str, stop_at: str, sm: int | None = None) -> Iterator[Pass]:
+    """The passes that an optimization level runs between two levels of IR, for an SM or any."""
     for entry in PIPELINE:
-        if entry.min_opt <= opt_level and LEVELS.index(start_at) <= LEVELS.index(entry.takes) and \
-                LEVELS.index(entry.level) <= LEVELS.index(stop_at):
+        is_run = entry.min_opt <= opt_level and (sm is None or entry.since <= sm)
+        if is_run and LEVELS.index(start_at) <= LEVELS.index(entry.takes) and LEVELS.index(entry.level) <= LEVELS.index(stop_at):
             yield entry
 
 
@@ -141,7 +142,7 @@ def run(module: Any, context: Any, stop_at: str | None = None, after: Callable[[
     ir = module
     names: frozenset[str] = frozenset()     # of the ops in `ir`, once they were asked for
     tells = context.remarks is not None or context.schedule is not None     # passes speak of what they don't change, too
-    for entry in selected(context.opt_level, start_at, stop_at or LEVELS[-1]):
+    for entry in selected(context.opt_level, start_at, stop_at or LEVELS[-1], context.target.cc):
         start = time.perf_counter()
         if entry.of and not tells:
             names = names or op_names(ir)

@@ -124,18 +124,6 @@ def product_persistent_with_residual(dtype, tm, tn, tk):
                   {3: np.maximum(wide(a) @ wide(b) + r, 0)}, rough(dtype, 5e-3, 3e-2))
 
 
-@ct.kernel
-def scaled_by_blocks(a, sa, b, sb, out, tm: Const, tn: Const, tk: Const):
-    """f8 with a scale for each 128 elements of k: each step's product is scaled before it is added."""
-    i, j = ct.bid(0), ct.bid(1)
-    acc = ct.zeros((tm, tn), ct.float32)
-    for k in range(ct.cdiv(a.shape[1], tk)):
-        y = ct.load(b, (j, k), (tn, tk), padding_mode=ZERO).permute((1, 0))
-        part = ct.mma(ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), y, ct.zeros((tm, tn), ct.float32))
-        acc = acc + part * ct.load(sa, (i, k), (tm, 1), padding_mode=ZERO) * ct.load(sb, (j, k), (1, 1))
-    ct.store(out, (i, j), acc.astype(out.dtype))
-
-
 @ct.kernel(occupancy=2)
 def batch_with_masks(a, b, rows, out, tm: Const, tn: Const, tk: Const):
     """Tiles of a batch of products, those alone that begin in front of a batch's last row; two blocks share an SM."""
@@ -160,6 +148,18 @@ def product_batch_with_masks(dtype, tm, tn, tk):
         want[q, :last] = (wide(a[q, :last]) @ wide(b[q])).astype(dtype)
     return Launch(batch_with_masks, (2,), (a, b, rows, np.zeros((z, m, n), dtype), tm, tn, tk), {3: want},
                   3e-2 if dtype is bf16 else 5e-3)
+
+
+@ct.kernel
+def scaled_by_blocks(a, sa, b, sb, out, tm: Const, tn: Const, tk: Const):
+    """f8 with a scale for each 128 elements of k: each step's product is scaled before it is added."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], tk)):
+        y = ct.load(b, (j, k), (tn, tk), padding_mode=ZERO).permute((1, 0))
+        part = ct.mma(ct.load(a, (i, k), (tm, tk), padding_mode=ZERO), y, ct.zeros((tm, tn), ct.float32))
+        acc = acc + part * ct.load(sa, (i, k), (tm, 1), padding_mode=ZERO) * ct.load(sb, (j, k), (1, 1))
+    ct.store(out, (i, j), acc.astype(out.dtype))
 
 
 @program((128, 128), (64, 128), since=90)

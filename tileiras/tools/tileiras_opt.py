@@ -209,7 +209,8 @@ def _pipeline_steps(level: str, stop_at: str, options: Any) -> list[Any]:
     def apply(entry: Any) -> Callable[[Any], Any]:
         return lambda module: entry.apply(module, options)
     start = level if level in LEVELS else LEVELS[0]
-    return [Step(entry.name, entry.takes, entry.level, apply(entry)) for entry in selected(options.opt_level, start, stop_at)]
+    chosen = selected(options.opt_level, start, stop_at, options.target.cc)
+    return [Step(entry.name, entry.takes, entry.level, apply(entry)) for entry in chosen]
 
 
 def known_passes() -> list[str]:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
-LEAST_CC = 100
+from tileiras.transforms.structure import insert_in_front
+
 MOST = 24
 """Loads behind one another."""
 PLACES = frozenset("llvm." + name for name in (
@@ -28,15 +29,13 @@ BETWEEN = PLACES | frozenset("llvm." + name for name in (
 """What loads of one run may have between them."""
 
 
-def run(module: Operation, context: Any) -> None:
+def run(module: Operation, context: Any = None) -> None:
     """Move what places are computed by, in place."""
-    if context.target.cc < LEAST_CC:
-        return
     for func in module.regions[0].block.ops:
         for region in func.regions:
             for block in region.blocks:
                 for stretch in _runs(block):
-                    _move(block, stretch)
+                    _move(stretch)
 
 
 def _is_load(op: Operation) -> bool:
@@ -60,8 +59,9 @@ def _runs(block: Block) -> list[list[Operation]]:
     return [s for s in (*found, stretch) if 2 <= sum(map(_is_load, s)) <= MOST]
 
 
-def _move(block: Block, stretch: list[Operation]) -> None:
-    """Put what leads to the places of a stretch's loads, and needs none of them, in front of the first."""
+def _move(stretch: list[Operation]) -> None:
+    """Put what leads to the places of a stretch's loads, and needs none of them, in front of the first: of a place that follows
+    from a load, too, so that not all of it can move (which is why `structure.needed_of` isn't asked)."""
     inside = set(stretch)
     wanted: set[Operation] = set()
     pending = [v for op in stretch[1:] if _is_load(op) for v in op.operands]
@@ -70,9 +70,9 @@ def _move(block: Block, stretch: list[Operation]) -> None:
         if isinstance(maker, Operation) and maker in inside and maker not in wanted and maker.name in PLACES:
             wanted.add(maker)
             pending += maker.operands
-    made: set[SSAValue] = set()
+    moved: set[Operation] = set()
     for op in stretch[1:]:
-        if op in wanted and all(v.owner not in inside or v in made for v in op.operands):
-            made.update(op.results)
+        if op in wanted and all(v.owner not in inside or v.owner in moved for v in op.operands):
+            moved.add(op)
             op.detach()
-            block.insert_op_before(op, stretch[0])
+            insert_in_front(stretch[0], op)

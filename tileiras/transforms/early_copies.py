@@ -114,7 +114,8 @@ def _tile(op: Operation) -> bool:
 
 def _is_passed(op: Operation) -> bool:
     if op.name in ("scf.for", "scf.if"):
-        return all(inner is op or inner.name in INSIDE or _is_passed(inner) for inner in op.walk())
+        inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
+        return all(inner.name in INSIDE or _is_passed(inner) for inner in inside)
     return op.name in PASSED or is_movable(op)
 
 

@@ -14,9 +14,9 @@ waited anyway.
 
 Only where a use stands behind the next iteration's loads; others wait for nothing else. For loops with products by tensor cores
 (attention's gradient of keys and values, 32 keys by 16 queries of 128 features, A100: 75.0 us, 58.9; not by FMA, chunks of a
-retention in f32, H100: 10.9 us, 12.8 so), and where pairs of floats are computed
-with at once for those that spread few numbers over all threads (n-body by 64 blocks, B200: 175 us, 143, RTX 5090: 145, 112; of
-1,024 blocks 121 and 118, 98 and 102). In shorter loops ptxas then copies what is carried, and the copy waits (distances of rows,
+retention in f32, H100: 10.9 us, 12.8 so), and where pairs of floats are computed with at once for those that spread few numbers
+over all threads (n-body by 64 blocks, B200: 175 us, 143, RTX 5090: 145, 112; of 1,024 blocks 121 and 118, 98 and 102), unless an
+iteration waits for loads of its own. In shorter loops ptxas then copies what is carried, and the copy waits (distances of rows,
 A100: 25.2 us, 36.2). It runs when loops stand, and is for elements of at most 32 bits, as `carry-as-loaded` is.
 """
 from __future__ import annotations
@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import block_warps
+from tileiras.analysis.ahead import slice_of
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import tile_bytes
@@ -66,23 +67,9 @@ def _waits_for_own(loop: Any, numbers: Collection[int]) -> bool:
     """Whether an iteration begins loads that it needs itself, from places that it knows without these carried values: what waits
     for them waits for all."""
     body = loop.regions[0].block
-    ahead = {body.args[1 + number] for number in numbers}
     own = [op for op in body.ops if op.name in nv_tileas.LOADS and op.results[0] not in body.last_op.operands]
-    return any(ahead.isdisjoint(_leading_to(op, body)) for op in own)
-
-
-def _leading_to(op: Operation, body: Block) -> set[SSAValue]:
-    """The values of a loop's body that an op is computed from."""
-    found: set[SSAValue] = set()
-    pending = list(op.operands)
-    while pending:
-        v = pending.pop()
-        if v not in found:
-            found.add(v)
-            maker = v.owner
-            if isinstance(maker, Operation) and maker.parent is body:
-                pending += [used for inner in maker.walk() for used in inner.operands]
-    return found
+    slices = [slice_of(loop, op.operands, lambda maker: not maker.regions) for op in own]
+    return any(found.obstacle is None and not set(numbers).intersection(found.carried) for found in slices)
 
 
 def _are_spread(func: Operation, loop: Any, numbers: Collection[int]) -> bool:

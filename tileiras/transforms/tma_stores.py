@@ -170,8 +170,10 @@ def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives, room: i
     moves, read, write, alloc = path
     t: Any = alloc.results[0].type
     loop = _outermost_loop(store)
-    crowded = loop is not None and target.has_tcgen05 and _is_crowded(loop, facts, alloc, target, lives)
-    count = _pieces(facts, moves, write, loop is not None, crowded) if loop is not None or target.has_tcgen05 else 1
+    count = _pieces(facts, moves, write, loop is not None) if loop is not None or target.has_tcgen05 else 1
+    crowded = count == 1 and loop is not None and target.has_tcgen05 and _is_crowded(loop, facts, alloc, target, lives)
+    if crowded:
+        count = _pieces(facts, moves, write, True, crowded)
     cut = part_of(facts.tile, count)
     assert cut is not None
     piece = replace(facts, tile=cut[1])
@@ -181,7 +183,7 @@ def _lower(store: Any, facts: MapFacts, target: Any, lives: SharedLives, room: i
     most = count if loop is None else 1 if crowded else min(count, SLOTS)
     if room:
         most = min(most, max(SLOTS, room // piece.tile.num_bytes))
-    to_come = 0 if loop is None else _second_stages(loop)
+    to_come = 0 if loop is None else _stages_to_come(loop, LEAST_STAGES)
     for number in range(most, min(most, SLOTS) - 1, -1):
         slots: list[SSAValue] = [before(loop or write, nv_tileas.AllocTensor.make([], [made]), write).results[0]
                                  for _ in range(number)]
@@ -226,16 +228,19 @@ def _is_crowded(loop: Operation, facts: MapFacts, alloc: Operation, target: Any,
         return False
     from tileiras.schedule.depth import SHARED_KEPT_BACK, shared_budget  # few kernels need the machine's tables
 
-    more = sum(((told(op, DEPTH) or 1) - 1) * buffer_bytes(op.slot.type) for op in loop.walk() if isinstance(op, nv_tileas.TmaLoad))
-    room = shared_budget(target, blocks) + SHARED_KEPT_BACK - lives.size_without([alloc]) - more
+    room = shared_budget(target, blocks) + SHARED_KEPT_BACK - lives.size_without([alloc]) - _stages_to_come(loop)
     return facts.tile.num_bytes // SLOTS <= room < facts.tile.num_bytes
 
 
-def _second_stages(loop: Operation) -> int:
-    """Bytes that the rings of a loop's loads want for a second stage. With one they wait for each load; threads' own stores cost a
-    tile block, those waits an iteration."""
-    ahead = [op for op in loop.walk() if isinstance(op, nv_tileas.TmaLoad) and (told(op, DEPTH) or 1) >= LEAST_STAGES]
-    return sum(buffer_bytes(op.slot.type) for op in ahead)  # type: ignore[attr-defined]
+def _stages_to_come(loop: Operation, most: int | None = None) -> int:
+    """Bytes that the rings of a loop's loads want for more stages than the first, as the schedule says, or for `most` stages. With
+    one they wait for each load; threads' own stores cost a tile block, those waits an iteration."""
+    total = 0
+    for op in loop.walk():
+        if isinstance(op, nv_tileas.TmaLoad):
+            depth = told(op, DEPTH) or 1
+            total += ((depth if most is None else min(depth, most)) - 1) * buffer_bytes(op.slot.type)   # type: ignore[attr-defined]
+    return total
 
 
 def _properties(store: Operation) -> dict[str, Any]:
@@ -271,7 +276,7 @@ def _pieces(facts: MapFacts, moves: list[Operation], write: Operation, repeated:
     layout = layout_of(write.operands[0])
     if any(op.name != "nv_tileas.convert_layout" for op in moves) or not (repeated or layout.num_regs >= MANY_REGISTERS):
         return 1
-    by_halves = crowded or not (repeated or not _meets_long_row(write))
+    by_halves = crowded or (not repeated and _meets_long_row(write))
     return pieces(facts.tile, layout, SLOTS if by_halves else SLOTS + 1)
 
 

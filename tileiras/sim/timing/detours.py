@@ -50,13 +50,12 @@ def _with_detours(places: list[Place], blocks: list[int], number: int, way: Sequ
     for kind, i, i_end, j, j_end in SequenceMatcher(None, one, two, autojunk=False).get_opcodes():
         if kind == "equal":
             out += [both(head + k, head + j + k - i) for k in range(i, i_end)]
+            made += one[i:i_end]
         else:
             sides = [([Place(number, head + k) for k in range(j, j_end)], list(two[j:j_end])),
                      (places[head + i:head + i_end], one[i:i_end])]
             for visits, side in sorted(sides, key=lambda of: of[1][:1]):
                 out += visits
                 made += side
-            continue
-        made += one[i:i_end]
     out += [both(len(blocks) - k, len(way) - k) for k in range(tail, 0, -1)]
     return out, made + list(blocks[len(blocks) - tail:])

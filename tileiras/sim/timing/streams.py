@@ -203,26 +203,23 @@ class _Builder:
     def stream(self, trace: WarpTrace, record: CtaRecord) -> WarpStream:
         """The stream of one warp; empty where its way wasn't found."""
         mine = record.records.get(trace.warp, {})
-        ways = [(t, trace) for t in [self.solved(trace.blocks)] if t is not None]
-        if not ways:
+        leader = self.solved(trace.blocks)
+        if leader is None:
             return WarpStream(trace.warp, [])
-        apart = [trace.apart]
-        for other in trace.beside:
-            t = self.solved(other.blocks)
-            if t is None:
-                apart.append(other.visits[~np.isin(other.visits, trace.visits)])
-            else:
-                ways.append((t, other))
+        others = [(self.solved(other.blocks), other) for other in trace.beside]
+        ways = [(leader, trace), *((t, other) for t, other in others if t is not None)]
+        left_out = [other for t, other in others if t is None]
         at = {line: _by_visit(found) for line, found in mine.items()}
         each = [self.steps(template, way.visits.tolist(), at) for template, way in ways]
         steps = each[0]
         if len(ways) > 1:
             places = self.along(tuple(way.blocks for _, way in ways))
             if places is None:
-                apart += [way.visits[~np.isin(way.visits, trace.visits)] for _, way in ways[1:]]
+                left_out = list(trace.beside)
             else:
                 steps = list(_along(places, [_Lane(found, template.seen(way.visits.tolist()), template.begins)
                                              for found, (template, way) in zip(each, ways)]))
+        apart = [trace.apart, *(other.visits[~np.isin(other.visits, trace.visits)] for other in left_out)]
         if not self.notes and any(_accessed(mine, a) for a in apart):
             self.notes.append(f"{IN_PART}; the longest stands for all")
         return WarpStream(trace.warp, steps)

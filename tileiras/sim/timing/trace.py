@@ -135,21 +135,22 @@ def warp_traces(code: PtxCode, visits: Visits, threads: slice, warps: int) -> li
         if not len(here):
             continue
         lanes = lanes[here]
-
-        def way(lane: int, apart: np.ndarray, beside: tuple[WarpTrace, ...] = (), warp: int = warp, here: np.ndarray = here,
-                lanes: np.ndarray = lanes) -> WarpTrace:
-            mine = here[lanes[:, lane]]
-            mine = mine[_without_polls(code, order[mine])]
-            return WarpTrace(warp, tuple(order[mine].tolist()), mine, apart, beside)
         leader = int(np.argmax(lanes.sum(axis=0)))
         left = ~lanes[:, leader]
         beside = []
         while left.any() and len(beside) < MOST_BESIDE:
             lane = int(np.argmax(lanes[left].sum(axis=0)))
             left &= ~lanes[:, lane]
-            beside.append(way(lane, here[:0]))
-        out.append(way(leader, here[left], tuple(beside)))
+            beside.append(_way(code, order, warp, here[lanes[:, lane]], here[:0]))
+        out.append(_way(code, order, warp, here[lanes[:, leader]], here[left], tuple(beside)))
     return out
+
+
+def _way(code: PtxCode, order: np.ndarray, warp: int, visits: np.ndarray, apart: np.ndarray,
+         beside: tuple[WarpTrace, ...] = ()) -> WarpTrace:
+    """The trace of a lane that made these visits."""
+    mine = visits[_without_polls(code, order[visits])]
+    return WarpTrace(warp, tuple(order[mine].tolist()), mine, apart, beside)
 
 
 def _without_polls(code: PtxCode, order: np.ndarray) -> np.ndarray:
