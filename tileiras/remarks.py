@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from tileiras.dialects.cuda_tile.debug import source_position
 from tileiras.dialects.element import element_name
@@ -39,6 +39,8 @@ def remark(func: Operation, op: Operation, kind: str, category: str, name: str, 
                   tuple((notes or {}).items()), tuple(reasons or ()))
 
 
-def tile_text(t: TensorType) -> str:
-    """A tensor type as programs write it: `tile<128x64xf16>`."""
+def tile_text(t: Attribute) -> str:
+    """A tensor type as programs write it: `tile<128x64xf16>`; of a number, `tile<f16>`."""
+    if not isinstance(t, TensorType):
+        return f"tile<{element_name(t)}>"
     return f"tile<{''.join(f'{n}x' for n in t.get_shape())}{element_name(t.element_type)}>"

@@ -402,6 +402,29 @@ def product_block_scaled(tm, tn, tk):
 
 
 @ct.kernel
+def with_scales_of_blocks(a, sa, b, sb, out, tm: Const, tn: Const):
+    """8-bit floats with a factor for each 128 of a row on the left, and for each 128 by 128 on the right."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(a.shape[1], 128)):
+        x, y = ct.load(a, (i, k), (tm, 128), padding_mode=ZERO), ct.load(b, (j, k), (tn, 128), padding_mode=ZERO)
+        left = ct.gather(sa, (i * tm + ct.arange(tm, dtype=ct.int32), k))
+        factors = left * ct.gather(sb, (j * tn // 128, k))
+        acc = acc + ct.mma(x, y.transpose(), ct.zeros((tm, tn), ct.float32)) * factors[:, None]
+    ct.store(out, (i, j), acc.astype(out.dtype))
+
+
+@program((128, 128, 640), (128, 64, 384), (64, 128, 256), (32, 32, 384), (128, 128, 128), since=89)
+def product_with_scales_of_blocks(tm, tn, k):
+    m, n = 200, 256
+    a, b = whole(m, k, low=-3, high=3).astype(e4m3), whole(n, k, low=-3, high=3).astype(e4m3)
+    sa, sb = (draw(r, k // 128, dtype=np.float32) + 2 for r in (m, n // 128))
+    factors = np.repeat(sa, 128, 1), np.repeat(np.repeat(sb, 128, 0), 128, 1)
+    return Launch(with_scales_of_blocks, (blocks(m, tm), blocks(n, tn)), (a, sa, b, sb, np.zeros((m, n), np.float32), tm, tn),
+                  {4: (wide(a) * factors[0]) @ (wide(b) * factors[1]).T}, 1e-3)
+
+
+@ct.kernel
 def hadamard(x, out, t: Const, n: Const):
     """A product with a matrix that is computed: signs by the parity of common bits."""
     r = ct.arange(n, dtype=ct.int32)

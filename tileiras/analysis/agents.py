@@ -4,11 +4,15 @@
 ->  warps 0-3: the first region; warps 4-7: the second, of which warp 4 works and the others only give registers back
 
 Agents follow one another. Registers change hands by whole warpgroups of four warps (setmaxnreg), and so do matrix products
-of four warps: an agent of four or more warps starts at a multiple of four, and where registers change hands every agent does.
+of four warps: an agent of four or more warps starts at a multiple of four, and where registers change hands every agent does,
+but for small ones that get as many as the one before, whose warpgroup has warps left:
+
+    agent_switch {warps = [4, 1, 1], registers = [232, 24, 24]}
+->  warps 0-3: the first region; warps 4-7: warp 4 the second, warp 5 the third
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -47,10 +51,20 @@ def agents_of(switch: Operation) -> tuple[Agent, ...]:
     warps = [w.data for w in properties["warps"].data]
     given = properties.get("registers")
     registers = [r.data for r in given.data] if given is not None else [0] * len(warps)
-    out = []
+    return placed(warps, registers)
+
+
+def placed(warps: list[int], registers: list[int]) -> tuple[Agent, ...]:
+    """Agents of so many warps, with so many registers a thread (0: none change hands)."""
+    out: list[Agent] = []
     at = 0
     for number, (count, each) in enumerate(zip(warps, registers)):
-        unit = WARPGROUP if given is not None or count >= WARPGROUP else 1
+        before = out[-1] if out else None
+        if each and before is not None and before.registers == each and count <= before.span - before.warps:
+            out[-1] = replace(before, span=before.warps)
+            out.append(Agent(count, before.first_warp + before.warps, before.span - before.warps, each, number + 1))
+            continue
+        unit = WARPGROUP if each or count >= WARPGROUP else 1
         at = -(-at // unit) * unit
         span = -(-count // unit) * unit
         out.append(Agent(count, at, span, each, number + 1))

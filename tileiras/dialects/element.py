@@ -48,8 +48,8 @@ def elements_in(t: Attribute) -> int:
 
 
 def tile_bytes(t: Any) -> int:
-    """Bytes of all elements of a tile, by its type."""
-    return prod(t.get_shape()) * element_bytes(t.element_type)
+    """Bytes of all elements of a tile, by its type; a number is a tile of one."""
+    return prod(t.get_shape()) * element_bytes(t.element_type) if isinstance(t, TensorType) else element_bytes(t)
 
 
 def element_name(t: Attribute) -> str:

@@ -207,7 +207,7 @@ _PLACED_ATTRS: dict[str, str] = {
     "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit? quads:unit? quad_rows:unit? "
            "negated:side? ends_block:unit?",
     "dot_scaled": "atom:string? k_slices:power?",
-    "load": f"{_GUARDED} owners:unit? invariant:unit? first:unit? early:unit?", "store": _GUARDED,
+    "load": f"{_GUARDED} owners:unit? invariant:unit? first:unit? early:unit? by_thread:unit?", "store": _GUARDED,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
     "tiled_load": f"check:flags? {_GUARDED} stretch:power? owners:unit? engine:unit? filled:unit? invariant:unit? first:unit? "
                   "early:unit?",

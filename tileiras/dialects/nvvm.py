@@ -164,7 +164,7 @@ def _table() -> None:
     for axis in "xyz":
         for register in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster.ctaid", "cluster.nctaid"):
             _intrinsic(f"read.ptx.sreg.{register}.{axis}", "", "i32")
-    for register in ("laneid", "warpid", "smid", "nsmid", "cluster.ctarank", "cluster.nctarank"):
+    for register in ("laneid", "lanemask.lt", "warpid", "smid", "nsmid", "cluster.ctarank", "cluster.nctarank"):
         _intrinsic(f"read.ptx.sreg.{register}", "", "i32")
 
     # between the lanes of a warp

@@ -133,7 +133,11 @@ class Iterations:
         return list(branch.results)
 
     def zeros(self, t: Any) -> SSAValue:
-        """A tile of zeros, for iterations that there are none of."""
+        """A tile of zeros, or a zero, for iterations that there are none of."""
+        if not isinstance(t, TensorType):
+            bits = IntegerType(8 * element_bytes(t))
+            zero = self.constant(0, bits)
+            return zero if t == bits else self.make(arith.Bitcast, [zero], t)
         width = 8 * element_bytes(t.element_type)
         if isinstance(t.element_type, IntegerType):
             width = t.element_type.width.data

@@ -27,16 +27,17 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.analysis import agent_parts as agents
-from tileiras.analysis.agents import SWITCH, agent_of, switch_of
+from tileiras.analysis.agents import SWITCH, agent_of, placed, switch_of
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.stage_numbers import pipe_of
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileaa import int_values
+from tileiras.dialects.nv_tileaa_asm import int_array
 from tileiras.dialects.nv_tileas import EXITS, LOADS, PipeType, TmemType
 from tileiras.errors import CompileError
 from tileiras.layout.atoms.umma import COLUMNS
@@ -105,7 +106,7 @@ class _Kernel:
     def of(func: Operation) -> _Kernel | None:
         """The kernel as the pass understands it, None where it isn't such a one."""
         switch: Any = switch_of(func)
-        if switch is None or len(switch.regions) != 2 or "registers" in switch.properties:
+        if switch is None or len(switch.regions) != 2:
             return None
         commits = [op for op in switch.regions[0].walk() if op.name == COMMIT and agents.kind_of(op.operands[0]) == UMMA]
         if len(commits) != 1:
@@ -147,12 +148,19 @@ class _Kernel:
         the block for the agent. Pairs of CTAs have the agent with one, too: their threads can't meet where products begin."""
         places = [op.results[0] for op in self.func.walk() if isinstance(op, nv_tileas.AllocTensor)]
         columns = {v: v.type.columns for v in places if isinstance(v.type, TmemType)}
-        warps = WARPS + sum(int_values(self.switch.properties["warps"]))
-        if columns.keys() != {*self.sums, *self.factors} or warps > MOST_BLOCK_WARPS:
+        last = placed(*self._warps())[-1]
+        if columns.keys() != {*self.sums, *self.factors} or last.first_warp + last.span > MOST_BLOCK_WARPS:
             return 0
         if sum(n * (ACCUMULATORS if v in self.sums else 1) for v, n in columns.items()) <= COLUMNS:
             return ACCUMULATORS
         return int(any(map(is_paired, self.dots)))
+
+    def _warps(self) -> tuple[list[int], list[int]]:
+        """Warps and registers of the agents with the new one, which has as many registers a thread as the one that loads."""
+        warps = int_values(self.switch.properties["warps"])
+        given: Any = self.switch.properties.get("registers")
+        registers = int_values(given) if given is not None else [0] * len(warps)
+        return [*warps, WARPS], [*registers, registers[-1]]
 
     def separate(self) -> bool:
         """Cut the products out; whether that can be. If it can't, the function is left in a state that nobody should use."""
@@ -175,8 +183,11 @@ class _Kernel:
         others = [op for op in self.region.walk() if op not in mine and _has_effect(op)]
         rest = Slice(self.switch, others, above=above, keep_tokens=True)
         regions = [rest.copy(), loads, products.copy()]
-        warps = ArrayAttr([*self.switch.properties["warps"].data, IntAttr(WARPS)])
-        made = nv_tileas.AgentSwitch.create(regions=regions, properties={"warps": warps}, location=self.switch.location)
+        warps, registers = self._warps()
+        properties: dict[str, Attribute] = {"warps": int_array(warps)}
+        if any(registers):
+            properties["registers"] = int_array(registers)
+        made = nv_tileas.AgentSwitch.create(regions=regions, properties=properties, location=self.switch.location)
         self.func.regions[0].block.insert_op_before(made, self.switch)
         self.switch.detach()
         self.switch.erase(safe_erase=False)

@@ -20,9 +20,9 @@ way, rows that aren't aligned). What only feeds a buffer is stored to the other 
 fit, and for what is used from registers, the tile itself is carried. A hint or an option for depth 1 keeps a load in its iteration,
 and so does a loop that asks for the program's order. Beside products that run by themselves (`wgmma`, `tcgen05`)
 only tiles of few registers are carried: a row's statistics in attention's gradients, which a warp shares out by shuffles, steps of
-a state space, times its rate, scales of blocks. They are used first of all where that can be, as they are beside other products
-(factors of packed weights): ptxas has who uses them behind the next iteration's loads wait for those, too, unless `settle-loads`
-sees to that (8-bit floats with scales of blocks of 128, H100: 19.8 us, 18.7 ahead; B200: 11.2 and 10.6).
+a state space, times its rate, scales of blocks, of which one may be a number. They are used first of all where that can be, as they
+are beside other products (factors of packed weights): ptxas has who uses them behind the next iteration's loads wait for those,
+too, unless `settle-loads` sees to that (8-bit floats with scales of blocks of 128, H100: 19.8 us, 18.7 ahead; B200: 11.2 and 10.6).
 `schedule/prefetch.py` says whether there is room.
 """
 from __future__ import annotations
@@ -30,7 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, IntegerType, TensorType, i32
+from xdsl.dialects.builtin import AnyFloat, IntAttr, IntegerType, TensorType, UnitAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import accesses
@@ -104,7 +104,7 @@ def _is_of_loader(loop: Operation) -> bool:
 
 def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) -> None:
     ops = list(loop.regions[0].block.ops)
-    loads = tiles_loaded(ops)
+    loads = [op for op in ops if op.name in LOADS and (_is_scalar(op) or isinstance(op.results[0].type, TensorType))]
     asked = context.schedule.stages if context.schedule is not None else 0
     if not loads or asked == 1 or not is_short_of_overflow(loop) or any(FORCE_SERIAL in op.attributes for op in ops):
         return
@@ -205,7 +205,7 @@ def stores_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | 
         return None
     if not all(may_run_ahead(loop, op) and is_unwritten(op) for op in loads) or \
             sum(registers_of(op.results[0]) for op in loads) > MOST_STREAMED or \
-            sum(accesses(op, layout_of(op.results[0])) for op in loads) > MOST_ACCESSES:
+            sum(1 if _is_scalar(op) else accesses(op, layout_of(op.results[0])) for op in loads) > MOST_ACCESSES:
         return None
     stores = [op for op in body.ops if is_streamed(loop, op)]
     chain = _chain(loop, stores, loads) if stores else None
@@ -270,6 +270,11 @@ def tiles_loaded(ops: list[Operation]) -> list[Operation]:
     return [op for op in ops if op.name in LOADS and isinstance(op.results[0].type, TensorType)]
 
 
+def _is_scalar(load: Operation) -> bool:
+    """Whether a load gives one number that isn't an index: a factor of a block."""
+    return isinstance(load.results[0].type, AnyFloat)
+
+
 def _ring(alloc: Any) -> RingType:
     from tileiras.schedule.prefetch import STAGES
     return RingType(alloc.results[0].type, IntAttr(STAGES))
@@ -280,7 +285,7 @@ def may_run_ahead(loop: Operation, load: Operation) -> bool:
     properties: dict[str, Any] = load.properties
     t: Any = load.results[0].type
     if load.parent is not loop.regions[0].block or "owners" in properties or properties["mem_semantic"].data != "weak" or \
-            isinstance(t.element_type, PtrType) or load.results[0].first_use is None:
+            (isinstance(t, TensorType) and isinstance(t.element_type, PtrType)) or load.results[0].first_use is None:
         return False
     if told(load, DEPTH) == 1 and "latency" in properties:      # by its hint; else shared memory has no room for more
         return False
@@ -459,6 +464,8 @@ class _Prefetch(Iterations):
                 if op.token is not None:    # type: ignore[attr-defined]
                     mapped[op.token] = tokens[op]       # type: ignore
                 again = op.clone(mapped)
+                if _is_scalar(op):
+                    again.properties["by_thread"] = UnitAttr()     # else ptxas waits for it where it is loaded
                 self.insert(again)
                 values.update(zip(op.results, again.results))
             if behind is not None and self.plan.stored:

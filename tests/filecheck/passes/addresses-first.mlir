@@ -1,16 +1,18 @@
-// Two arrays' loads: the second one's address and bound are computed before the first load is made, from sm_100 on, where parameters
-// come by counted loads of their own. What is computed with the first tile stays behind its load.
+// Two arrays' loads: all the second one's addresses and bounds are computed before the first load is made, from sm_100 on, where
+// parameters come by counted loads of their own. What is computed with the first tile, and the first array's other places, which need
+// no further parameter, stay behind its load.
 // RUN: tileiras-opt %s --to=llvm --gpu-name=sm_100 | filecheck %s
 // RUN: tileiras-opt %s --to=llvm --gpu-name=sm_90 | filecheck %s --check-prefix=BEFORE
 
-// CHECK: "llvm.getelementptr"
-// CHECK: "llvm.getelementptr"
+// CHECK: "llvm.icmp"({{.*}}, [[N:%[0-9]+]])
+// CHECK-COUNT-4: "llvm.icmp"({{.*}}, [[M:%[0-9]+]])
 // CHECK: "ld.global.b32.if"
-// CHECK-NOT: llvm.getelementptr
-// CHECK-NOT: llvm.icmp
+// CHECK: "llvm.icmp"({{.*}}, [[N]])
+// CHECK: "ld.global.b32.if"
 // CHECK: "llvm.fmul"
 // CHECK-NOT: llvm.getelementptr
-// CHECK: "ld.global.b32.if"
+// CHECK-NOT: llvm.icmp
+// CHECK-COUNT-4: "ld.global.b32.if"
 
 // BEFORE: "ld.global.b32.if"
 // BEFORE: "llvm.getelementptr"

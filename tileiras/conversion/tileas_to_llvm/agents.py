@@ -5,14 +5,18 @@
     warp < 4:   setmaxnreg.inc 232; the first region, by a team of warps 0-3 that meets at named barrier 1
     otherwise:  setmaxnreg.dec 24;  warp 4: the second region, by a team of one warp
 
-A region is lowered as a function's body is, its return included: layouts count the team's warps, and what is done by one
-thread, by the team's first. What stands above the switch was done by all warps and is captured.
+Agents that share a warpgroup change its registers together, before they part. A region is lowered as a function's body is, its
+return included: layouts count the team's warps, and what is done by one thread, by the team's first. What stands above the switch
+was done by all warps and is captured.
 """
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from collections.abc import Callable
+from itertools import pairwise
 
-from tileiras.analysis.agents import WARP_THREADS, Agent, agents_of, launch_registers
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.analysis.agents import WARP_THREADS, WARPGROUP, Agent, agents_of, launch_registers
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.conversion.tileas_to_llvm.registers import FULL_MASK
 from tileiras.conversion.tileas_to_llvm.team import Team
@@ -30,23 +34,36 @@ def agent_switch(low: Lowering, op: Operation) -> None:
     func = op.parent_op()
     launched = launch_registers(func) if func is not None else None
     block = agents[-1].first_warp + agents[-1].span
-    for number, (agent, region) in enumerate(zip(agents, op.regions)):
-        following = None
-        if number + 1 < len(agents):
-            mine, following = b.new_block(), b.new_block()
-            b.cond_br(b.icmp("ult", warp, b.i32(agents[number + 1].first_warp)), mine, following)
-            b.at(mine)
-        _set_registers(low, agent, launched)
-        end = agents[number + 1].first_warp if following is not None else block
-        if end > agent.first_warp + agent.warps:
+
+    def acts(number: int) -> None:
+        agent = agents[number]
+        if agent.span > agent.warps:
             works = b.new_block()
             b.cond_br(b.icmp("ult", warp, b.i32(agent.first_warp + agent.warps)), works, join)
             b.at(works)
         with low.acting_as(Team(agent.warps, agent.first_warp, agent.barrier, block)):
-            low.lower_block(region.block)
-        if following is not None:
-            b.at(following)
+            low.lower_block(op.regions[number].block)
+
+    def act(group: list[int]) -> None:
+        _set_registers(low, agents[group[0]], launched)
+        _part(low, warp, {n: agents[n].first_warp for n in group}, acts)
+    groups: dict[int, list[int]] = {}
+    for number, agent in enumerate(agents):
+        groups.setdefault(agent.first_warp // WARPGROUP if launched is not None else number, []).append(number)
+    _part(low, warp, {n: agents[group[0]].first_warp for n, group in groups.items()}, lambda n: act(groups[n]))
     b.at(join)
+
+
+def _part(low: Lowering, warp: SSAValue, firsts: dict[int, int], act: Callable[[int], None]) -> None:
+    """Warps go their ways. `firsts`: the first warp of each way, in order; `act`: what is done on it."""
+    b, ways = low.b, list(firsts)
+    for way, following in pairwise(ways):
+        mine, others = b.new_block(), b.new_block()
+        b.cond_br(b.icmp("ult", warp, b.i32(firsts[following])), mine, others)
+        b.at(mine)
+        act(way)
+        b.at(others)
+    act(ways[-1])
 
 
 def _set_registers(low: Lowering, agent: Agent, launched: int | None) -> None:

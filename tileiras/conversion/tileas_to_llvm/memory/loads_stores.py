@@ -13,6 +13,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import access_width, sure_width
+from tileiras.analysis.agents import WARP_THREADS
 from tileiras.analysis.program_slice import is_made_in, loop_around
 from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
@@ -288,7 +289,8 @@ def load(low: Lowering, op: Operation) -> None:
     if not low.is_tensor(result):
         first_thread = low.first_thread() if order else None
         predicate = access.both(low, first_thread, masks[0] if masks else None)
-        loaded = access.load(low, pointers[0], 1, t, predicate, others, order, "early" in op.properties)
+        pointer = _by_thread(low, pointers[0]) if "by_thread" in op.properties else pointers[0]
+        loaded = access.load(low, pointer, 1, t, predicate, others, order, "early" in op.properties)
         low.set(result, loaded[0])
         return
     layout = low.layout(result)
@@ -305,6 +307,12 @@ def load(low: Lowering, op: Operation) -> None:
                              [others[r] for r in group] if others else None, order, "early" in op.properties)
         values.update(zip(group, loaded))
     low.set(result, spread(layout, values))
+
+
+def _by_thread(low: Lowering, pointer: SSAValue) -> SSAValue:
+    """The same place, by an offset of which only the machine knows that it is 0 in all lanes: none is below the last bit's. What is
+    loaded from where all lanes agree ptxas moves to a register of the warp's own at once, and waits for it."""
+    return low.b.gep(pointer, low.b.lshr(low.b.nvvm("read.ptx.sreg.lanemask.lt")[0], WARP_THREADS - 1))
 
 
 def _regs_or_repeat(low: Lowering, v: SSAValue | None, n: int) -> list[SSAValue] | None:
