@@ -272,6 +272,17 @@ def test_a_wave_ends_with_its_longest_cta():
     assert cycles(lasting(1000, 132 * 20), lasting(4000, 132 * 20)) == pytest.approx(cycles(lasting(2500, 132 * 40)), rel=0.02)
 
 
+def test_ctas_of_different_lengths_go_where_a_place_gets_free():
+    """Of 264 CTAs of one and three units in turn, one an SM of 132, the second 66 begin at 1, then 33 at 2, and 33 at 3, of which
+    some end at 6: they have three units behind three."""
+    def cycles(y: int, *rounds: int) -> float:
+        made = [kit.cta([[step("FFMA", stall=4)] * n] * 4, shared=200 * 1024) for n in rounds]
+        ctas = tuple(dataclasses.replace(c, cta=(x, 0, 0), count=y) for x, c in enumerate(made))
+        found = KernelStreams("k", 90, (len(ctas), y, 1), (1, 1, 1), ctas, Joined(0.0, 0, 0, 0), True)
+        return predict_streams(found, machine_of("H100"), 0).cycles
+    assert cycles(132, 1000, 3000) == pytest.approx(cycles(264, 3000), rel=0.02)
+
+
 def test_ctas_that_read_the_same_take_it_from_l2_once():
     body = [step("LDG.E.128", GlobalAccess(tuple(range(16 * i, 16 * i + 16)), 512), write=0, wait=1) for i in range(200)]
     shared = predict_streams(many(132 * 4, body), machine_of("H100"), 200 * 512)

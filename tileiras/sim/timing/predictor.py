@@ -2,14 +2,16 @@
 
 One SM gets the CTAs that the grid has for it, drawn from the samples in their proportions; it holds as many at a time as
 registers, shared memory and warps allow. When the SM's CTAs are more than a few rounds of those, the time of one more, in the
-steady state, stands for each that wasn't replayed.
+steady state, stands for each that wasn't replayed. When they are few, and some have more to do than others, the SM is the one that
+is done last, if each CTA of the grid, in its order, goes where a place gets free first.
 """
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heapreplace
 from itertools import islice
-from math import ceil
+from math import ceil, prod
 
 from tileiras.machine import units
 from tileiras.machine.latencies import LAUNCH_SECONDS
@@ -35,6 +37,8 @@ CLOCKS, SETTLED = 2, 0.98
 """How often a launch is replayed at a lower clock, where its own load lowers it, and the change that counts as none."""
 MOST_STALLS = 200
 ESTIMATE_SAMPLE = 4
+ALIKE = 1.02
+"""Instructions of a CTA, of another's, up to which all have as much to do."""
 
 
 def predict(ptx: str, cubin: bytes, kernel: str, grid, args: Sequence, machine: str | int = "", *, cluster=None,
@@ -70,12 +74,14 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
     x, y, z = found.grid
     width = max(found.cluster[0] * found.cluster[1] * found.cluster[2], 1)
     total = x * y * z
+    cx, cy, cz = (max(c, 1) for c in found.cluster)
+    clusters = x // cx, y // cy, z // cz
     launched = max(total // width, 1)
     groups = max(machine.sms // width, 1)
     leaders = [c for c in found.ctas if c.rank == 0] or list(found.ctas)
     if not leaders:
         raise NotTimed(f"no CTA of {found.kernel} was run")
-    first = leaders[0]
+    first, lengths = leaders[0], [_steps(c) for c in leaders]
     for_sm = -(-launched // groups)
     held = occupancy(machine, first.threads, first.registers, first.shared_bytes, for_sm, first.tensor_columns)
     active = min(machine.sms, max(round(total / for_sm), 1))
@@ -87,6 +93,10 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
         run = _Run(clocked, shared, held.ctas, held.ctas * first.shared_bytes, timeline)
         if any(c.tiles > 1 for c in leaders):
             return _taking_over(run, leaders, launched / (groups * held.ctas))
+        if for_sm <= ROUNDS * held.ctas and max(lengths) > ALIKE * min(lengths):
+            dealt = _dealt(leaders, _stands_for(leaders, found.cluster, clusters), groups, held.ctas)
+            if sum(map(_steps, dealt)) <= steps:
+                return _all_of(run, dealt)
         return _in_turn(run, leaders, for_sm, steps)
     timed = replay(machine)
     for _ in range(CLOCKS):
@@ -148,17 +158,46 @@ class _Timed:
 
 
 def _in_turn(run: _Run, leaders: list[CtaStreams], for_sm: int, steps: int) -> _Timed:
-    """CTAs that come one after the other as places get free. Where all of an SM's start at once, nothing evens them out: the launch
-    ends with the SM that has the longest."""
+    """CTAs that come one after the other as places get free."""
     order = _order(leaders)
-    if for_sm <= run.resident:
-        longest = max(leaders, key=_steps)
-        if longest in order:
-            order.remove(longest)
-        order.insert(0, longest)
     length = _length(order, for_sm, run.resident, steps)
     replayed = run.of(islice(_cycle(order), length))
     return _Timed(replayed, length, for_sm, *_extrapolate(replayed, for_sm, length, run.resident, len(order)))
+
+
+def _all_of(run: _Run, ctas: list[CtaStreams]) -> _Timed:
+    """All that an SM has."""
+    replayed = run.of(ctas)
+    return _Timed(replayed, len(ctas), len(ctas), 0.0, replayed.cycles)
+
+
+def _dealt(leaders: list[CtaStreams], stands_for: Sequence[int], sms: int, resident: int) -> list[CtaStreams]:
+    """What the SM that is done last has to do, in the order in which it comes. Each CTA goes where a place is free first, to begin
+    with to one SM after the other, and takes as long as it has instructions."""
+    lengths = [_steps(c) for c in leaders]
+    free = [(0, place) for place in range(sms * resident)]      # a heap
+    lists: list[list[int]] = [[] for _ in range(sms)]
+    ends = [(0, 0)] * sms
+    for sample in stands_for:
+        begin, place = free[0]
+        end, sm = begin + lengths[sample], place % sms
+        heapreplace(free, (end, place))
+        lists[sm].append(sample)
+        ends[sm] = max(ends[sm][0], end), ends[sm][1] + lengths[sample]
+    return [leaders[sample] for sample in lists[max(range(sms), key=ends.__getitem__)]]
+
+
+def _stands_for(leaders: list[CtaStreams], cluster: tuple[int, int, int], clusters: tuple[int, int, int]) -> list[int]:
+    """For each cluster (or CTA) of a grid the number of the sample that stands for it: of its stretch, or where stretches are
+    longer than rows, so that each sample shows another part of a row (`streams.sampled`), the nearest along x."""
+    row = clusters[0]
+    along = [leader.cta[0] // max(cluster[0], 1) for leader in leaders]
+    stretches = [n for n, leader in enumerate(leaders) for _ in range(leader.count)][:prod(clusters)]
+    if max(leader.count for leader in leaders) <= 2 * row:
+        return stretches
+    shown = [n for n, leader in enumerate(leaders) if leader.count > 1]
+    nearest = [min(shown, key=lambda n: abs(along[n] - x)) for x in range(row)]
+    return [nearest[i % row] for i in range(len(stretches))]
 
 
 def _taking_over(run: _Run, leaders: list[CtaStreams], each: float) -> _Timed:
