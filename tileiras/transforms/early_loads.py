@@ -19,6 +19,10 @@ take few registers they move in front of the first op that waits for another loa
 
     %n = load ; %x = if %some { load } ; for %i = %a to %n      ->      the second load in front of what needs %n
 
+A load behind a branch that does nothing but load (an ignored label's weight) moves in front of the first op that waits for another
+load, too: a row's losses wait for its label, and shall not wait for its scores behind that (TileGym's gradient of cross entropy,
+512 rows of 4,000, A100: 6.45 us, 4.77, B200: 2.36, 1.94; of rows that leave the memory idle 0.98 and 1.28 on an A100).
+
 So does a load that goes one of two ways (`wide-inside`): loads one behind another take them together (`memory/guarded.py`), and one
 behind an op that needs another's tile would be made when that has come (Adam with a gradient of bf16, H100: 2.41 us, 2.03).
 
@@ -86,11 +90,11 @@ def _is_guarded(op: Operation) -> bool:
 
 def _move_guarded(block: Block) -> None:
     """Put loads of few registers that stand behind a branch (a loop's first ones, made ahead of it) in front of the first op that
-    waits for another load, also over a loop that multiplies nothing."""
+    waits for another load, also over a loop that multiplies nothing; and loads behind a branch that does nothing but load."""
     loaded: set[SSAValue] = set()
     waiter: Operation | None = None
     behind: dict[Operation, int] = {}       # the first op that waits and what stands behind it, by place
-    taken = 0
+    taken, parts = 0, False
     for place, op in enumerate(list(block.ops)):
         is_branch = op.name in BRANCHES and not _is_choice(op)
         if waiter is not None and is_branch and _is_guarded(op):
@@ -102,11 +106,21 @@ def _move_guarded(block: Block) -> None:
                 for moved in move_up(op, along, behind, waiter):
                     behind.pop(moved, None)
                 continue
-        if is_branch and not (op.name in LOOPS and not any(inner.name in HOLDING for inner in op.walk())):
-            loaded, waiter, behind, taken = set(), None, {}, 0
+        if waiter is not None and is_branch and _is_guarded(op):
+            parts = True
+        elif is_branch and not (op.name in LOOPS and not any(inner.name in HOLDING for inner in op.walk())):
+            loaded, waiter, behind, taken, parts = set(), None, {}, 0, False
             continue
         if op.name in LOADS:
             loaded.add(op.results[0])
+            if parts and waiter is not None and ("invariant" in op.properties or "first" in op.properties):
+                needed = needed_of(op, behind, is_movable)
+                registers = _registers(op)
+                if needed is not None and waiter not in needed and registers <= FEW and taken + registers <= ALL:
+                    taken += registers
+                    for moved in move_up(op, needed, behind, waiter):
+                        behind.pop(moved, None)
+                    continue
         elif waiter is None and any(v in loaded for v in op.operands):
             waiter = op
         if waiter is not None:
