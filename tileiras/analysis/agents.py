@@ -35,8 +35,8 @@ def words_of(tile: TensorType, warps: int) -> int:
 
 @dataclass(frozen=True)
 class Agent:
-    """`warps` warps from `first_warp` on, of `span` that are set aside; `registers` a thread (0: as launched); the number of the
-    named barrier at which they meet."""
+    """`warps` warps from `first_warp` on, of `span` up to the next agent's; `registers` a thread (0: as launched); the number of
+    the named barrier at which they meet."""
 
     warps: int
     first_warp: int
@@ -61,14 +61,14 @@ def placed(warps: list[int], registers: list[int]) -> tuple[Agent, ...]:
     for number, (count, each) in enumerate(zip(warps, registers)):
         before = out[-1] if out else None
         if each and before is not None and before.registers == each and count <= before.span - before.warps:
-            out[-1] = replace(before, span=before.warps)
-            out.append(Agent(count, before.first_warp + before.warps, before.span - before.warps, each, number + 1))
-            continue
-        unit = WARPGROUP if each or count >= WARPGROUP else 1
-        at = -(-at // unit) * unit
-        span = -(-count // unit) * unit
-        out.append(Agent(count, at, span, each, number + 1))
-        at += span
+            first, span = before.first_warp + before.warps, before.span - before.warps
+        else:
+            unit = WARPGROUP if each or count >= WARPGROUP else 1
+            first, span = -(-at // unit) * unit, -(-count // unit) * unit
+        if before is not None:
+            out[-1] = replace(before, span=first - before.first_warp)
+        out.append(Agent(count, first, span, each, number + 1))
+        at = first + span
     return tuple(out)
 
 
