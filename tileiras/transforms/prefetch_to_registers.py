@@ -104,7 +104,9 @@ def _is_of_loader(loop: Operation) -> bool:
 
 def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) -> None:
     ops = list(loop.regions[0].block.ops)
-    loads = [op for op in ops if op.name in LOADS and (_is_scalar(op) or isinstance(op.results[0].type, TensorType))]
+    has_product = any(inner.name in DOTS for op in ops for inner in op.walk())
+    loads = [op for op in ops if op.name in LOADS and (isinstance(op.results[0].type, TensorType) or (
+        has_product and _is_factor(op)))]
     asked = context.schedule.stages if context.schedule is not None else 0
     if not loads or asked == 1 or not is_short_of_overflow(loop) or any(FORCE_SERIAL in op.attributes for op in ops):
         return
@@ -138,7 +140,6 @@ def _loop(func: Operation, loop: Operation, context: Any, lives: SharedLives) ->
     plan.held = [op for op in loads if whole is None or op not in whole.loads]
     if not loads:
         return
-    has_product = any(inner.name in DOTS for op in ops for inner in op.walk())
     if has_product and not in_flight and not plan.stored and set(loads).issuperset(op for op in ops if op.name in LOADS):
         plan.first_uses = uses_at_once(loop, loads)     # else what an iteration loads for itself would wait for the next one's
     plan.masked = not has_product and all(op.name == "nv_tileas.load" for op in loads)
@@ -205,7 +206,7 @@ def stores_at_once(loop: Operation, loads: list[Operation]) -> set[Operation] | 
         return None
     if not all(may_run_ahead(loop, op) and is_unwritten(op) for op in loads) or \
             sum(registers_of(op.results[0]) for op in loads) > MOST_STREAMED or \
-            sum(1 if _is_scalar(op) else accesses(op, layout_of(op.results[0])) for op in loads) > MOST_ACCESSES:
+            sum(1 if _is_factor(op) else accesses(op, layout_of(op.results[0])) for op in loads) > MOST_ACCESSES:
         return None
     stores = [op for op in body.ops if is_streamed(loop, op)]
     chain = _chain(loop, stores, loads) if stores else None
@@ -270,7 +271,7 @@ def tiles_loaded(ops: list[Operation]) -> list[Operation]:
     return [op for op in ops if op.name in LOADS and isinstance(op.results[0].type, TensorType)]
 
 
-def _is_scalar(load: Operation) -> bool:
+def _is_factor(load: Operation) -> bool:
     """Whether a load gives one number that isn't an index: a factor of a block."""
     return isinstance(load.results[0].type, AnyFloat)
 
@@ -464,7 +465,7 @@ class _Prefetch(Iterations):
                 if op.token is not None:    # type: ignore[attr-defined]
                     mapped[op.token] = tokens[op]       # type: ignore
                 again = op.clone(mapped)
-                if _is_scalar(op):
+                if _is_factor(op):
                     again.properties["by_thread"] = UnitAttr()     # else ptxas waits for it where it is loaded
                 self.insert(again)
                 values.update(zip(op.results, again.results))
