@@ -45,6 +45,17 @@ def test_the_order_of_what_runs_by_itself_changes_nothing(seed: int, rise: bool)
     agrees(a, ptx, seed)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_threads_with_few_registers_rescale_few_columns_at_a_time(seed: int) -> None:
+    """Two warpgroups of 64 columns, two blocks an SM: there is no room for 32 columns beside a row's weights."""
+    a = Attention("bf16", 256, 64, 64, steps=5, rise=True)
+    made = a.compiled()
+    assert "setmaxnreg.inc" in made.ptx and "vote.sync.any" in made.ptx
+    assert re.search(r"tcgen05\.ld\S+x16\.", made.ptx) and re.search(r"tcgen05\.st\S+x16\.", made.ptx)
+    assert made.entries[0].spill_stores <= 64
+    agrees(a, made.ptx, seed)
+
+
 @pytest.mark.parametrize("steps", [1, 2])
 @pytest.mark.parametrize("shape", [(128, 64, 64), (64, 64, 64)], ids=str)
 def test_few_tiles(shape: tuple[int, int, int], steps: int) -> None:

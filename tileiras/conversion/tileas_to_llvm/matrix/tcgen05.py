@@ -26,6 +26,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.agents import agent_of, agents_of
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.conversion.tileas_to_llvm.builder import F16, I16, I32, Builder, element_type
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
@@ -50,8 +51,9 @@ QUADS = {1: ("16x256b", 4), 2: ("16x128b", 2)}
 """Elements of a cell -> how threads load and store 64 rows in quads, and registers for eight columns of elements."""
 MOST_REGISTERS = 32
 """Of one load or store: longer ones would want as many registers side by side."""
-MOST_SCALED = 64
-"""Registers of an accumulator that are loaded at once to be rescaled."""
+MOST_SCALED, FEW_SCALED, FEW_REGISTERS = 64, 16, 128
+"""Registers of an accumulator that are loaded at once to be rescaled; where a thread was given so few that beside a row's weights
+there is no room for more (256x64 tiles of 64 features, two blocks, B200: causal 204 us, 143 so, else 253, 203; by 32 181, 246)."""
 MOST_TIED = 128
 """Registers that go through one wait."""
 WORD_BYTES = 4
@@ -113,9 +115,9 @@ def tmem_stage(low: Lowering, op: Operation) -> None:
 class _Window:
     """The part of an accumulator that a thread's warp reaches: `parts` are (first register, registers, address). `split`: columns
     from what a warp's first half holds to what the second one does, where rows are in halves. `each`: registers of the shortest
-    load or store."""
+    load or store, `most`: of the longest."""
 
-    def __init__(self, low: Lowering, buffer: SSAValue, registers: int, quads: bool = False) -> None:
+    def __init__(self, low: Lowering, buffer: SSAValue, registers: int, quads: bool = False, most: int = MOST_REGISTERS) -> None:
         b = low.b
         t: Any = buffer.type
         assert isinstance(t, TmemType)
@@ -136,7 +138,7 @@ class _Window:
             if len(columns) <= log2(registers):
                 break       # all of it is every further warp's
             at = b.add(at, b.mul(b.and_(b.lshr(low.warp, i), b.i32(1)), b.i32(columns.pop())))
-        count = min(registers, MOST_REGISTERS, row if t.rows.data == LANES else row // 2)
+        count = min(registers, most, row if t.rows.data == LANES else row // 2)
         self.parts = [(r, count, address(b, b.add(at, b.i32(sum(c for i, c in enumerate(columns) if r >> i & 1)))))
                       for r in range(0, registers, count)]
 
@@ -211,7 +213,8 @@ def scale_tmem(low: Lowering, op: Operation) -> None:
     b = low.b
     factor, buffer = op.operands
     layout = layout_of(factor)
-    window = _Window(low, buffer, layout.num_regs)
+    few = 0 < _registers_given(op) < FEW_REGISTERS
+    window = _Window(low, buffer, layout.num_regs, most=FEW_SCALED if few else MOST_REGISTERS)
     factors = low.vec(factor)
     t = element_type(factors.type)
     made: Any = factor.owner
@@ -220,7 +223,7 @@ def scale_tmem(low: Lowering, op: Operation) -> None:
     changes = b.false()
     for r in different.values():
         changes = b.or_(changes, b.fcmp("une", b.extract(factors, r), b.const(1.0, t)))
-    together = max(1, MOST_SCALED // window.parts[0][1])
+    together = max(1, (FEW_SCALED if few else MOST_SCALED) // window.parts[0][1])
 
     def scale() -> None:
         if layout.num_warps > GROUP_WARPS:
@@ -236,6 +239,12 @@ def scale_tmem(low: Lowering, op: Operation) -> None:
         b.nvvm("tcgen05.fence.before.thread.sync")
     somebody, = b.nvvm("vote.any.sync", [b.i32(-1), changes])
     only_if(low, somebody, scale)
+
+
+def _registers_given(op: Operation) -> int:
+    """Of a thread, by the agent that does an op; 0 where none change hands."""
+    found = agent_of(op)
+    return agents_of(found[0])[found[1]].registers if found is not None else 0
 
 
 def _from_words(b: Builder, words: SSAValue, t: Any) -> SSAValue:
