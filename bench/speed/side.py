@@ -35,8 +35,8 @@ the table of machines says of an H200, which no table is of; then, how often mac
 nothing: of docs/speed.md and docs/suite-speed.md (anchors and polarities of all sides compared; not of programs) four cases of the
 suite have one, which were predicted again. 29 November: of which CTAs of a launch of clusters an estimate is made; then, that a
 warp executes all ways that its lanes go, not the longest alone. Rows of docs/speed.md that noted such warps were predicted again,
-and the suite on an H100 and most of it on a B200; programs weren't: those with warps at an array's end may take a little longer
-than docs/program-speed.md says. Last, of CTAs of different lengths, which of them the SM has that is done last: three kernels of
+and the suite (but 36 cases on an RTX 5090); programs weren't: those with warps at an array's end may take a little longer than
+docs/program-speed.md says. Last, of CTAs of different lengths, which of them the SM has that is done last: three kernels of
 docs/speed.md, which were predicted again (lengths of all sides compared on an H100); no suite case has more CTAs than SMs."""
 COMPILER_TABLES = {"targets.py", "intrinsics.py", "control.py", "chains.py", "extract.py"}
 """Of tileiras/machine: what targets can do, and what the model's tables were made by. No time follows from these."""
