@@ -140,9 +140,7 @@ def test_an_agent_of_one_warp_takes_a_warpgroup_where_registers_change_hands() -
     """The warps beside it give their registers back and leave. What is done once is done by an agent's first thread."""
     options = CompileOptions(find_target("sm_90"))
     ir: Any = parse_lower(SMALL, "small.mlir")
-    for entry in PIPELINE:
-        if entry.takes != "llvm" and entry.level == "llvm":
-            ir = entry.apply(ir, options)
+    ir = next(entry for entry in PIPELINE if entry.name == "convert-tileas-to-llvm").apply(ir, options)
     made = compile_llvm(print_module(ir), options.target, 3)
     assert ".reqntid 256" in made.ptx and not made.warnings
     first, second = np.zeros(1, np.float32), np.zeros(1, np.float32)

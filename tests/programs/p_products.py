@@ -403,7 +403,7 @@ def product_block_scaled(tm, tn, tk):
 
 @ct.kernel
 def with_scales_of_blocks(a, sa, b, sb, out, tm: Const, tn: Const):
-    """8-bit floats with a factor for each 128 of a row on the left, and for each 128 by 128 on the right."""
+    """As `scaled_by_blocks`, but factors come by gathers: of rows, and one number a block of the right side's."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((tm, tn), ct.float32)
     for k in range(ct.cdiv(a.shape[1], 128)):

@@ -47,11 +47,15 @@ class Agent:
 
 def agents_of(switch: Operation) -> tuple[Agent, ...]:
     """The agents of an `agent_switch`, a region each."""
+    return placed(*asked_of(switch))
+
+
+def asked_of(switch: Operation) -> tuple[list[int], list[int]]:
+    """Warps of each agent of an `agent_switch`, and registers a thread (0: none change hands)."""
     properties: dict[str, Any] = switch.properties
     warps = [w.data for w in properties["warps"].data]
     given = properties.get("registers")
-    registers = [r.data for r in given.data] if given is not None else [0] * len(warps)
-    return placed(warps, registers)
+    return warps, [r.data for r in given.data] if given is not None else [0] * len(warps)
 
 
 def placed(warps: list[int], registers: list[int]) -> tuple[Agent, ...]:
@@ -92,6 +96,12 @@ def warps_of(op: Operation) -> int:
     while outer.name != "nv_tileas.func":
         outer = outer.parent_op()
     return outer.properties["num_warps"].data
+
+
+def registers_given(op: Operation) -> int:
+    """Of a thread, by the agent that runs an op; 0 where none change hands."""
+    found = agent_of(op)
+    return agents_of(found[0])[found[1]].registers if found is not None else 0
 
 
 def switch_of(func: Operation) -> Operation | None:

@@ -43,16 +43,18 @@ def run(module: Operation, context: Any = None) -> None:
 
 def _is_load(op: Operation) -> bool:
     """Whether an op reads global memory, and orders nothing."""
-    if op.name == "llvm.load":
-        return True
+    return op.name == "llvm.load" or _instruction(op).startswith("ld.global")
+
+
+def _instruction(op: Operation) -> str:
+    """The machine's instruction that an op stands for, "" where it is LLVM's own."""
     instruction: Any = op.properties.get("instruction")
-    return instruction is not None and instruction.data.startswith("ld.global")
+    return instruction.data if instruction is not None else ""
 
 
 def _is_between(op: Operation) -> bool:
     """Whether an op may stand between the loads of a run: it computes, or threads of a warp give something to one another."""
-    instruction: Any = op.properties.get("instruction")
-    return op.name in BETWEEN or (instruction is not None and instruction.data.startswith("shfl."))
+    return op.name in BETWEEN or _instruction(op).startswith("shfl.")
 
 
 def _runs(block: Block) -> list[list[Operation]]:

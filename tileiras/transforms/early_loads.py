@@ -88,47 +88,8 @@ def _is_guarded(op: Operation) -> bool:
         (isinstance(inner, TileOp) and inner.PURE) for inner in inside)
 
 
-def _move_guarded(block: Block) -> None:
-    """Put loads of few registers that stand behind a branch (a loop's first ones, made ahead of it) in front of the first op that
-    waits for another load, also over a loop that multiplies nothing; and loads behind a branch that does nothing but load."""
-    loaded: set[SSAValue] = set()
-    waiter: Operation | None = None
-    behind: dict[Operation, int] = {}       # the first op that waits and what stands behind it, by place
-    taken, parts = 0, False
-    for place, op in enumerate(list(block.ops)):
-        is_branch = op.name in BRANCHES and not _is_choice(op)
-        if waiter is not None and is_branch and _is_guarded(op):
-            registers = sum(_registers(inner) for inner in op.walk() if inner.name in LOADS)
-            needed = [needed_of(inner, behind, is_movable) for inner in op.walk()]
-            along = {one for some in needed for one in some or ()}
-            if taken + registers <= MOST_GUARDED and None not in needed and waiter not in along:
-                taken += registers
-                for moved in move_up(op, along, behind, waiter):
-                    behind.pop(moved, None)
-                continue
-        if waiter is not None and is_branch and _is_guarded(op):
-            parts = True
-        elif is_branch and not (op.name in LOOPS and not any(inner.name in HOLDING for inner in op.walk())):
-            loaded, waiter, behind, taken, parts = set(), None, {}, 0, False
-            continue
-        if op.name in LOADS:
-            loaded.add(op.results[0])
-            if parts and waiter is not None and ("invariant" in op.properties or "first" in op.properties):
-                needed = needed_of(op, behind, is_movable)
-                registers = _registers(op)
-                if needed is not None and waiter not in needed and registers <= FEW and taken + registers <= ALL:
-                    taken += registers
-                    for moved in move_up(op, needed, behind, waiter):
-                        behind.pop(moved, None)
-                    continue
-        elif waiter is None and any(v in loaded for v in op.operands):
-            waiter = op
-        if waiter is not None:
-            behind[op] = place
-
-
 class _Place:
-    """Where loads may move to: in front of the first op that holds them back."""
+    """Where loads may move to: in front of the first op that holds them back, or waits for another load."""
 
     def __init__(self) -> None:
         self.holding: Operation | None = None
@@ -140,13 +101,47 @@ class _Place:
         registers = _registers(load)
         if self.holding is None or registers > FEW or self.taken + registers > ALL:
             return False
-        needed = needed_of(load, self.behind, is_movable)
-        if needed is None or self.holding in needed:
+        return self._put(load, needed_of(load, self.behind, is_movable), registers)
+
+    def move_guarded(self, branch: Operation) -> bool:
+        """The same of a branch that loads few registers."""
+        registers = sum(_registers(inner) for inner in branch.walk() if inner.name in LOADS)
+        if self.taken + registers > MOST_GUARDED:
+            return False
+        needed = [needed_of(inner, self.behind, is_movable) for inner in branch.walk()]
+        return self._put(branch, None if None in needed else {one for some in needed for one in some or ()}, registers)
+
+    def _put(self, op: Operation, needed: set[Operation] | None, registers: int) -> bool:
+        if self.holding is None or needed is None or self.holding in needed:
             return False
         self.taken += registers
-        for op in move_up(load, needed, self.behind, self.holding):
-            self.behind.pop(op, None)
+        for moved in move_up(op, needed, self.behind, self.holding):
+            self.behind.pop(moved, None)
         return True
+
+
+def _move_guarded(block: Block) -> None:
+    """Put loads of few registers that stand behind a branch (a loop's first ones, made ahead of it) in front of the first op that
+    waits for another load, also over a loop that multiplies nothing; and loads behind a branch that does nothing but load."""
+    loaded: set[SSAValue] = set()
+    waiter, parts = _Place(), False     # the first op that waits; whether such a branch stands behind it
+    for place, op in enumerate(list(block.ops)):
+        is_branch = op.name in BRANCHES and not _is_choice(op)
+        if waiter.holding is not None and is_branch and _is_guarded(op):
+            if waiter.move_guarded(op):
+                continue
+            parts = True
+        elif is_branch and not (op.name in LOOPS and not any(inner.name in HOLDING for inner in op.walk())):
+            loaded, waiter, parts = set(), _Place(), False
+            continue
+        if op.name in LOADS:
+            loaded.add(op.results[0])
+            if parts and ("invariant" in op.properties or "first" in op.properties) and waiter.move(op):
+                continue
+        elif waiter.holding is None and any(v in loaded for v in op.operands):
+            waiter.holding = op
+        if waiter.holding is not None:
+            waiter.behind[op] = place
 
 
 class _Pieces:

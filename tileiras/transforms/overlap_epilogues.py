@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.analysis import agent_parts as agents
-from tileiras.analysis.agents import SWITCH, agent_of, placed, switch_of
+from tileiras.analysis.agents import SWITCH, agent_of, asked_of, placed, switch_of
 from tileiras.analysis.program_slice import CONTROL, YIELD, Slice, loop_around
 from tileiras.analysis.stage_numbers import pipe_of
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
@@ -157,9 +157,7 @@ class _Kernel:
 
     def _warps(self) -> tuple[list[int], list[int]]:
         """Warps and registers of the agents with the new one, which has as many registers a thread as the one that loads."""
-        warps = int_values(self.switch.properties["warps"])
-        given: Any = self.switch.properties.get("registers")
-        registers = int_values(given) if given is not None else [0] * len(warps)
+        warps, registers = asked_of(self.switch)
         return [*warps, WARPS], [*registers, registers[-1]]
 
     def separate(self) -> bool:

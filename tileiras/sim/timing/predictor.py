@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapreplace
 from itertools import islice
-from math import ceil, prod
+from math import ceil
 
 from tileiras.machine import units
 from tileiras.machine.latencies import LAUNCH_SECONDS
@@ -74,30 +74,30 @@ def predict_streams(found: KernelStreams, machine: Machine, memory: int, ptx: st
     x, y, z = found.grid
     width = max(found.cluster[0] * found.cluster[1] * found.cluster[2], 1)
     total = x * y * z
-    cx, cy, cz = (max(c, 1) for c in found.cluster)
-    clusters = x // cx, y // cy, z // cz
     launched = max(total // width, 1)
     groups = max(machine.sms // width, 1)
     leaders = [c for c in found.ctas if c.rank == 0] or list(found.ctas)
     if not leaders:
         raise NotTimed(f"no CTA of {found.kernel} was run")
     first, lengths = leaders[0], [_steps(c) for c in leaders]
+    along = max(found.cluster[0], 1)
     for_sm = -(-launched // groups)
     held = occupancy(machine, first.threads, first.registers, first.shared_bytes, for_sm, first.tensor_columns)
     active = min(machine.sms, max(round(total / for_sm), 1))
     shared = sharing(machine, found.ctas, total, active, held.ctas, memory, warm, found.arrays)
 
+    dealt: list[CtaStreams] = []
+    if for_sm <= ROUNDS * held.ctas and max(lengths) > ALIKE * min(lengths):
+        last = _dealt(lengths, _stands_for(leaders, along, x // along, launched), groups, held.ctas)
+        if sum(lengths[n] for n in last) <= steps:
+            dealt = [leaders[n] for n in last]
     machine = machine.working(_multiplies(leaders))
 
     def replay(clocked: Machine) -> _Timed:
         run = _Run(clocked, shared, held.ctas, held.ctas * first.shared_bytes, timeline)
         if any(c.tiles > 1 for c in leaders):
             return _taking_over(run, leaders, launched / (groups * held.ctas))
-        if for_sm <= ROUNDS * held.ctas and max(lengths) > ALIKE * min(lengths):
-            dealt = _dealt(leaders, _stands_for(leaders, found.cluster, clusters), groups, held.ctas)
-            if sum(map(_steps, dealt)) <= steps:
-                return _all_of(run, dealt)
-        return _in_turn(run, leaders, for_sm, steps)
+        return _all_of(run, dealt) if dealt else _in_turn(run, leaders, for_sm, steps)
     timed = replay(machine)
     for _ in range(CLOCKS):
         slower = machine.clocked(timed.replayed.engine_busy / timed.replayed.cycles * active / machine.sms)
@@ -171,10 +171,9 @@ def _all_of(run: _Run, ctas: list[CtaStreams]) -> _Timed:
     return _Timed(replayed, len(ctas), len(ctas), 0.0, replayed.cycles)
 
 
-def _dealt(leaders: list[CtaStreams], stands_for: Sequence[int], sms: int, resident: int) -> list[CtaStreams]:
-    """What the SM that is done last has to do, in the order in which it comes. Each CTA goes where a place is free first, to begin
-    with to one SM after the other, and takes as long as it has instructions."""
-    lengths = [_steps(c) for c in leaders]
+def _dealt(lengths: Sequence[int], stands_for: Sequence[int], sms: int, resident: int) -> list[int]:
+    """The samples that the SM has which is done last, in the order in which they come. `lengths`: of samples. Each CTA goes where a
+    place is free first, to begin with to one SM after the other, and takes as long as it has instructions."""
     free = [(0, place) for place in range(sms * resident)]      # a heap
     lists: list[list[int]] = [[] for _ in range(sms)]
     ends = [(0, 0)] * sms
@@ -184,15 +183,15 @@ def _dealt(leaders: list[CtaStreams], stands_for: Sequence[int], sms: int, resid
         heapreplace(free, (end, place))
         lists[sm].append(sample)
         ends[sm] = max(ends[sm][0], end), ends[sm][1] + lengths[sample]
-    return [leaders[sample] for sample in lists[max(range(sms), key=ends.__getitem__)]]
+    return lists[max(range(sms), key=ends.__getitem__)]
 
 
-def _stands_for(leaders: list[CtaStreams], cluster: tuple[int, int, int], clusters: tuple[int, int, int]) -> list[int]:
-    """For each cluster (or CTA) of a grid the number of the sample that stands for it: of its stretch, or where stretches are
-    longer than rows, so that each sample shows another part of a row (`streams.sampled`), the nearest along x."""
-    row = clusters[0]
-    along = [leader.cta[0] // max(cluster[0], 1) for leader in leaders]
-    stretches = [n for n, leader in enumerate(leaders) for _ in range(leader.count)][:prod(clusters)]
+def _stands_for(leaders: list[CtaStreams], width: int, row: int, launched: int) -> list[int]:
+    """For each cluster (or CTA) of a grid, `width` CTAs wide and `row` of them in a row, the number of the sample that stands for
+    it: of its stretch, or where stretches are longer than rows, so that each sample shows another part of a row
+    (`streams.sampled`), the nearest along x."""
+    along = [leader.cta[0] // width for leader in leaders]
+    stretches = [n for n, leader in enumerate(leaders) for _ in range(leader.count)][:launched]
     if max(leader.count for leader in leaders) <= 2 * row:
         return stretches
     shown = [n for n, leader in enumerate(leaders) if leader.count > 1]

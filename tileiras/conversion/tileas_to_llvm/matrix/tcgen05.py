@@ -26,7 +26,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.analysis.agents import agent_of, agents_of
+from tileiras.analysis.agents import registers_given
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.conversion.tileas_to_llvm.builder import F16, I16, I32, Builder, element_type
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
@@ -213,8 +213,8 @@ def scale_tmem(low: Lowering, op: Operation) -> None:
     b = low.b
     factor, buffer = op.operands
     layout = layout_of(factor)
-    few = 0 < _registers_given(op) < FEW_REGISTERS
-    window = _Window(low, buffer, layout.num_regs, most=FEW_SCALED if few else MOST_REGISTERS)
+    most = FEW_SCALED if 0 < registers_given(op) < FEW_REGISTERS else MOST_SCALED
+    window = _Window(low, buffer, layout.num_regs, most=min(most, MOST_REGISTERS))
     factors = low.vec(factor)
     t = element_type(factors.type)
     made: Any = factor.owner
@@ -223,7 +223,7 @@ def scale_tmem(low: Lowering, op: Operation) -> None:
     changes = b.false()
     for r in different.values():
         changes = b.or_(changes, b.fcmp("une", b.extract(factors, r), b.const(1.0, t)))
-    together = max(1, (FEW_SCALED if few else MOST_SCALED) // window.parts[0][1])
+    together = max(1, most // window.parts[0][1])
 
     def scale() -> None:
         if layout.num_warps > GROUP_WARPS:
@@ -239,12 +239,6 @@ def scale_tmem(low: Lowering, op: Operation) -> None:
         b.nvvm("tcgen05.fence.before.thread.sync")
     somebody, = b.nvvm("vote.any.sync", [b.i32(-1), changes])
     only_if(low, somebody, scale)
-
-
-def _registers_given(op: Operation) -> int:
-    """Of a thread, by the agent that does an op; 0 where none change hands."""
-    found = agent_of(op)
-    return agents_of(found[0])[found[1]].registers if found is not None else 0
 
 
 def _from_words(b: Builder, words: SSAValue, t: Any) -> SSAValue:
