@@ -12,7 +12,7 @@ from tileiras.codegen import compile_llvm_to_ptx
 from tileiras.codegen.llvm_text import print_module
 from tileiras.conversion.tileas_to_llvm.builder import F32, I32, Builder
 from tileiras.conversion.tileas_to_llvm.elementwise.division import DENOMINATORS, NUMERATORS, pays, quotients
-from tileiras.dialects import llvm
+from tileiras.dialects import llvm, nv_tileas
 from tileiras.machine.targets import find_target
 
 REGISTERS = 12
@@ -103,3 +103,7 @@ def test_exponentials_by_few_denominators_pay() -> None:
     assert pays(exponential, [one] * 4) and pays(exponential, [one, other] * 4)
     assert not pays(exponential, [one] * 3) and not pays(exponential, [one, one, other, other])
     assert not pays(total, [one] * 4)
+    product = nv_tileas.LoadTmem.make([one], [F32]).results[0]
+    scaled = OPS["arith.mulf"].make([product, one], [F32]).results[0]
+    assert pays(product, [one] * 4) and pays(scaled, [one] * 4)     # attention's sums
+    assert not pays(OPS["arith.addf"].make([product, one], [F32]).results[0], [one] * 4)

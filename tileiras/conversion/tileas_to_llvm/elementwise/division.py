@@ -1,4 +1,5 @@
-"""Division of f32 to nearest of many numbers by few, as softmax ends: the quick part behind one test for several of them.
+"""Division of f32 to nearest of many numbers by few, as softmax and attention end: the quick part behind one test for several of
+them.
 
 A division is a reciprocal, its correction, a quotient and the quotient's correction, all fused multiply-adds, wherever nothing on
 the way leaves the normal numbers. ptxas tests that for every division and branches, so that it orders nothing across, and computes
@@ -17,9 +18,11 @@ to keep meanwhile was spilled where 64 registers let two blocks of long rows sha
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
+from tileiras.analysis.dot_chains import yielded
 from tileiras.conversion.tileas_to_llvm.builder import F32, F64, I32, Builder, float_bits
 from tileiras.conversion.tileas_to_llvm.elementwise.common import overloaded
 from tileiras.dialects.llvm import vec
@@ -27,6 +30,10 @@ from tileiras.dialects.llvm import vec
 TOGETHER = 4
 """Divisions behind one test."""
 EXPONENTIALS = ("math.exp", "math.exp2")
+PRODUCTS = ("nv_tileas.dot", "nv_tileas.dot_wait", "nv_tileas.load_tmem")
+SCALED = ("arith.mulf", "arith.convertf", "nv_tileas.convert_layout", "nv_tileas.view")
+MOST_STEPS = 8
+"""Ops from a quotient back to its numerators' product."""
 FEWEST_EACH = 4
 """So many numbers at least share a denominator."""
 NUMERATORS, DENOMINATORS = (2.0**-77, 2.0**77), (2.0**-48, 2.0**48)
@@ -37,9 +44,30 @@ _STEPS = 2
 
 def pays(numerators: SSAValue, ys: list[SSAValue]) -> bool:
     """Whether denominators are few enough, and numerators hardly ever zero: tests that let zeros pass take as long as what is saved
-    (rows of zeros that were quantized took 1.6 times as long on an H100, by the timing model). What is left are exponentials."""
+    (rows of zeros that were quantized took 1.6 times as long on an H100, by the timing model). What is left are exponentials, and
+    what products give (attention's 128 quotients a thread, B200: 7,000 cycles one by one)."""
+    if len(set(ys)) * FEWEST_EACH > len(ys):
+        return False
     owner = numerators.owner
-    return isinstance(owner, Operation) and owner.name in EXPONENTIALS and len(set(ys)) * FEWEST_EACH <= len(ys)
+    return (isinstance(owner, Operation) and owner.name in EXPONENTIALS) or _is_of_products(numerators)
+
+
+def _is_of_products(v: SSAValue) -> bool:
+    """Whether numbers are sums of products, whose factors are hardly ever zero all."""
+    for _ in range(MOST_STEPS):
+        owner: Any = v.owner
+        if not isinstance(owner, Operation):
+            return False
+        if owner.name in PRODUCTS:
+            return True
+        if owner.name in ("scf.for", "scf.if"):
+            assert isinstance(v, OpResult)
+            v, *_ = yielded(v)
+        elif owner.name in SCALED:
+            v = owner.operands[0]
+        else:
+            return False
+    return False
 
 
 def quotients(b: Builder, xs: list[SSAValue], ys: list[SSAValue]) -> SSAValue:
