@@ -280,7 +280,7 @@ def _issue(low: Lowering, op: Any, atom: UmmaAtom) -> None:
     word = instruction_descriptor(atom.kind, atom.m, atom.n, atom.a, atom.b, atom.acc,
                                   a_mn_major=lhs is not None and lhs.transposed, b_mn_major=rhs.transposed,
                                   negated="negated" in op.properties)
-    start, none = low.scalar(op.acc), b.i64(0)
+    start, none = low.scalar(op.acc), b.i32(0)
     b.nvvm("tcgen05.fence.after.thread.sync")
     over = units(atom, m, n, batch[0] if batch else 0)
     for step in range(k // atom.k):

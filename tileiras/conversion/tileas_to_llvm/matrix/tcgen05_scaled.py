@@ -20,10 +20,10 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tileiras.analysis.warpgroup_dots import tile_of
-from tileiras.conversion.tileas_to_llvm.builder import I32, I64
+from tileiras.conversion.tileas_to_llvm.builder import I32
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering
 from tileiras.conversion.tileas_to_llvm.matrix.tensor_places import DISCARD, address
-from tileiras.conversion.tileas_to_llvm.matrix.wgmma import Described, shared_address
+from tileiras.conversion.tileas_to_llvm.matrix.wgmma import LOW_HALF, Described, address_word, descriptor
 from tileiras.conversion.tileas_to_llvm.shared.pipes import only_first, only_if
 from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileaa import int_values
@@ -73,13 +73,14 @@ def _issue(low: Lowering, op: Any, atom: TensorScaledAtom) -> None:
     first = 0
     for v, shape, together in zip((op.lhs_scale, op.rhs_scale), scales, (1, rows)):
         form = matrix_descriptor(_ROWS_OF_PIECE, 1, "tcgen05")
-        source = b.or_(b.cast("zext", b.lshr(shared_address(low, v), 4), I64), b.i64(form))
+        source = b.add(address_word(low, v), b.i32(form & LOW_HALF))
         for piece in range(pieces(shape)):
             to = b.add(factors, b.i32(first + column_of(piece, groups, together)))
-            b.nvvm(f"{COPY}{atom.ctas}", [address(b, to), b.add(source, b.i64(piece * PIECE_BYTES // CHUNK_BYTES))])
+            word = b.add(source, b.i32(piece * PIECE_BYTES // CHUNK_BYTES))
+            b.nvvm(f"{COPY}{atom.ctas}", [address(b, to), descriptor(b, word, form)])
         first += PIECE_COLUMNS * pieces(shape)
     of_b = PIECE_COLUMNS * pieces(scales[0])
-    none, start = b.i64(0), low.scalar(op.acc)
+    none, start = b.i32(0), low.scalar(op.acc)
     k = atom.elements * _shape(op.lhs)[-1]
     for step in range(k // atom.k):
         word = b.i32(atom.descriptor(step, lhs.transposed, rhs.transposed))

@@ -17,24 +17,41 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_rules import dot_shape
+from tileiras.analysis.shared_memory import stage_bytes
 from tileiras.analysis.warpgroup_dots import is_zero, tile_of, wgmma_of
 from tileiras.conversion.tileas_to_llvm.builder import F16, I32, I64, Builder
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, piece_type
 from tileiras.conversion.tileas_to_llvm.registers import gather
+from tileiras.dialects import nv_tileas
 from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileas import FlightType, layout_of
 from tileiras.layout.atoms.warpgroup import GROUP_WARPS, M, WgmmaAtom, split, units
 from tileiras.layout.descriptors import address_field, byte_offset, matrix_descriptor
 from tileiras.layout.linear import log2
+from tileiras.layout.shared import CHUNK_BYTES
 
 A_REGISTERS = 4
 """Registers of A a thread gives to one instruction."""
+LOW_HALF = 0xFFFFFFFF
+"""Of a descriptor: the address field, and how far it is to what comes next."""
 
 
-def shared_address(low: Lowering, v: SSAValue) -> SSAValue:
-    """Where a buffer begins, as descriptors name it (i32)."""
+def address_word(low: Lowering, v: SSAValue) -> SSAValue:
+    """Where a buffer begins, as descriptors name it (i32, in 16 bytes). A ring's slot is so far from where the ring begins, which
+    loops don't compute again: whoever waits for the slot to be full goes on to the product by one instruction."""
     b = low.b
-    return b.and_(b.cast("ptrtoint", low.scalar(v), I32), b.i32(low.target.described_smem - 1))
+    if isinstance(v.owner, nv_tileas.ExtractSlice):
+        ring, index = v.owner.operands
+        t: Any = ring.type
+        if t.stages.data > 1:
+            return b.add(address_word(low, ring), b.mul(low.scalar(index), b.i32(stage_bytes(t) // CHUNK_BYTES)))
+    return b.lshr(b.and_(b.cast("ptrtoint", low.scalar(v), I32), b.i32(low.target.described_smem - 1)), log2(CHUNK_BYTES))
+
+
+def descriptor(b: Builder, word: SSAValue, form: int) -> SSAValue:
+    """The descriptor (i64) whose low half is a word, its high half that of a form. The word is by 32-bit arithmetic: of an address
+    field nothing carries."""
+    return b.or_(b.cast("zext", word, I64), b.i64(form >> 32 << 32))
 
 
 class Described:
@@ -45,19 +62,17 @@ class Described:
         self.rank = len(self.tile.shape)
         self.k_dim = self.rank - 2 + k_dim
         self.transposed = self.tile.major != self.k_dim
-        b = low.b
-        address = shared_address(low, v)
-        bits = matrix_descriptor(self.tile, self.k_dim, form)
-        self.first = b.or_(b.cast("zext", b.lshr(address, 4), I64), b.i64(bits))
+        self.form = matrix_descriptor(self.tile, self.k_dim, form)
+        self.first = low.b.add(address_word(low, v), low.b.i32(self.form & LOW_HALF))
 
     def at(self, batch: int, outer: int, k: int, group: SSAValue) -> SSAValue:
-        """The descriptor of the part that begins at these coordinates, `group` (i64, in 16 bytes) further on."""
+        """The descriptor of the part that begins at these coordinates, `group` (i32, in 16 bytes) further on."""
         at = [0] * self.rank
         at[self.k_dim], at[2 * self.rank - 3 - self.k_dim] = k, outer
         if self.rank > 2:
             at[0] = batch % self.tile.shape[0]      # one matrix may be each product's
         b = self.low.b
-        return b.add(b.add(self.first, group), b.i64(address_field(byte_offset(self.tile, at))))
+        return descriptor(b, b.add(b.add(self.first, group), b.i32(address_field(byte_offset(self.tile, at)))), self.form)
 
     def step(self, rows: int) -> int:
         """16 bytes from one row (or column) to the one that is `rows` further."""
@@ -157,12 +172,12 @@ class _Operands:
     def find_parts(self, low: Lowering) -> None:
         """Say where the warpgroup's own rows and columns begin."""
         b = self.b
-        self.row_group = self.column_group = b.i64(0)
+        self.row_group = self.column_group = b.i32(0)
         if self.row_groups * self.column_groups > 1:
             number = uniform(b, b.lshr(low.warp, log2(GROUP_WARPS)))
             if self.lhs is not None:
-                self.row_group = b.mul(b.cast("zext", b.and_(number, b.i32(self.row_groups - 1)), I64), b.i64(self.lhs.step(M)))
-            self.column_group = b.mul(b.cast("zext", b.lshr(number, log2(self.row_groups)), I64), b.i64(self.rhs.step(self.atom.n)))
+                self.row_group = b.mul(b.and_(number, b.i32(self.row_groups - 1)), b.i32(self.lhs.step(M)))
+            self.column_group = b.mul(b.lshr(number, log2(self.row_groups)), b.i32(self.rhs.step(self.atom.n)))
 
     def multiply(self, piece: SSAValue, at: tuple[int, ...], step: int, adds: bool) -> SSAValue:
         """One instruction: its batch, rows and columns, its step of k."""
