@@ -154,6 +154,7 @@ def piece_of(op: Operation, func: Operation, number: Mapping[Operation, float],
 
 
 SLICE, WAIT, COMMIT = "nv_tileas.extract_slice", "nv_tileas.consumer_wait", "nv_tileas.producer_commit"
+ACQUIRE, RELEASE = "nv_tileas.producer_acquire", "nv_tileas.consumer_release"
 PLACED = frozenset("nv_tileas." + m for m in ("alloc_tensor", "create_pipeline", "tmem_alloc", "alloca"))
 """Ops that need a place in shared memory, for all or some of their types."""
 
@@ -204,21 +205,30 @@ def _first_agent_waits(users: list[Operation]) -> Iterator[Operation]:
         yield from _waits_of_first_agent(pipe)
 
 
-def _waits_of_first_agent(pipe: SSAValue) -> list[Operation]:
-    return [use.operation for use in pipe.uses if use.operation.name == WAIT and _is_first_agents(use.operation)]
+def _waits_of_first_agent(pipe: SSAValue, name: str = WAIT) -> list[Operation]:
+    return [use.operation for use in pipe.uses if use.operation.name == name and _is_first_agents(use.operation)]
 
 
 def _waits_for_products(reader: Operation) -> list[Operation]:
-    """Where products alone read a stage: the first agent's waits for what is committed behind them each time; else none."""
+    """Where products alone read a stage: the first agent's waits for what is committed behind them each time, or for the stage that
+    it had filled for them and has back; else none."""
     number: Any = reader.operands[1].owner
     if "by_dots" not in number.properties:
         return []
-    holder: Operation | None = reader
+    found = [_told_behind(use.operation) for use in reader.results[0].uses]
+    return [wait for waits in found for wait in waits] if all(found) else []
+
+
+def _told_behind(product: Operation) -> list[Operation]:
+    """The first agent's waits for the next thing behind a product that tells it of that; none where nothing does."""
+    holder: Operation | None = product
     while holder is not None and holder.name != SWITCH:
         op = holder.next_op
         while op is not None:
             if op.name == COMMIT and op.operands[0].type.kind.data == "umma":    # type: ignore[attr-defined]
                 return _waits_of_first_agent(op.operands[0])
+            if op.name == RELEASE and "by_dots" in op.properties and (filled := _waits_of_first_agent(op.operands[0], ACQUIRE)):
+                return filled
             op = op.next_op
         holder = holder.parent_op()
     return []

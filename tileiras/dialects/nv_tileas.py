@@ -295,10 +295,11 @@ class CreatePipeline(TileOp):
 
 
 class ProducerAcquire(TileOp):
-    """Wait until the next stage is empty (group: a barrier of the threads has seen to that); its number."""
+    """Wait until the next stage is empty (group: a barrier of the threads has seen to that); its number. `behind`: what is computed
+    before anything asks for it: the assembler moves a question in front of what it doesn't depend on, where it takes long."""
 
     name = "nv_tileas.producer_acquire"
-    OPERANDS = "pipe:pipe"
+    OPERANDS = "pipe:pipe behind:number_tensor?"
     RESULTS = "index:i32"
 
 
@@ -476,11 +477,12 @@ class TensorDot(TileOp):
     """A product of two buffers into an accumulator; where `add` doesn't hold the accumulator's old content doesn't count. The
     tensor core does it by itself, after those before it: what it reads may be written again, and what it writes be read, behind a
     wait for a later commit (or where a release of the tensor core's has told so). Until `commit-dots` has made those it counts as
-    done behind the op. A block-scaled one copies scale factors to columns of their own first."""
+    done behind the op (`told`: pipes that are there already tell that it is). A block-scaled one copies scale factors to columns of
+    their own first."""
 
     name = "nv_tileas.tensor_dot"
     OPERANDS = "lhs:factors rhs:buffer acc:tmem add:bool lhs_scale:buffer? rhs_scale:buffer? factors:tmem?"
-    ATTRS = "atom:string negated:side?"
+    ATTRS = "atom:string negated:side? told:unit?"
 
 
 class LoadTmem(TileOp):

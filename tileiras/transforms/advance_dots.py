@@ -314,12 +314,12 @@ def fits(func: Operation, columns: int, target: Any) -> bool:
     return asked_columns(func) <= columns and plan_shared_memory(func).size <= target.most_static_smem
 
 
-def shares_an_sm(func: Operation, target: Any) -> bool:
-    """Whether shared memory, registers and tensor memory leave an SM several blocks."""
+def shares_an_sm(func: Operation, target: Any, blocks: int = SHARED, columns: int | None = None) -> bool:
+    """Whether shared memory, registers and tensor memory, of which a block asks for so many columns, leave an SM so many blocks."""
     size = plan_shared_memory(func).size
     registers = (launch_registers(func) or 0) * block_warps(func) * WARP_THREADS
-    return size <= shared_budget(target, SHARED) and SHARED * registers <= target.registers_per_sm and \
-        SHARED * asked_columns(func) <= COLUMNS
+    return size <= shared_budget(target, blocks) and blocks * registers <= target.registers_per_sm and \
+        blocks * (asked_columns(func) if columns is None else columns) <= COLUMNS
 
 
 def asked_columns(func: Operation) -> int:

@@ -232,8 +232,9 @@ class _Commits:
         return next((op for op in body.ops if first.is_before_in_block(op) and self.needs(op, dots)), None)
 
     def counts(self, op: Operation) -> bool:
-        """Whether an op is a product that is to be waited for: of one that runs ahead (`advance-dots`) that is done."""
-        return op.name == TENSOR_DOT and op.operands[2] not in self.ahead
+        """Whether an op is a product that is to be waited for: of one that runs ahead (`advance-dots`), or has an agent of its own
+        (`separate-products`), that is done."""
+        return op.name == TENSOR_DOT and "told" not in op.properties and op.operands[2] not in self.ahead
 
     def outlives(self, loop: Operation, left: list[Operation]) -> bool:
         """Let what a loop's last products use live as long as the loop; whether shared memory has room for that."""

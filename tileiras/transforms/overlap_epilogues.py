@@ -164,7 +164,7 @@ class _Kernel:
         """Cut the products out; whether that can be. If it can't, the function is left in a state that nobody should use."""
         self._to_stages()
         loads = self.switch.detach_region(self.switch.regions[1])
-        handed = [op for op in self.region.walk() if _tells_of_ids(op)]
+        handed = [op for op in self.region.walk() if tells_of_ids(op)]
         roots = [*self.mine, self.commit, self.acquire, *handed]
         above = [self.func, *(op for op in self.func.regions[0].block.ops if op is not self.switch)]
         products = Slice(self.switch, roots, above=above, keep_tokens=False)
@@ -178,7 +178,7 @@ class _Kernel:
         if any(agents.is_placed(op, products) for op in products.ops if op not in roots):
             return False
         mine = {*self.mine, self.commit, self.acquire}
-        others = [op for op in self.region.walk() if op not in mine and _has_effect(op)]
+        others = [op for op in self.region.walk() if op not in mine and has_effect(op)]
         rest = Slice(self.switch, others, above=above, keep_tokens=True)
         regions = [rest.copy(), loads, products.copy()]
         warps, registers = self._warps()
@@ -247,12 +247,12 @@ def _is_in(op: Operation, block: Any) -> bool:
     return at is not None
 
 
-def _tells_of_ids(op: Operation) -> bool:
+def tells_of_ids(op: Operation) -> bool:
     """Whether an op takes a further tile block's id, as every agent does."""
     return op.name in agents.BOTH or (op.name in agents.CONSUMES and agents.gives_ids(op.operands[0]))
 
 
-def _has_effect(op: Operation) -> bool:
+def has_effect(op: Operation) -> bool:
     """Whether the agents that compute do something by an op, not only for another one."""
     if op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in agents.PLACES or op.name == SWITCH:
         return False

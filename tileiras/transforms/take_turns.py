@@ -27,12 +27,14 @@ from typing import Any
 from xdsl.dialects.builtin import IntAttr, StringAttr, i32
 from xdsl.ir import Operation, Region, SSAValue
 
+from tileiras.analysis.agent_parts import kind_of
 from tileiras.analysis.agents import WARP_THREADS, agents_of, switch_of
 from tileiras.analysis.axis_info import shape_of
 from tileiras.analysis.chains import CHAINS, chains_of
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import PipeType
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
+from tileiras.transforms.commit_dots import UMMA
 from tileiras.transforms.structure import first_pipe
 
 KIND, WAIT = "mbarrier", "nv_tileas.consumer_wait"
@@ -49,7 +51,7 @@ def run(module: Operation, context: Any) -> None:
         if switch is None:
             continue
         agents = agents_of(switch)[:CHAINS]
-        shared = set.intersection(*(_waited_for(region) for region in switch.regions[:CHAINS]))
+        shared = set.intersection(*map(_waited_for, switch.regions[:CHAINS])) or _scores(switch.regions[:CHAINS])
         (each, first), (others, second) = (_stretches(region, shared, agent.warps) for region, agent in zip(switch.regions, agents))
         if not each or each != others:
             continue
@@ -71,6 +73,11 @@ def run(module: Operation, context: Any) -> None:
 
 def _waited_for(region: Region) -> set[SSAValue]:
     return {op.operands[0] for op in region.walk() if op.name == WAIT}
+
+
+def _scores(regions: Any) -> set[SSAValue]:
+    """What products of agents of their own tell chains, one for each tile of what both read (`separate-products`)."""
+    return {pipe for region in regions for pipe in _waited_for(region) if kind_of(pipe) == UMMA}
 
 
 def _stretches(region: Region, shared: set[SSAValue], warps: int) -> tuple[int, list[Operation]]:

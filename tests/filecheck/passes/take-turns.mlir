@@ -4,7 +4,7 @@
 // RUN: sed -e s/256x128x/256x64x/g -e s/64x128/64x64/g -e s/128x64/64x64/g %s | tileiras-opt --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=FEW
 
 // CHECK: [[TURN:%[0-9]+]] = "nv_tileas.create_pipeline"() <{producers = #builtin.int<4>, consumers = #builtin.int<4>, {{.*}}!nv_tileas.pipe<"mbarrier", #builtin.int<1>>
-// CHECK: "nv_tileas.agent_switch"() <{warps = [#builtin.int<4>, #builtin.int<4>, #builtin.int<1>], registers = [#builtin.int<240>, #builtin.int<240>, #builtin.int<24>]
+// CHECK: "nv_tileas.agent_switch"() <{warps = [#builtin.int<4>, #builtin.int<4>, #builtin.int<1>, #builtin.int<1>, #builtin.int<1>], registers = [#builtin.int<232>, #builtin.int<232>, #builtin.int<40>
 // CHECK: "scf.for"(
 // CHECK: "nv_tileas.producer_acquire"([[TURN]])
 // CHECK-NEXT: "math.exp2"({{.*}}tensor<128x128xf32

@@ -1,6 +1,7 @@
 """Rings and pipes: which stage is next, and whether it is full or empty.
 
-    %i = producer_acquire %pipe      ->      i = index; wait on empty[i] in phase; (tma: arrive on full[i], expecting bytes)
+    %i = producer_acquire %pipe      ->      i = index; wait on empty[i] in phase; (tma: arrive on full[i], expecting bytes;
+                                             where products empty stages: tcgen05.fence::after_thread_sync)
     producer_commit %pipe            ->      group: commit_group; cp_async, mbarrier: arrive on full[i]; index, phase move on
     producer_tail %pipe              ->      wait on empty[i] for all i, each in the phase of its last use
     %i = consumer_wait %pipe         ->      group: wait_group; else i = index; wait on full[i] in phase; index, phase move on
@@ -26,6 +27,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.shared_memory import MBARRIER_BYTES, stage_bytes
 from tileiras.conversion.tileas_to_llvm.builder import I16, I32
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
+from tileiras.dialects.element import element_bytes
 from tileiras.dialects.llvm import SHARED, ptr
 from tileiras.layout.atoms.umma import PAIR
 
@@ -139,6 +141,15 @@ def _wait(low: Lowering, barrier: SSAValue, phase: SSAValue) -> None:
     low.b.nvvm("mbarrier.wait.parity" if low.target.has_clusters else "mbarrier.spin.parity", [barrier, phase])
 
 
+def _behind(low: Lowering, phase: SSAValue, v: SSAValue) -> SSAValue:
+    """The phase, by an instruction that takes a tensor's first register too, and a zero that neither LLVM nor the assembler knows:
+    the highest bit of an address of tensor memory."""
+    b = low.b
+    assert low.tensor_base is not None
+    first = b.cast("bitcast", b.slice(low.vec(v), 0, WORD // element_bytes(low.element(v))), I32)
+    return b.or_(phase, b.and_(first, b.lshr(low.tensor_base, 31)))
+
+
 def only_if(low: Lowering, condition: SSAValue, what: Any) -> None:
     b = low.b
     then, join = b.new_block(), b.new_block()
@@ -181,10 +192,14 @@ def producer_acquire(low: Lowering, op: Operation) -> None:
                    lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
         return
     if pipe.kind != "tma":
+        if len(op.operands) > 1:
+            phase = _behind(low, phase, op.operands[1])
         if pipe.pair:       # only the leader's barrier is arrived at
             only_if(low, leads(low), lambda: _wait(low, empty, phase))
         else:
             _wait(low, empty, phase)
+        if any("by_dots" in use.operation.properties for use in op.operands[0].uses):       # products are done
+            b.nvvm("tcgen05.fence.after.thread.sync")
         return
 
     def acquire() -> None:
