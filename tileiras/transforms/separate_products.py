@@ -184,8 +184,10 @@ class _Chain:
             last = max([stores[-1], *scales], key=body.get_operation_index)
             before(after(last), nv_tileas.ProducerCommit.make([weights]), last)
             by_dots = {"by_dots": UnitAttr()}
+            given_back = [op for pipe in self.pipes[1] for op in self._on(pipe, RELEASE) if op.parent is body]
+            last = max([two, *given_back], key=body.get_operation_index)    # when threads go on nobody is told of anything later
             mine += [before(two, nv_tileas.ConsumerWait.make([weights, []], [i32], dict(by_dots)), two), two,
-                     before(after(two), nv_tileas.ConsumerRelease.make([weights], [], dict(by_dots)), two)]
+                     before(after(last), nv_tileas.ConsumerRelease.make([weights], [], dict(by_dots)), two)]
             for dot in (one, two):
                 dot.properties["told"] = UnitAttr()
         for op in [use.operation for use in self.sums[0].uses if use.operation.name in (LOAD, STORE)]:

@@ -35,6 +35,7 @@
 // CHECK: "nv_tileas.tensor_dot"({{%[0-9]+}}, {{%[0-9]+}}, [[S]], {{.*}}.ss"
 // CHECK: "nv_tileas.consumer_wait"([[WEIGHTS]]) <{by_dots}>
 // CHECK-NEXT: "nv_tileas.tensor_dot"([[P]], {{%[0-9]+}}, [[O]], {{.*}}.ts"{{.*}}told
+// CHECK-NEXT: "nv_tileas.consumer_release"([[VALUES:%[0-9]+]]) <{by_dots}>
 // CHECK-NEXT: "nv_tileas.consumer_release"([[WEIGHTS]]) <{by_dots}>
 cuda_tile.module @m {
   entry @attention(%pq: tile<ptr<f16>>, %pk: tile<ptr<f16>>, %pv: tile<ptr<f16>>, %po: tile<ptr<f32>>, %n: tile<i32>) {
