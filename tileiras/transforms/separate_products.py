@@ -73,7 +73,7 @@ MANY, MUCH = (4, 3, SHARED), 256
 blocks are left alone (32 features, 128x64 tiles, full B200: four blocks 42.5 us, 46.8 so; but 64 features, 128x32: 90.8, 73.3)."""
 
 
-FEWEST_REGISTERS = 128
+LEAST_OF_CHAINS = 128
 """Of a thread of two chains: with those of two blocks an SM none are left for the warps that begin products."""
 
 
@@ -130,6 +130,12 @@ class _Chain:
         if two.parent is not body or loop.name != "scf.for" or any(op.name in EXITS for op in loop.walk()) or \
                 not all(isinstance(v.owner, nv_tileas.AllocTensor) for v in (one.acc, two.lhs, two.acc)):
             return False
+        needed = [one]
+        for op in needed:       # what may run an iteration ahead: it needs nothing of the iteration's own
+            makers = [v.owner for v in op.operands]
+            if body in makers or op.regions:
+                return False
+            needed += [maker for maker in makers if isinstance(maker, Operation) and maker.parent is body]
         loads, stores, scales = self.around(pair)
         at = body.get_operation_index
         return len(loads) == sum(1 for _ in one.acc.uses) - 1 > 0 and len(stores) == sum(1 for _ in two.lhs.uses) - 1 > 0 and \
@@ -230,7 +236,7 @@ class _Kernel:
         if self.blocks > SHARED and self.blocks * each >= MUCH:
             return False
         warps, registers = self._agents()
-        if len(self.chains) > 1 and 0 < registers[0] < FEWEST_REGISTERS:
+        if len(self.chains) > 1 and 0 < registers[0] < LEAST_OF_CHAINS:
             return False
         last = placed(warps, registers)[-1]
         columns = allocated(sum(v[0].type.columns for chain in self.chains              # type: ignore[attr-defined]
