@@ -21,6 +21,8 @@ from tileiras.pipeline import run
 
 SHAPES = [(64, 64), (128, 64), (64, 128), (128, 128)]
 """Keys of a tile, features."""
+APART = [(128, 64), (64, 128)]
+"""Those whose scores, weights and sums tensor memory holds beside one another, with registers for a warp that begins products."""
 ROWS = 256
 
 
@@ -37,7 +39,8 @@ def test_two_agents_multiply_what_one_warp_loads(kind: str, shape: tuple[int, in
     a = Attention(kind, ROWS, keys, features)
     made = a.compiled(verify_each=True)
     assert is_in_chains(made.ptx)
-    assert len(re.findall(SCORES, made.ptx)) in (2 * features // 16, 4 * features // 16)      # the first tile's by themselves
+    times = 2 if shape in APART else 1      # the first tile's by themselves
+    assert len(re.findall(SCORES, made.ptx)) == times * 2 * features // 16
     assert len(re.findall(VALUES, made.ptx)) == 2 * keys // 16
     assert made.entries[0].spill_stores <= 64
     agrees(a, made.ptx)
