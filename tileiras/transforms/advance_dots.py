@@ -314,12 +314,18 @@ def fits(func: Operation, columns: int, target: Any) -> bool:
     return asked_columns(func) <= columns and plan_shared_memory(func).size <= target.most_static_smem
 
 
-def shares_an_sm(func: Operation, target: Any, blocks: int = SHARED, columns: int | None = None) -> bool:
-    """Whether shared memory, registers and tensor memory, of which a block asks for so many columns, leave an SM so many blocks."""
+def shares_an_sm(func: Operation, target: Any) -> bool:
+    """Whether shared memory, registers and tensor memory leave an SM several blocks."""
+    return blocks_of_an_sm(func, target, asked_columns(func), SHARED) == SHARED
+
+
+def blocks_of_an_sm(func: Operation, target: Any, columns: int, most: int) -> int:
+    """For how many blocks, which ask for so many columns of tensor memory each, an SM has room, and shared memory and registers; at
+    most so many."""
     size = plan_shared_memory(func).size
     registers = (launch_registers(func) or 0) * block_warps(func) * WARP_THREADS
-    return size <= shared_budget(target, blocks) and blocks * registers <= target.registers_per_sm and \
-        blocks * (asked_columns(func) if columns is None else columns) <= COLUMNS
+    return next((n for n in range(most, 1, -1) if size <= shared_budget(target, n) and n * registers <= target.registers_per_sm
+                 and n * columns <= COLUMNS), 1)
 
 
 def asked_columns(func: Operation) -> int:

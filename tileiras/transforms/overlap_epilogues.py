@@ -24,10 +24,11 @@ have such a warp with one accumulator, too.
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from tileiras.analysis import agent_parts as agents
 from tileiras.analysis.agents import SWITCH, agent_of, asked_of, placed, switch_of
@@ -164,34 +165,11 @@ class _Kernel:
         """Cut the products out; whether that can be. If it can't, the function is left in a state that nobody should use."""
         self._to_stages()
         loads = self.switch.detach_region(self.switch.regions[1])
-        handed = [op for op in self.region.walk() if tells_of_ids(op)]
-        roots = [*self.mine, self.commit, self.acquire, *handed]
-        above = [self.func, *(op for op in self.func.regions[0].block.ops if op is not self.switch)]
-        products = Slice(self.switch, roots, above=above, keep_tokens=False)
-        written = agents.Written(self.func)
-        try:
-            for op in products.ops:
-                if op not in roots:
-                    agents.check_load(op, products, roots, written, set())
-        except agents.Refusal:
+        cut = cut_apart(self.switch, [*self.mine, self.commit, self.acquire], agents.Written(self.func))
+        if cut is None:
             return False
-        if any(agents.is_placed(op, products) for op in products.ops if op not in roots):
-            return False
-        mine = {*self.mine, self.commit, self.acquire}
-        others = [op for op in self.region.walk() if op not in mine and has_effect(op)]
-        rest = Slice(self.switch, others, above=above, keep_tokens=True)
-        regions = [rest.copy(), loads, products.copy()]
-        warps, registers = self._warps()
-        properties: dict[str, Attribute] = {"warps": int_array(warps)}
-        if any(registers):
-            properties["registers"] = int_array(registers)
-        made = nv_tileas.AgentSwitch.create(regions=regions, properties=properties, location=self.switch.location)
-        self.func.regions[0].block.insert_op_before(made, self.switch)
-        self.switch.detach()
-        self.switch.erase(safe_erase=False)
-        for pipe in {op.operands[0].owner for op in handed if op.name == RELEASE}:
-            count: Any = pipe.properties["consumers"]     # type: ignore[union-attr]
-            pipe.properties["consumers"] = IntAttr(count.data + WARPS)      # type: ignore[union-attr]
+        rest, products = cut
+        replace_switch(self.switch, [rest, loads, products], *self._warps(), WARPS)
         return True
 
     def _to_stages(self) -> None:
@@ -247,12 +225,50 @@ def _is_in(op: Operation, block: Any) -> bool:
     return at is not None
 
 
-def tells_of_ids(op: Operation) -> bool:
+def cut_apart(switch: Any, mine: list[Operation], written: agents.Written,
+              theirs: Iterable[Operation] = ()) -> tuple[Region, Region] | None:
+    """Of a switch's only region: what threads do, and what a warp does that has the ops `mine`, each with what it needs; None where
+    that warp can't have this. `theirs`: ops of the threads by whose effects it needs nothing, since pipes tell of them."""
+    region = switch.regions[0]
+    func = switch.parent_op()
+    above = [func, *(op for op in func.regions[0].block.ops if op is not switch)]
+    roots = [*mine, *filter(_tells_of_ids, region.walk())]
+    products = Slice(switch, roots, above=[*above, *theirs], keep_tokens=False)
+    others = products.ops.difference(roots)
+    try:
+        for op in others:
+            agents.check_load(op, products, roots, written, set())
+    except agents.Refusal:
+        return None
+    if any(agents.is_placed(op, products) for op in others):
+        return None
+    left = {*above, *mine}
+    effects = [op for op in region.walk() if op not in left and _has_effect(op)]
+    rest = Slice(switch, effects, above=left, keep_tokens=True)
+    return rest.copy(), products.copy()
+
+
+def replace_switch(old: Any, regions: list[Region], warps: list[int], registers: list[int], more: int) -> Any:
+    """A switch of these agents in the place of one, which goes, and its agents' regions with it; `more` warps are told of further
+    tile blocks."""
+    properties: dict[str, Attribute] = {"warps": int_array(warps)}
+    if any(registers):
+        properties["registers"] = int_array(registers)
+    for pipe in {op.operands[0].owner for op in old.regions[0].walk() if _tells_of_ids(op) and op.name == RELEASE}:
+        pipe.properties["consumers"] = IntAttr(pipe.properties["consumers"].data + more)
+    made = nv_tileas.AgentSwitch.create(regions=regions, properties=properties, location=old.location)
+    old.parent.insert_op_before(made, old)
+    old.detach()
+    old.erase(safe_erase=False)
+    return made
+
+
+def _tells_of_ids(op: Operation) -> bool:
     """Whether an op takes a further tile block's id, as every agent does."""
     return op.name in agents.BOTH or (op.name in agents.CONSUMES and agents.gives_ids(op.operands[0]))
 
 
-def has_effect(op: Operation) -> bool:
+def _has_effect(op: Operation) -> bool:
     """Whether the agents that compute do something by an op, not only for another one."""
     if op.name in CONTROL or op.name in EXITS or op.name == YIELD or op.name in agents.PLACES or op.name == SWITCH:
         return False

@@ -39,36 +39,34 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr, i32
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.analysis import agent_parts as agents
 from tileiras.analysis.agents import REGISTER_STEP, WARPGROUP, asked_of, placed, switch_of
-from tileiras.analysis.program_slice import Slice
+from tileiras.analysis.program_slice import RETURN
 from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.stage_numbers import pipe_of
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
 from tileiras.analysis.tensor_memory import allocated, plan_tensor_memory
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileaa import int_values
-from tileiras.dialects.nv_tileaa_asm import int_array
 from tileiras.dialects.nv_tileas import EXITS, PipeType, TmemType
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
 from tileiras.schedule.depth import registers_of, shared_budget
-from tileiras.transforms.advance_dots import LOAD, OPERANDS, SHARED, shares_an_sm
+from tileiras.transforms.advance_dots import LOAD, OPERANDS, SHARED, blocks_of_an_sm
 from tileiras.transforms.agent_registers import COPY_REGISTERS, registers_in_agents
-from tileiras.transforms.commit_dots import COUNTED, RELEASE, UMMA, WAIT
+from tileiras.transforms.commit_dots import COUNTED, RELEASE, SLICE, UMMA, WAIT
 from tileiras.transforms.iterations import Iterations
-from tileiras.transforms.overlap_epilogues import MOST_BLOCK_WARPS, WARPS, has_effect, tells_of_ids
+from tileiras.transforms.overlap_epilogues import MOST_BLOCK_WARPS, WARPS, cut_apart, replace_switch
 from tileiras.transforms.places import keep_places
 from tileiras.transforms.structure import put_in_place
 from tileiras.transforms.tma_common import after, before
 
-RETURN = "nv_tileas.return"
-SLICE, STORE, SCALE = "nv_tileas.extract_slice", "nv_tileas.store_tmem", "nv_tileas.scale_tmem"
+STORE, SCALE = "nv_tileas.store_tmem", "nv_tileas.scale_tmem"
 BY_THREADS = "mbarrier"
 """A pipe that each warp tells when it has done its part."""
-MANY, MUCH = (4, 3, SHARED), 256
+MOST_BLOCKS, MUCH = 4, 256
 """Blocks on an SM that are looked for; a thread's exponentials in an iteration, of all blocks of an SM, from which more than two
 blocks are left alone (32 features, 128x64 tiles, full B200: four blocks 42.5 us, 46.8 so; but 64 features, 128x32: 90.8, 73.3)."""
 
@@ -130,12 +128,8 @@ class _Chain:
         if two.parent is not body or loop.name != "scf.for" or any(op.name in EXITS for op in loop.walk()) or \
                 not all(isinstance(v.owner, nv_tileas.AllocTensor) for v in (one.acc, two.lhs, two.acc)):
             return False
-        needed = [one]
-        for op in needed:       # what may run an iteration ahead: it needs nothing of the iteration's own
-            makers = [v.owner for v in op.operands]
-            if body in makers or op.regions:
-                return False
-            needed += [maker for maker in makers if isinstance(maker, Operation) and maker.parent is body]
+        if any(op.regions or any(v.owner is body for v in op.operands) for op in _needed(one)):
+            return False        # it can't run ahead of what it needs of its own iteration
         loads, stores, scales = self.around(pair)
         at = body.get_operation_index
         return len(loads) == sum(1 for _ in one.acc.uses) - 1 > 0 and len(stores) == sum(1 for _ in two.lhs.uses) - 1 > 0 and \
@@ -210,8 +204,7 @@ class _Kernel:
     def __init__(self, func: Operation, switch: Any, chains: list[_Chain], target: Any) -> None:
         self.func, self.switch, self.chains, self.target = func, switch, chains, target
         plans = [plan for chain in chains if (plan := plan_tensor_memory(chain.region)) is not None]
-        columns = sum(plan.allocation for plan in plans)
-        self.blocks = next((n for n in MANY if shares_an_sm(func, target, n, columns)), 1)
+        self.blocks = blocks_of_an_sm(func, target, sum(plan.allocation for plan in plans), MOST_BLOCKS)
 
     @staticmethod
     def of(func: Operation, target: Any) -> _Kernel | None:
@@ -257,8 +250,9 @@ class _Kernel:
             spare = (COPY_REGISTERS - registers[-1]) * WARPGROUP
             registers = [*(r - -(-spare // threads // REGISTER_STEP) * REGISTER_STEP for r in registers[:-1]), COPY_REGISTERS]
         elif self.blocks > 1 and not any(registers):
-            compute, load = registers_in_agents([threads, warps[-1]], self.blocks, [], self.target) or (0, 0)
-            registers = [*[compute] * len(self.chains), load]
+            lent = registers_in_agents([threads, warps[-1]], self.blocks, [], self.target)
+            assert lent is not None     # of several blocks the load agent always lends some
+            registers = [*[lent[0]] * len(self.chains), lent[1]]
         return [*warps, *[WARPS] * len(self.chains)], [*registers, *[registers[-1]] * len(self.chains)]
 
     def _pipe(self, kind: str, **counts: int) -> SSAValue:
@@ -276,55 +270,26 @@ class _Kernel:
         for pipe in {pipe for chain in self.chains for pipes in chain.pipes for pipe in pipes}:
             pipe.owner.properties["consumers"] = IntAttr(       # type: ignore[union-attr]
                 sum(any(pipe in pipes for pipes in chain.pipes) for chain in self.chains))
-        above = [self.func, *(op for op in self.func.regions[0].block.ops if op is not self.switch)]
         written = agents.Written(self.func)
         self._end_together()
         *_, loads = [self.switch.detach_region(region) for region in list(self.switch.regions)]
-        regions, products = [], []
+        threads, products = [], []
         for chain, mine in zip(self.chains, parts):
-            self.switch.add_region(chain.region)        # a slice is one of its only region
-            cut = self._cut(chain, mine, above, written)
+            self.switch.add_region(chain.region)
+            theirs = [op for op in chain.region.walk() if op.name in (LOAD, STORE, SCALE)]
+            cut = cut_apart(self.switch, mine, written, theirs)
             self.switch.detach_region(chain.region)
             if cut is None:
                 return False
-            regions.append(cut[0])
+            threads.append(cut[0])
             products.append(cut[1])
-        for pipe in {op.operands[0].owner for op in self.chains[0].region.walk() if tells_of_ids(op) and op.name == RELEASE}:
-            count: Any = pipe.properties["consumers"]     # type: ignore[union-attr]
-            pipe.properties["consumers"] = IntAttr(count.data + WARPS * len(self.chains))      # type: ignore[union-attr]
-        properties: dict[str, Attribute] = {"warps": int_array(warps)}
-        if any(registers):
-            properties["registers"] = int_array(registers)
-        made = nv_tileas.AgentSwitch.create(regions=[*regions, loads, *products], properties=properties,
-                                            location=self.switch.location)
-        self.func.regions[0].block.insert_op_before(made, self.switch)
         for chain in self.chains:
-            self.switch.add_region(chain.region)        # what is erased with it uses nothing any more
-        self.switch.detach()
-        self.switch.erase(safe_erase=False)
-        self.switch = made
+            self.switch.add_region(chain.region)        # what goes with the switch uses nothing any more
+        self.switch = replace_switch(self.switch, [*threads, loads, *products], warps, registers, WARPS * len(self.chains))
         for region in products:
             for dot in [op for op in region.walk() if op.name == TENSOR_DOT and not isinstance(op.operands[0].type, TmemType)]:
                 _advance(dot)
         return True
-
-    def _cut(self, chain: _Chain, mine: list[Operation], above: list[Operation],
-             written: agents.Written) -> tuple[Region, Region] | None:
-        """What threads do, and what the warp that begins products does. What one writes and the other reads, pipes tell of."""
-        handed = [op for op in chain.region.walk() if tells_of_ids(op)]
-        theirs = [op for op in chain.region.walk() if op.name in (LOAD, STORE, SCALE)]
-        roots = [*mine, *handed]
-        part = Slice(self.switch, roots, above=[*above, *theirs], keep_tokens=False)
-        try:
-            for op in part.ops.difference(roots):
-                agents.check_load(op, part, roots, written, set())
-        except agents.Refusal:
-            return None
-        if any(agents.is_placed(op, part) for op in part.ops.difference(roots)):
-            return None
-        effects = [op for op in chain.region.walk() if op not in mine and has_effect(op)]
-        rest = Slice(self.switch, effects, above=[*above, *mine], keep_tokens=True)
-        return rest.copy(), part.copy()
 
     def _end_together(self) -> None:
         """The first agent, which gives the columns back, waits for the others to have read theirs."""
@@ -349,23 +314,27 @@ class _Kernel:
                 v.owner.erase()         # type: ignore[union-attr]
 
 
+def _needed(dot: Operation) -> set[Operation]:
+    """A product and the ops of its block that lead to it."""
+    found: set[Operation] = set()
+    pending = [dot]
+    while pending:
+        op = pending.pop()
+        if op not in found:
+            found.add(op)
+            pending += [maker for v in op.operands if isinstance(maker := v.owner, Operation) and maker.parent is dot.parent]
+    return found
+
+
 def _advance(dot: Operation) -> None:
     """Begin a loop's first product in front of it, and each following one in front of what is behind the one before."""
     body = dot.parent
     assert body is not None
     loop: Any = body.parent_op()
-    wanted: set[Operation] = set()
-    pending = [dot]
-    while pending:
-        op = pending.pop()
-        if op in wanted or op.parent is not body:
-            continue
-        wanted.add(op)
-        pending += [v.owner for v in op.operands if isinstance(v.owner, Operation)]
-        if op.name in (WAIT, TENSOR_DOT):       # with what tells that the stage is empty, and what the product fills
-            pipes = [op.operands[0]] if op.name == WAIT else [use.operation.operands[0] for use in op.operands[2].uses
-                                                              if use.operation.name == WAIT]
-            pending += [use.operation for pipe in pipes for use in pipe.uses]
+    wanted = _needed(dot)
+    pipes = {op.operands[0] for op in wanted if op.name == WAIT}        # what tells that a stage is empty goes along,
+    pipes.update(op.operands[0] for use in dot.operands[2].uses if (op := use.operation).name == WAIT)     # and that one is filled
+    wanted.update(use.operation for pipe in pipes for use in pipe.uses)
     ops = [op for op in body.ops if op in wanted]
     ahead = Iterations(loop)
 

@@ -23,7 +23,7 @@ from tileiras.analysis.warpgroup_dots import tile_of
 from tileiras.conversion.tileas_to_llvm.builder import I32
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering
 from tileiras.conversion.tileas_to_llvm.matrix.tensor_places import DISCARD, address
-from tileiras.conversion.tileas_to_llvm.matrix.wgmma import LOW_HALF, Described, address_word, descriptor
+from tileiras.conversion.tileas_to_llvm.matrix.wgmma import Described, descriptor, first_word
 from tileiras.conversion.tileas_to_llvm.shared.pipes import only_first, only_if
 from tileiras.dialects.llvm import vec
 from tileiras.dialects.nv_tileaa import int_values
@@ -73,7 +73,7 @@ def _issue(low: Lowering, op: Any, atom: TensorScaledAtom) -> None:
     first = 0
     for v, shape, together in zip((op.lhs_scale, op.rhs_scale), scales, (1, rows)):
         form = matrix_descriptor(_ROWS_OF_PIECE, 1, "tcgen05")
-        source = b.add(address_word(low, v), b.i32(form & LOW_HALF))
+        source = first_word(low, v, form)
         for piece in range(pieces(shape)):
             to = b.add(factors, b.i32(first + column_of(piece, groups, together)))
             word = b.add(source, b.i32(piece * PIECE_BYTES // CHUNK_BYTES))

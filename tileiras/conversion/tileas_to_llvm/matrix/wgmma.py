@@ -48,10 +48,15 @@ def address_word(low: Lowering, v: SSAValue) -> SSAValue:
     return b.lshr(b.and_(b.cast("ptrtoint", low.scalar(v), I32), b.i32(low.target.described_smem - 1)), log2(CHUNK_BYTES))
 
 
+def first_word(low: Lowering, v: SSAValue, form: int) -> SSAValue:
+    """The low half (i32) of the descriptor of where a buffer of a form begins."""
+    return low.b.add(address_word(low, v), low.b.i32(form & LOW_HALF))
+
+
 def descriptor(b: Builder, word: SSAValue, form: int) -> SSAValue:
     """The descriptor (i64) whose low half is a word, its high half that of a form. The word is by 32-bit arithmetic: of an address
     field nothing carries."""
-    return b.or_(b.cast("zext", word, I64), b.i64(form >> 32 << 32))
+    return b.or_(b.cast("zext", word, I64), b.i64(form & ~LOW_HALF))
 
 
 class Described:
@@ -63,7 +68,7 @@ class Described:
         self.k_dim = self.rank - 2 + k_dim
         self.transposed = self.tile.major != self.k_dim
         self.form = matrix_descriptor(self.tile, self.k_dim, form)
-        self.first = low.b.add(address_word(low, v), low.b.i32(self.form & LOW_HALF))
+        self.first = first_word(low, v, self.form)
 
     def at(self, batch: int, outer: int, k: int, group: SSAValue) -> SSAValue:
         """The descriptor of the part that begins at these coordinates, `group` (i32, in 16 bytes) further on."""

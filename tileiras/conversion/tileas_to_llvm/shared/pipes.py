@@ -141,13 +141,12 @@ def _wait(low: Lowering, barrier: SSAValue, phase: SSAValue) -> None:
     low.b.nvvm("mbarrier.wait.parity" if low.target.has_clusters else "mbarrier.spin.parity", [barrier, phase])
 
 
-def _behind(low: Lowering, phase: SSAValue, v: SSAValue) -> SSAValue:
+def _behind(low: Lowering, phase: SSAValue, v: SSAValue, base: SSAValue) -> SSAValue:
     """The phase, by an instruction that takes a tensor's first register too, and a zero that neither LLVM nor the assembler knows:
     the highest bit of an address of tensor memory."""
     b = low.b
-    assert low.tensor_base is not None
     first = b.cast("bitcast", b.slice(low.vec(v), 0, WORD // element_bytes(low.element(v))), I32)
-    return b.or_(phase, b.and_(first, b.lshr(low.tensor_base, 31)))
+    return b.or_(phase, b.and_(first, b.lshr(base, 31)))
 
 
 def only_if(low: Lowering, condition: SSAValue, what: Any) -> None:
@@ -192,8 +191,8 @@ def producer_acquire(low: Lowering, op: Operation) -> None:
                    lambda: b.nvvm("mbarrier.arrive.expect.tx.scope.cta.space.cta", [full, b.i32(pipe.bytes)]))
         return
     if pipe.kind != "tma":
-        if len(op.operands) > 1:
-            phase = _behind(low, phase, op.operands[1])
+        if len(op.operands) > 1 and low.tensor_base is not None:
+            phase = _behind(low, phase, op.operands[1], low.tensor_base)
         if pipe.pair:       # only the leader's barrier is arrived at
             only_if(low, leads(low), lambda: _wait(low, empty, phase))
         else:
