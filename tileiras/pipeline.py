@@ -111,6 +111,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("overlap-dots", "nv_tileas", 1, of="dot"),
     _transform("place-accumulators", "nv_tileas", 1, of="dot dot_scaled"),
     _transform("separate-products", "nv_tileas", 3, of="tensor_dot"),
+    _transform("separate-made-rows", "nv_tileas", 3, of="tensor_dot"),
     _transform("advance-dots", "nv_tileas", 3, of="tensor_dot"),
     _transform("late-results", "nv_tileas", 3, of="tensor_dot"),
     _transform("commit-dots", "nv_tileas", 1, of="tensor_dot"),

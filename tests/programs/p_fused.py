@@ -430,3 +430,57 @@ def product_by_experts(dtype, tm, tn, tk):
     expert.append(-1)
     lists = np.array(token, np.int32), np.array(expert, np.int32)
     return Launch(experts, (len(expert), 2), (x, w, gate, *lists, np.zeros((tokens, n), np.float32), tm, tn, tk), {5: want}, 1e-2)
+
+
+@ct.kernel
+def scaled_rows(x, gain, w, out, norm: ct.Constant[bool], tm: Const, tn: Const, tk: Const, blocks: Const):
+    """Rows that threads make for the product: columns scaled, and the rows' squares summed for their norm; a block takes each
+    `blocks`-th of the tiles."""
+    across = ct.cdiv(w.shape[1], tn)
+    for tile in range(ct.bid(0), ct.cdiv(x.shape[0], tm) * across, blocks):
+        i, j = tile // across, tile % across
+        acc, squares = ct.zeros((tm, tn), ct.float32), ct.zeros((tm, 1), ct.float32)
+        for k in range(ct.cdiv(x.shape[1], tk)):
+            t = ct.load(x, (i, k), (tm, tk), padding_mode=ZERO)
+            if norm:
+                f = t.astype(ct.float32)
+                squares = squares + ct.sum(f * f, axis=1, keepdims=True)
+            t = t * ct.load(gain, (k,), (tk,), padding_mode=ZERO)[None, :]
+            acc = ct.mma(t, ct.load(w, (k, j), (tk, tn), padding_mode=ZERO), acc)
+        if norm:
+            acc = acc * ct.rsqrt(squares / x.shape[1] + 1e-6)
+        ct.store(out, (i, j), acc.astype(out.dtype))
+
+
+@ct.kernel
+def scaled_row_tiles(x, gain, w, out, steps: int, tm: Const, tn: Const, tk: Const):
+    """The same of a number of steps that is known when it is launched, perhaps none."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(steps):
+        t = ct.load(x, (i, k), (tm, tk), padding_mode=ZERO) * ct.load(gain, (k,), (tk,), padding_mode=ZERO)[None, :]
+        acc = ct.mma(t, ct.load(w, (k, j), (tk, tn), padding_mode=ZERO), acc)
+    ct.store(out, (i, j), acc.astype(out.dtype))
+
+
+def _scaled(dtype, k):
+    x, gain, w = draw(100, k, dtype=dtype), draw(k, dtype=dtype), draw(k, 200, dtype=dtype)
+    return x, gain, w, wide((x * gain).astype(dtype)) @ wide(w)
+
+
+@program((np.float16, True, 64, 128, 64, 4), (bf16, False, 128, 128, 64, 1), (np.float16, True, 128, 64, 32, 3),
+         (bf16, True, 16, 64, 64, 8), (np.float16, False, 64, 64, 64, 2))
+def product_of_normed_rows(dtype, norm, tm, tn, tk, grid):
+    x, gain, w, want = _scaled(dtype, 333)
+    if norm:
+        want = want / np.sqrt(np.mean(wide(x) ** 2, axis=1, keepdims=True) + 1e-6)
+    out = np.zeros((100, 200), np.float32)
+    return Launch(scaled_rows, (grid,), (x, gain, w, out, norm, tm, tn, tk, grid), {3: want}, rough(dtype, 2e-2, 1e-1))
+
+
+@program((np.float16, 5, 64, 128, 64), (bf16, 1, 128, 64, 64), (np.float16, 0, 64, 128, 64), (bf16, 2, 128, 128, 128), quick=True)
+def product_of_scaled_rows(dtype, steps, tm, tn, tk):
+    x, gain, w, want = _scaled(dtype, steps * tk or 64)
+    out = np.zeros((100, 200), np.float32)
+    return Launch(scaled_row_tiles, (blocks(100, tm), blocks(200, tn)), (x, gain, w, out, steps, tm, tn, tk),
+                  {3: want if steps else np.zeros((100, 200), np.float32)}, rough(dtype, 2e-2, 1e-1))

@@ -44,7 +44,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("negate-dots", "sm_90"): "negate-dots",
     ("unroll-streams", "sm_80"): "unroll-streams", ("early-copies", "sm_120"): "early-copies",
     ("overlap-epilogues", "sm_100"): "overlap-epilogues", ("advance-dots", "sm_100"): "advance-dots commit-dots",
-    ("separate-products", "sm_100"): "separate-products",
+    ("separate-products", "sm_100"): "separate-products", ("separate-made-rows", "sm_100"): "separate-made-rows",
     ("late-results", "sm_100"): "late-results", ("take-turns", "sm_100"): "take-turns",
     ("early-dots", "sm_100"): "early-dots", ("list-schedule", "sm_100"): "list-schedule",
     ("meet-in-clusters", "sm_90"): "meet-in-clusters", ("read-operands", "sm_100"): "read-operands",

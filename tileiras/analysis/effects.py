@@ -10,6 +10,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.shared_memory import buffer_bytes
+from tileiras.analysis.tensor_dots import TMEM_STAGE, is_rows
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, BufferType, RingType, TmemType
 
@@ -49,7 +50,13 @@ def is_by_threads(op: Operation) -> bool:
 
 def is_stage(v: SSAValue) -> bool:
     """Whether it is an accumulator that a pipe gives and takes back."""
-    return isinstance(v.owner, Operation) and v.owner.name == "nv_tileas.tmem_stage"
+    return isinstance(v.owner, Operation) and v.owner.name == TMEM_STAGE and not is_rows(v)
+
+
+def _rows_as_one(v: SSAValue) -> SSAValue:
+    """All places of rows that threads make for products in turn."""
+    owner = v.owner
+    return owner.operands[0] if isinstance(owner, Operation) and owner.name == TMEM_STAGE and is_rows(v) else v
 
 
 def effects_of(op: Operation) -> Effects:
@@ -73,13 +80,13 @@ def effects_of(op: Operation) -> Effects:
         # the pipe orders it with products; the columns aren't to be given back before
         return Effects(reads=(op.operands[-1].owner.operands[0],))      # type: ignore[union-attr]
     if name == "nv_tileas.tensor_dot":
-        memory = [v for v in op.operands if isinstance(v.type, (BufferType, TmemType)) and not is_stage(v)]
+        memory = [_rows_as_one(v) for v in op.operands if isinstance(v.type, (BufferType, TmemType)) and not is_stage(v)]
         return Effects(tuple(v for v in memory if isinstance(v.type, BufferType)),
                        tuple(v for v in memory if isinstance(v.type, TmemType)), engine=True)
     if name == "nv_tileas.load_tmem":
         return Effects(reads=(op.operands[0],))
     if name == "nv_tileas.store_tmem":
-        return Effects(writes=(op.operands[1],))
+        return Effects(writes=(_rows_as_one(op.operands[1]),))
     if name == "nv_tileas.scale_tmem":
         return Effects(reads=(op.operands[1],), writes=(op.operands[1],))
     if name in ("nv_tileas.producer_commit", "nv_tileas.consumer_wait") and op.operands[0].type.kind.data == "umma":  # type: ignore

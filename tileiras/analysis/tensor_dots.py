@@ -15,7 +15,7 @@ from tileiras.layout.atoms.warpgroup import WgmmaAtom
 if TYPE_CHECKING:
     from tileiras.layout.atoms.tensor_scaled import TensorScaledAtom
 
-TENSOR_DOT = "nv_tileas.tensor_dot"
+TENSOR_DOT, TMEM_STAGE = "nv_tileas.tensor_dot", "nv_tileas.tmem_stage"
 DOTS = ("nv_tileas.dot", "nv_tileas.dot_scaled", TENSOR_DOT)
 
 
@@ -33,7 +33,9 @@ def umma_of(op: Operation) -> UmmaAtom | TensorScaledAtom | None:
 def is_rows(v: SSAValue) -> bool:
     """Whether a place is what a product reads as its first operand from tensor memory: its columns are planned so that it may still
     do so in its loop's next iteration (tensor_memory.py)."""
-    return isinstance(v.type, TmemType) and any(use.index == 0 and use.operation.name == TENSOR_DOT for use in v.uses)
+    return isinstance(v.type, TmemType) and any(
+        is_rows(use.operation.results[0]) if use.operation.name == TMEM_STAGE else
+        use.index == 0 and use.operation.name == TENSOR_DOT for use in v.uses)
 
 
 def is_of_warps(op: Operation) -> bool:

@@ -30,7 +30,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.access import contiguous_of
 from tileiras.analysis.dot_chains import only_multiplies
 from tileiras.analysis.entry_hints import hint
-from tileiras.analysis.layout_rules import DOTS, unmoved
+from tileiras.analysis.layout_rules import DOTS, layout_or_none, unmoved
 from tileiras.analysis.program_slice import function_of, loop_around, strides_by_blocks
 from tileiras.analysis.tensor_dots import described_of, umma_of
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
@@ -73,6 +73,10 @@ warps, 32x64x128, two stages and four: H100 17.6 and 11.8, A100 33.1 and 24.0, B
 168, by one block 211.)"""
 NARROW, TIMES_AS_WIDE = 32, 4
 """Rows or columns of a product, at most, of which it has so many times more columns or rows."""
+MOST_WORK_BESIDE_ROWS = 1.5
+"""Times as long as its loads take, up to which a loop whose threads make rows for products lives on its ring, too: a warp of its
+own begins the products (a normed and scaled tile of 64x128x64 with its squares summed, B200, 32 blocks: 14.5 us by two stages, 8.8
+by four; 1,024 blocks 57.0 by four blocks of two stages, 54.7 by two of four)."""
 LONGER_BESIDE_PRODUCTS = 1.5
 """How many times the latency a block hides that has products and the SM to itself as long as the launch takes: what it waits for
 once it waits for in all its tiles (a persistent masked product of 128x128x64, H100: 467 us by four stages, 442 by five, 445 by 7;
@@ -101,7 +105,7 @@ class RingFacts:
     `rather_shares`: the tensor core multiplies by itself, into its own memory, or what warps gather that do nothing else.
     `alone`: as many blocks are launched as there are SMs. `few`: a launch has few blocks, whose loops are long. `narrow`: its
     products have few rows or columns. `described`: the tensor core reads their operands itself. `few_rows`: of its product, as
-    `few_rows_of` says."""
+    `few_rows_of` says. `makes_rows`: threads make the first operands of all its products into tensor memory."""
 
     stage_bytes: int
     work: float
@@ -118,6 +122,7 @@ class RingFacts:
     narrow: bool = False
     described: bool = False
     few_rows: int = 0
+    makes_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,7 +180,8 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     if stages < wanted:
         bound = "shared memory"
     beside_others = fit(blocks)
-    lives_on_memory = facts.narrow or (facts.work < transfer if facts.described else facts.few_rows > 0)
+    most_work = MOST_WORK_BESIDE_ROWS if facts.makes_rows else 1
+    lives_on_memory = facts.narrow or (facts.work < most_work * transfer if facts.described else facts.few_rows > 0)
     beside_one = fit(max(occupancy, MOST_BLOCKS_OF_FEW))
     least = min(LEAST_OF_PRODUCTS, beside_one) if lives_on_memory else 1
     if facts.few_rows and lives_on_memory:
@@ -214,17 +220,36 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
     copied = {r for op in loads for r in op.results}
     products = [op for op in loop.walk() if op.name in DOTS]
     work, rather_shares = 0.0, False
+    for_places = places_of(loop, loads)
     for op in loop.regions[0].block.ops:
         if op in loads or (op.name == "nv_tileas.store_shared" and unmoved(op.operands[0]) in copied):
             continue
-        work += model.footprint(op).cycles
+        work += model.footprint(op).cycles / (side_by_side(op) if op in for_places else 1)
         rather_shares = rather_shares or umma_of(op) is not None
     return RingFacts(stage_bytes, work, bool(products), other_bytes, occupancy or 1,
                      blocks, latency_hint(loads), warps,
                      max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), rather_shares,
                      shares_out and occupancy in (None, 1), shares_out or has_few_blocks(loop, loads),
                      is_narrow(products), any(described_of(op) is not None for op in products),
-                     few_rows_of(loop, loads))
+                     few_rows_of(loop, loads),
+                     bool(products) and all(
+                         umma_of(op) is not None and isinstance(op.operands[0].type, TensorType) for op in products))
+
+
+def places_of(loop: Operation, loads: Collection[Operation]) -> set[Operation]:
+    """Ops of a loop's body that say where its loads lie, and nothing else."""
+    found: set[Operation] = set()
+    for op in reversed(list(loop.regions[0].block.ops)):
+        users = {use.operation for r in op.results for use in r.uses}
+        if op not in loads and users and all(user in found or user in loads for user in users):
+            found.add(op)
+    return found
+
+
+def side_by_side(op: Operation) -> int:
+    """How many elements of an op's tile one instruction is for, where the op says where they lie: those of a machine access."""
+    layout = layout_or_none(op.results[0]) if op.results else None
+    return layout.contiguous() if layout is not None else 1
 
 
 def is_narrow(products: Sequence[Operation]) -> bool:

@@ -40,6 +40,10 @@ for a stage take longer than its products; 64 x 64 by 64, whose products take ha
 MOST_CHUNKS = 8
 """Of a thread for a stage, beside products into tensor memory, which run by themselves: more, and it takes several warps (a row's
 sums and deltas in attention's gradients, two tiles of 64 numbers)."""
+MOST_INSTRUCTIONS = 160
+"""The same of a warp's instructions for a stage: a few to a chunk say where rows of a list are, and one warp keeps up (64x64x32,
+2,048 blocks, B200: 47.8 us by one, 51.3 by four); many, where pixels around others are (a convolution of 64x64x32, 49 blocks:
+7.1 us by one, 4.9 by four; 392 blocks 7.8 and 7.3)."""
 MOST_BLOCKS = 4
 """Blocks on an SM that are worth leaving room for."""
 FREE = frozenset({
@@ -57,7 +61,8 @@ def gathering_warps(func: Operation, loader: Slice, warps: int, target: Any) -> 
     if not all(_may_be_anywhere(op, loader) for op in loader.ops):
         return warps
     if not cycles:
-        return 1 if warps_for_chunks(loader, warps, MOST_CHUNKS) == 1 else warps
+        few = warps_for_chunks(loader, warps, MOST_CHUNKS) == 1 and _instructions(loader, 1) <= MOST_INSTRUCTIONS
+        return 1 if few else warps
     by_warpgroups = _sums(func, warps) > 0
     most = 0 if by_warpgroups else max(registers_wanted(loop) for loop in _loops_with_products(func))
     found = 1
