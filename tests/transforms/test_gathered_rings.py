@@ -14,6 +14,7 @@ from tileiras.dialects.cuda_tile.asm_parse import parse_module
 from tileiras.driver.options import CompileOptions
 from tileiras.machine.targets import find_target
 from tileiras.pipeline import verify_after
+from tileiras.schedule.depth import ops_for_places, side_by_side
 from tileiras.sim import simulate
 
 ROWS, K, TILE = 100, 480, 32
@@ -132,6 +133,21 @@ def test_the_load_agent_gathers_for_asynchronous_products(gpu: str, product: str
     ptx, found = compiled(gathered(in_loop, tile=64), gpu)
     assert found == 1 and "cp.async.mbarrier.arrive.noinc" in ptx and product in ptx and f".reqntid {threads}" in ptx
     assert_right(ptx, 64)
+
+
+def test_what_says_where_rows_lie_is_counted_once_for_each_access() -> None:
+    """Columns and masks of 64x64 elements by 128 threads are 32 a thread, four accesses of eight elements; rows are one each."""
+    options, ir = CompileOptions(find_target("sm_100")), parse_module(gathered(tile=64))
+    for entry in pipeline.selected(3, "cuda_tile", "llvm"):
+        if entry.name == "generate-schedule":
+            break
+        ir = entry.apply(ir, options)       # type: ignore[assignment]
+    loop = next(op for op in ir.walk() if op.name == "scf.for")
+    load = next(op for op in loop.walk() if op.name == "nv_tileas.load")
+    ops = ops_for_places(loop, [load])
+    assert load.operands[0].owner in ops and not any(op.name in ("nv_tileas.dot", "nv_tileas.tiled_load") for op in ops)
+    assert {side_by_side(op) for op in ops if op.name in ("arith.andi", "nv_tileas.addptr")} == {8}
+    assert ops_for_places(loop, []) == set()
 
 
 def test_gathers_for_warpgroups_need_a_load_agent() -> None:

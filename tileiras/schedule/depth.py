@@ -220,7 +220,7 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
     copied = {r for op in loads for r in op.results}
     products = [op for op in loop.walk() if op.name in DOTS]
     work, rather_shares = 0.0, False
-    for_places = places_of(loop, loads)
+    for_places = ops_for_places(loop, loads)
     for op in loop.regions[0].block.ops:
         if op in loads or (op.name == "nv_tileas.store_shared" and unmoved(op.operands[0]) in copied):
             continue
@@ -236,7 +236,7 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
                          umma_of(op) is not None and isinstance(op.operands[0].type, TensorType) for op in products))
 
 
-def places_of(loop: Operation, loads: Collection[Operation]) -> set[Operation]:
+def ops_for_places(loop: Operation, loads: Collection[Operation]) -> set[Operation]:
     """Ops of a loop's body that say where its loads lie, and nothing else."""
     found: set[Operation] = set()
     for op in reversed(list(loop.regions[0].block.ops)):
