@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.access import access_width, sure_width
 from tileiras.analysis.agents import WARP_THREADS
 from tileiras.analysis.program_slice import is_made_in, loop_around
-from tileiras.conversion.tileas_to_llvm.builder import I64, Builder, width_of
+from tileiras.conversion.tileas_to_llvm.builder import I64, width_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.memory import access
 from tileiras.conversion.tileas_to_llvm.memory.heap import allocate
@@ -393,16 +393,4 @@ def addptr(low: Lowering, op: Operation) -> None:
     n = low.layout(op.results[0]).num_regs
     pointers = _regs_or_repeat(low, p, n) or []
     offsets = registers_of(b, low.vec(offset)) if low.is_tensor(offset) else [low.scalar(offset)] * n
-    if len(set(pointers)) == 1 and (common := _added_to_all(b, offsets)) is not None:
-        pointers = [b.gep(pointers[0], extended(common), step)] * n
-        offsets = [next((v for v in x.owner.operands if v is not common), common) for x in offsets]     # type: ignore[union-attr]
     low.set(op.results[0], [b.gep(base, extended(x), step) for base, x in zip(pointers, offsets)])
-
-
-def _added_to_all(b: Builder, offsets: list[SSAValue]) -> SSAValue | None:
-    """What each of a thread's offsets is a sum with, if there is such a value (columns, of offsets of rows and columns): the place
-    that it leads to is found once. LLVM adds it last."""
-    sums: list[Any] = [x.owner for x in offsets]
-    if len(sums) < 2 or any(x.type != I64 or not isinstance(op, llvm.BINARY["add"]) for x, op in zip(offsets, sums)):
-        return None
-    return next((v for v in sums[0].operands if b.known(v) is None and all(v in op.operands for op in sums)), None)
