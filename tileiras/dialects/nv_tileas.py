@@ -140,6 +140,11 @@ class TmemType(ParametrizedAttribute, TypeAttribute):
     def of(t: TensorType, rows: int, packed: int = 1) -> TmemType:
         return TmemType(t.element_type, int_array(t.get_shape()), IntAttr(rows), IntAttr(packed))
 
+    def several(self, count: int) -> TmemType:
+        """So many side by side, of which `tmem_stage` gives one."""
+        *batch, m, n = int_values(self.shape)
+        return TmemType(self.element_type, int_array([count * (batch[0] if batch else 1), m, n]), self.rows, self.packed)
+
     @property
     def columns(self) -> int:
         """Of tensor memory that it takes."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, i32
+from xdsl.dialects.builtin import IntAttr, i32
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from tileiras.analysis import agent_parts as agents
@@ -196,10 +196,7 @@ class _Kernel:
         self.wait.erase()
         for old in self.sums:
             t: Any = old.type
-            *batch, m, n = int_values(t.shape)
-            shape = ArrayAttr([IntAttr(x) for x in (stages * (batch[0] if batch else 1), m, n)])
-            pair = TmemType(t.element_type, shape, t.rows, t.packed)
-            both = before(self.switch, nv_tileas.AllocTensor.make([], [pair]), self.commit)
+            both = before(self.switch, nv_tileas.AllocTensor.make([], [t.several(stages)]), self.commit)
             written = before(head, nv_tileas.TmemStage.make([both.results[0], self.acquire.results[0]], [t]), self.commit)
             read = before(after(wait), nv_tileas.TmemStage.make([both.results[0], wait.results[0]], [t]), wait)
             for use in list(old.uses):

@@ -33,28 +33,24 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr, i32
+from xdsl.dialects.builtin import IntAttr, UnitAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis import agent_parts as agents
 from tileiras.analysis.agents import WARP_THREADS, asked_of, placed, switch_of
 from tileiras.analysis.program_slice import loop_around
-from tileiras.analysis.shared_memory import plan_shared_memory
 from tileiras.analysis.stage_numbers import pipe_of
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
 from tileiras.analysis.tensor_memory import allocated
 from tileiras.dialects import nv_tileas
-from tileiras.dialects.nv_tileaa import int_array, int_values
-from tileiras.dialects.nv_tileas import EXITS, PipeType, TmemType
+from tileiras.dialects.nv_tileaa import int_values
+from tileiras.dialects.nv_tileas import EXITS, TmemType
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
-from tileiras.schedule.depth import shared_budget
 from tileiras.transforms.advance_dots import LOAD, OPERANDS, blocks_of_an_sm
 from tileiras.transforms.commit_dots import COUNTED, RELEASE, SLICE, UMMA, WAIT
 from tileiras.transforms.overlap_epilogues import MOST_BLOCK_WARPS, WARPS, cut_apart, replace_switch
-from tileiras.transforms.places import keep_places
-from tileiras.transforms.separate_products import BY_THREADS, MOST_BLOCKS, SCALE, STORE
-from tileiras.transforms.structure import put_in_place
+from tileiras.transforms.separate_products import BY_THREADS, MOST_BLOCKS, SCALE, STORE, give_agents, pipe_before
 from tileiras.transforms.tma_common import after, before
 
 TURNS = 2
@@ -67,21 +63,9 @@ and 40.9)."""
 
 def run(module: Any, context: Any) -> None:
     """Give the products of such kernels an agent, in place."""
-    if not (context.uses("tcgen05") and context.uses("agents") and context.uses("pipelines")):
-        return
-    for func in [op for op in module.regions[0].block.ops if op.name == "nv_tileas.func"]:
-        found = _Kernel.of(func, context.target)
-        if found is None or not found.has_room():
-            continue
-        trial = _Kernel.of(func.clone(), context.target)
-        assert trial is not None
-        if trial.separate() and plan_shared_memory(trial.func).size <= trial.most_shared():
-            put_in_place(trial.func, func)
-            keep_places(trial.func)
-            if context.remarks is not None:
-                context.remarks.append(remark(trial.func, trial.switch, PASSED, TENSOR_CORE, "TensorCoreRowsByOwnWarp",
-                                              "A warp of its own begins products while threads make the next ones' rows",
-                                              {"Warps": WARPS}))
+    give_agents(module, context, _Kernel.of, lambda made: remark(
+        made.func, made.switch, PASSED, TENSOR_CORE, "TensorCoreRowsByOwnWarp",
+        "A warp of its own begins products while threads make the next ones' rows", {"Warps": made.more_warps}))
 
 
 class _Kernel:
@@ -99,6 +83,7 @@ class _Kernel:
         self.stores = sorted((use.operation for v in self.rows for use in v.uses if use.operation.name == STORE),
                              key=lambda op: self.body.get_operation_index(op) if op.parent is self.body else -1)
         self.pipes: dict[SSAValue, None] = {}
+        self.more_warps = WARPS
         self.warps: int = int_values(switch.properties["warps"])[0]
         self.blocks = blocks_of_an_sm(func, target, allocated(self._columns(1)), MOST_BLOCKS)
 
@@ -161,26 +146,16 @@ class _Kernel:
         blocks = next((n for n in range(self.blocks, 1, -1) if self.target.registers_for(n * now) >= wanted), 1)
         return blocks == 1 or self.target.registers_for(blocks * then) >= wanted
 
-    def most_shared(self) -> int:
-        """Bytes of shared memory that the block may have."""
-        most: int = shared_budget(self.target, self.blocks) if self.blocks > 1 else self.target.most_static_smem
-        return most
-
     def _agents(self) -> tuple[list[int], list[int]]:
         """Warps and registers of the agents with the new one, which has as many registers a thread as the one that loads."""
         warps, registers = asked_of(self.switch)
         return [*warps, WARPS], [*registers, registers[-1]]
 
-    def _pipe(self, kind: str, stages: int, **counts: int) -> SSAValue:
-        made = nv_tileas.CreatePipeline.make([], [PipeType(StringAttr(kind), IntAttr(stages))],
-                                             {name: IntAttr(count) for name, count in counts.items()})
-        return before(self.switch, made, self.switch).results[0]
-
     def separate(self) -> bool:
         """Cut the products out; whether that can be. If it can't, the function is left in a state that nobody should use."""
         warps, registers = self._agents()
-        made = self._pipe(BY_THREADS, TURNS, producers=self.warps, consumers=WARPS)
-        done = self._pipe(UMMA, 1, consumers=self.warps)
+        made = pipe_before(self.switch, BY_THREADS, TURNS, producers=self.warps, consumers=WARPS)
+        done = pipe_before(self.switch, UMMA, 1, consumers=self.warps)
         mine = self._tell(made, done)
         written = agents.Written(self.func)
         loads = self.switch.detach_region(self.switch.regions[1])
@@ -188,7 +163,7 @@ class _Kernel:
         cut = cut_apart(self.switch, mine, written, theirs)
         if cut is None:
             return False
-        self.switch = replace_switch(self.switch, [cut[0], loads, cut[1]], warps, registers, WARPS)
+        self.switch = replace_switch(self.switch, [cut[0], loads, cut[1]], warps, registers, self.more_warps)
         return True
 
     def _tell(self, made: SSAValue, done: SSAValue) -> list[Operation]:
@@ -204,9 +179,7 @@ class _Kernel:
             after(end), nv_tileas.ConsumerRelease.make([made], [], dict(by_dots)), end)]
         for v in self.rows:
             t: Any = v.type
-            *batch, m, k = int_values(t.shape)
-            whole = TmemType(t.element_type, int_array([TURNS * (batch[0] if batch else 1), m, k]), t.rows, t.packed)
-            places = before(self.switch, nv_tileas.AllocTensor.make([], [whole]), self.switch).results[0]
+            places = before(self.switch, nv_tileas.AllocTensor.make([], [t.several(TURNS)]), self.switch).results[0]
             stored = before(first, nv_tileas.TmemStage.make([places, taken.results[0]], [t]), first)
             read = before(self.dots[0], nv_tileas.TmemStage.make([places, wait.results[0]], [t]), self.dots[0])
             for use in list(v.uses):

@@ -77,21 +77,34 @@ LEAST_OF_CHAINS = 128
 
 def run(module: Any, context: Any) -> None:
     """Give the products of such kernels agents, in place."""
+    give_agents(module, context, _Kernel.of, lambda made: remark(
+        made.func, made.switch, PASSED, TENSOR_CORE, "TensorCoreByOwnWarps",
+        "Warps of their own begin both products, each as soon as it can", {"Warps": made.more_warps}))
+
+
+def give_agents(module: Any, context: Any, kernel_of: Any, told: Any) -> None:
+    """Give the products of functions agents of their own, in place, where `kernel_of` understands them and there is room; what
+    `told` makes of such a kernel is the remark that says so."""
     if not (context.uses("tcgen05") and context.uses("agents") and context.uses("pipelines")):
         return
     for func in [op for op in module.regions[0].block.ops if op.name == "nv_tileas.func"]:
-        found = _Kernel.of(func, context.target)
+        found = kernel_of(func, context.target)
         if found is None or not found.has_room():
             continue
-        trial = _Kernel.of(func.clone(), context.target)
-        assert trial is not None
-        if trial.separate() and plan_shared_memory(trial.func).size <= trial.most_shared():
+        trial = kernel_of(func.clone(), context.target)
+        most = shared_budget(trial.target, trial.blocks) if trial.blocks > 1 else trial.target.most_static_smem
+        if trial.separate() and plan_shared_memory(trial.func).size <= most:
             put_in_place(trial.func, func)
             keep_places(trial.func)
             if context.remarks is not None:
-                context.remarks.append(remark(trial.func, trial.switch, PASSED, TENSOR_CORE, "TensorCoreByOwnWarps",
-                                              "Warps of their own begin both products, each as soon as it can",
-                                              {"Warps": WARPS * len(trial.chains)}))
+                context.remarks.append(told(trial))
+
+
+def pipe_before(switch: Any, kind: str, stages: int, **counts: int) -> SSAValue:
+    """A pipe that the agents of a switch tell each other by."""
+    made = nv_tileas.CreatePipeline.make([], [PipeType(StringAttr(kind), IntAttr(stages))],
+                                         {name: IntAttr(count) for name, count in counts.items()})
+    return before(switch, made, switch).results[0]
 
 
 class _Chain:
@@ -205,6 +218,7 @@ class _Kernel:
         self.func, self.switch, self.chains, self.target = func, switch, chains, target
         plans = [plan for chain in chains if (plan := plan_tensor_memory(chain.region)) is not None]
         self.blocks = blocks_of_an_sm(func, target, sum(plan.allocation for plan in plans), MOST_BLOCKS)
+        self.more_warps = WARPS * len(chains)
 
     @staticmethod
     def of(func: Operation, target: Any) -> _Kernel | None:
@@ -236,11 +250,6 @@ class _Kernel:
                                 for v in (chain.scores, chain.weights, chain.sums)))
         return last.first_warp + last.span <= MOST_BLOCK_WARPS and columns <= COLUMNS // self.blocks
 
-    def most_shared(self) -> int:
-        """Bytes of shared memory that the block may have."""
-        most: int = shared_budget(self.target, self.blocks) if self.blocks > 1 else self.target.most_static_smem
-        return most
-
     def _agents(self) -> tuple[list[int], list[int]]:
         """Warps and registers of the agents with the new ones, which have as many registers a thread as the one that loads, enough
         for descriptors. With more warps blocks share an SM's registers if threads that need few lend theirs."""
@@ -255,17 +264,13 @@ class _Kernel:
             registers = [*[lent[0]] * len(self.chains), lent[1]]
         return [*warps, *[WARPS] * len(self.chains)], [*registers, *[registers[-1]] * len(self.chains)]
 
-    def _pipe(self, kind: str, **counts: int) -> SSAValue:
-        made = nv_tileas.CreatePipeline.make([], [PipeType(StringAttr(kind), IntAttr(1))],
-                                             {name: IntAttr(count) for name, count in counts.items()})
-        return before(self.switch, made, self.switch).results[0]
-
     def separate(self) -> bool:
         """Cut the products out; whether that can be. If it can't, the function is left in a state that nobody should use."""
         warps, registers = self._agents()
         for chain in self.chains:
             self._one_place_each(chain)
-        parts = [chain.tell(self._pipe(UMMA, consumers=chain.warps), self._pipe(BY_THREADS, producers=chain.warps, consumers=WARPS))
+        parts = [chain.tell(pipe_before(self.switch, UMMA, 1, consumers=chain.warps),
+                            pipe_before(self.switch, BY_THREADS, 1, producers=chain.warps, consumers=WARPS))
                  for chain in self.chains]
         for pipe in {pipe for chain in self.chains for pipes in chain.pipes for pipe in pipes}:
             pipe.owner.properties["consumers"] = IntAttr(       # type: ignore[union-attr]
@@ -285,7 +290,7 @@ class _Kernel:
             products.append(cut[1])
         for chain in self.chains:
             self.switch.add_region(chain.region)        # what goes with the switch uses nothing any more
-        self.switch = replace_switch(self.switch, [*threads, loads, *products], warps, registers, WARPS * len(self.chains))
+        self.switch = replace_switch(self.switch, [*threads, loads, *products], warps, registers, self.more_warps)
         for region in products:
             for dot in [op for op in region.walk() if op.name == TENSOR_DOT and not isinstance(op.operands[0].type, TmemType)]:
                 _advance(dot)
@@ -295,7 +300,7 @@ class _Kernel:
         """The first agent, which gives the columns back, waits for the others to have read theirs."""
         first, *others = (list(filter(lambda op: op.name == RETURN, chain.region.walk())) for chain in self.chains)
         for chain, ends in zip(self.chains[1:], others):
-            done = self._pipe(BY_THREADS, producers=chain.warps, consumers=self.chains[0].warps)
+            done = pipe_before(self.switch, BY_THREADS, 1, producers=chain.warps, consumers=self.chains[0].warps)
             for end in ends:
                 before(end, nv_tileas.ProducerCommit.make([done]), end)
             for end in first:
