@@ -158,6 +158,8 @@ def _mutants_of_others(op: Operation, n: int, find: Callable[[Operation], Operat
         out.append(Mutant(f"pending + 1 at {short} {n}", _number(find, "pending", 1)))
     if name == "nv_tileas.consumer_release" and "by_dots" in properties:
         out.append(Mutant(f"threads at release {n}", _without(find, "by_dots")))
+    if name == "nv_tileas.consumer_release" and "with_dots" in properties:
+        out.append(Mutant(f"threads alone at release {n}", _without(find, "with_dots")))
     if name == "nv_tileas.tensor_dot":
         at = list(op.operands).index(op.add)        # type: ignore[attr-defined]
         out += [Mutant(f"add is {bit} at dot {n}", _fixed(find, at, bit)) for bit in (0, 1) if bit != _constant(op.operands[at])]

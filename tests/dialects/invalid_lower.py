@@ -512,6 +512,9 @@ PLACED: list[Row] = [
     ("nv_tileas.tmem_free", "", f"columns = {ints(0)[1:-1]}", "", "attribute 'columns' must be a power of two"),
     ("nv_tileas.tmem_base", "%n", f"offset = {ints(0)[1:-1]}", "", "op expected 0 operands, but found 1"),
     ("nv_tileas.consumer_release", "%pipe", "by_dots", "", "products have no part in a pipe of kind 'group'"),
+    ("nv_tileas.consumer_release", "%pipe", "with_dots", "", "products have no part in a pipe of kind 'group'"),
+    ("nv_tileas.consumer_release", "%pipe", "by_dots, with_dots", "",
+     "'by_dots' says that products alone read the stage, 'with_dots' that threads do, too"),
     ("nv_tileas.consumer_wait", "%pipe, %buffer", f"pending = {ints(0)[1:-1]}", "i32",
      "a pipe of kind 'group' tells of no products"),
     ("nv_tileas.splat", "%n", "", "tensor<8xi32, #nv_tileas.layout<shape = [16], reg = [], lane = [[1], [2], [4], [8], [0]], "

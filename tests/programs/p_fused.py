@@ -484,3 +484,51 @@ def product_of_scaled_rows(dtype, steps, tm, tn, tk):
     out = np.zeros((100, 200), np.float32)
     return Launch(scaled_row_tiles, (blocks(100, tm), blocks(200, tn)), (x, gain, w, out, steps, tm, tn, tk),
                   {3: want if steps else np.zeros((100, 200), np.float32)}, rough(dtype, 2e-2, 1e-1))
+
+
+@ct.kernel
+def cosines(x, w, out, tm: Const, tn: Const, tk: Const, blocks: Const):
+    """Rows and columns are multiplied as they are, and their squares summed meanwhile; a block takes each `blocks`-th of the
+    tiles."""
+    across = ct.cdiv(w.shape[1], tn)
+    for tile in range(ct.bid(0), ct.cdiv(x.shape[0], tm) * across, blocks):
+        i, j = tile // across, tile % across
+        acc, rows, columns = ct.zeros((tm, tn), ct.float32), ct.zeros((tm, 1), ct.float32), ct.zeros((1, tn), ct.float32)
+        for k in range(ct.cdiv(x.shape[1], tk)):
+            a, b = ct.load(x, (i, k), (tm, tk), padding_mode=ZERO), ct.load(w, (k, j), (tk, tn), padding_mode=ZERO)
+            f, g = a.astype(ct.float32), b.astype(ct.float32)
+            rows = rows + ct.sum(f * f, axis=1, keepdims=True)
+            columns = columns + ct.sum(g * g, axis=0, keepdims=True)
+            acc = ct.mma(a, b, acc)
+        ct.store(out, (i, j), (acc * ct.rsqrt(rows + 1e-6) * ct.rsqrt(columns + 1e-6)).astype(out.dtype))
+
+
+@ct.kernel
+def normed_products(x, w, out, steps: int, tm: Const, tn: Const, tk: Const):
+    """Rows alone, of a number of steps that is known when it is launched, perhaps none."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc, rows = ct.zeros((tm, tn), ct.float32), ct.zeros((tm, 1), ct.float32)
+    for k in range(steps):
+        t = ct.load(x, (i, k), (tm, tk), padding_mode=ZERO)
+        f = t.astype(ct.float32)
+        rows = rows + ct.sum(f * f, axis=1, keepdims=True)
+        acc = ct.mma(t, ct.load(w, (k, j), (tk, tn), padding_mode=ZERO), acc)
+    ct.store(out, (i, j), (acc * ct.rsqrt(rows + 1e-6)).astype(out.dtype))
+
+
+@program((np.float16, 64, 128, 64, 4), (bf16, 128, 128, 64, 1), (np.float16, 128, 64, 32, 3), (bf16, 16, 64, 64, 8),
+         (np.float16, 64, 64, 64, 100))
+def product_beside_cosines(dtype, tm, tn, tk, grid):
+    x, w = draw(100, 333, dtype=dtype), draw(333, 200, dtype=dtype)
+    a, b = wide(x), wide(w)
+    want = a @ b / np.sqrt((a * a).sum(axis=1, keepdims=True) + 1e-6) / np.sqrt((b * b).sum(axis=0, keepdims=True) + 1e-6)
+    return Launch(cosines, (grid,), (x, w, np.zeros((100, 200), np.float32), tm, tn, tk, grid), {2: want}, 1e-3)
+
+
+@program((np.float16, 7, 64, 128, 64), (bf16, 1, 128, 64, 64), (np.float16, 0, 64, 128, 64), (bf16, 2, 128, 128, 128), quick=True)
+def product_beside_norms(dtype, steps, tm, tn, tk):
+    x, w = draw(100, steps * tk or 64, dtype=dtype), draw(steps * tk or 64, 200, dtype=dtype)
+    a = wide(x)
+    want = a @ wide(w) / np.sqrt((a * a).sum(axis=1, keepdims=True) + 1e-6) if steps else np.zeros((100, 200), np.float32)
+    return Launch(normed_products, (blocks(100, tm), blocks(200, tn)), (x, w, np.zeros((100, 200), np.float32), steps, tm, tn, tk),
+                  {2: want}, 1e-3)

@@ -112,12 +112,12 @@ def test_products_that_are_quicker_than_their_operands_have_four_stages_where_tw
     assert ring_depth(replace(facts, described=True, occupancy=4), H100).stages == 2
 
 
-def test_rings_beside_threads_that_make_rows_are_as_long_for_half_as_much_work_more() -> None:
+def test_rings_beside_sums_of_the_tensor_core_are_as_long_for_half_as_much_work_more() -> None:
     # a stage's 24 KiB take 657 cycles on an H100's share of L2, and are there after 1,457; one of 900 is read meanwhile
     facts = RingFacts(24576, 900, blocks=4, described=True)
     assert ring_depth(facts, H100).stages == 2
-    assert ring_depth(replace(facts, makes_rows=True), H100).stages == 3
-    assert ring_depth(replace(facts, makes_rows=True, work=1000), H100).stages == 2
+    assert ring_depth(replace(facts, adds_up=True), H100).stages == 3
+    assert ring_depth(replace(facts, adds_up=True, work=1000), H100).stages == 2
 
 
 def test_products_of_few_rows_have_six_stages_beside_another_block_or_the_sm_to_themselves() -> None:

@@ -21,6 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.pipe_paths import AgentWay, Event, TooLong, Way, rings_and_pipes
 from tileiras.analysis.pipe_slice import executed
+from tileiras.analysis.tensor_dots import is_told_by_dots
 
 RIGHT, WRONG, NOT_DECIDED = "right", "wrong", "not decided"
 MOST_WAYS = 48
@@ -389,9 +390,9 @@ class _Machine:
         if pipe.kind != "group":
             if count >= w.waits.get(event.pipe, 0):
                 raise Fault("a stage is given back that nobody waited for", event.op)
-            if "by_dots" in event.op.properties:
+            if is_told_by_dots(event.op):
                 self.done(w, pipe.empty[count % pipe.stages], event)
-            else:
+            if "by_dots" not in event.op.properties:
                 self.tick(w)
                 pipe.empty[count % pipe.stages].arrive(w.weight, w.clock, event.op)
         w.released[event.pipe] = count + 1

@@ -38,6 +38,31 @@ def is_rows(v: SSAValue) -> bool:
         use.index == 0 and use.operation.name == TENSOR_DOT for use in v.uses)
 
 
+def is_told_by_dots(op: Operation) -> bool:
+    """Whether the tensor core tells that a stage may be filled again, alone or with the threads that read it, too."""
+    return "by_dots" in op.properties or "with_dots" in op.properties
+
+
+def adds_up(op: Operation) -> bool:
+    """Whether an op is a product whose sum stays in tensor memory over its loop's iterations, perhaps with what others of the body
+    add to it, and threads don't want before the loop's end."""
+    block = op.parent
+    loop: Any = None if block is None or umma_of(op) is None or op.name == TENSOR_DOT else block.parent_op()
+    if block is None or loop is None or loop.name != "scf.for":
+        return False
+    first = op
+    while isinstance(before := first.operands[2].owner, Operation) and before.parent is block and umma_of(before) is not None:
+        first = before
+    carried = first.operands[2]
+    if carried not in loop.carried_args():
+        return False
+    added, last = carried, block.last_op
+    while (use := added.get_user_of_unique_use()) is not None and umma_of(use) is not None and use.operands[2] is added:
+        added = use.results[0]
+    assert last is not None
+    return use is last and last.operands[loop.carried_args().index(carried)] is added
+
+
 def is_of_warps(op: Operation) -> bool:
     """Whether warps multiply by instructions of their own, step by step."""
     atom: Any = op.properties.get("atom")

@@ -336,11 +336,12 @@ class ConsumerWait(TileOp):
 
 class ConsumerRelease(TileOp):
     """The oldest stage waited for and not yet given back may be filled again: its reads are done (group: nothing is told).
-    `by_dots`: it may be when the products begun so far are done; the tensor core tells so."""
+    `by_dots`: it may be when the products begun so far are done; the tensor core tells so. `with_dots`: when threads have read it
+    and those products are done, as both tell."""
 
     name = "nv_tileas.consumer_release"
     OPERANDS = "pipe:pipe"
-    ATTRS = "by_dots:unit?"
+    ATTRS = "by_dots:unit? with_dots:unit?"
 
 
 class FenceAsync(TileOp):

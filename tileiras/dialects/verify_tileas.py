@@ -10,7 +10,7 @@ from xdsl.ir import Block
 from tileiras.analysis.agents import FEWEST_REGISTERS, MOST_REGISTERS, REGISTER_STEP, agents_of
 from tileiras.analysis.async_copies import CHUNKS, copies_chunks, fills_with_zeros
 from tileiras.analysis.layout_rules import accumulator_layout, dot_shape, layout_or_none
-from tileiras.analysis.tensor_dots import TENSOR_DOT, umma_of
+from tileiras.analysis.tensor_dots import TENSOR_DOT, is_told_by_dots, umma_of
 from tileiras.analysis.tma import ROUNDED, map_element
 from tileiras.analysis.warpgroup_dots import tile_of, wgmma_of
 from tileiras.dialects.cuda_tile.verify_error import InvalidOp
@@ -180,11 +180,13 @@ def _consumer_release(op: Any) -> None:
     made = op.pipe.owner
     if op.pipe.type.kind.data == "umma" and "consumers" not in getattr(made, "properties", {}):
         raise InvalidOp(op, "products that are done aren't given back")
+    if op.by_dots is not None and op.with_dots is not None:
+        raise InvalidOp(op, "'by_dots' says that products alone read the stage, 'with_dots' that threads do, too")
     _handed_to_dots(op)
 
 
 def _handed_to_dots(op: Any) -> None:
-    if op.by_dots is not None and op.pipe.type.kind.data in ("group", "umma"):
+    if is_told_by_dots(op) and op.pipe.type.kind.data in ("group", "umma"):
         raise InvalidOp(op, f"products have no part in a pipe of kind '{op.pipe.type.kind.data}'")
 
 

@@ -32,7 +32,7 @@ from tileiras.analysis.dot_chains import only_multiplies
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import DOTS, layout_or_none, unmoved
 from tileiras.analysis.program_slice import function_of, loop_around, strides_by_blocks
-from tileiras.analysis.tensor_dots import described_of, umma_of
+from tileiras.analysis.tensor_dots import adds_up, described_of, umma_of
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import LayoutAttr
 from tileiras.layout.atoms.umma import COLUMNS, columns_of, place_of
@@ -73,10 +73,10 @@ warps, 32x64x128, two stages and four: H100 17.6 and 11.8, A100 33.1 and 24.0, B
 168, by one block 211.)"""
 NARROW, TIMES_AS_WIDE = 32, 4
 """Rows or columns of a product, at most, of which it has so many times more columns or rows."""
-MOST_WORK_BESIDE_ROWS = 1.5
-"""Times as long as its loads take, up to which a loop whose threads make rows for products lives on its ring, too: a warp of its
-own begins the products (a normed and scaled tile of 64x128x64 with its squares summed, B200, 32 blocks: 14.5 us by two stages, 8.8
-by four; 1,024 blocks 57.0 by four blocks of two stages, 54.7 by two of four)."""
+MOST_WORK_BESIDE_SUMS = 1.5
+"""Times as long as its loads take, up to which a loop lives on its ring, too, whose products the tensor core adds up by itself, and
+threads work beside (B200, 64x128x64, with its squares summed: rows normed and scaled, 32 blocks 14.5 us by two stages, 8.8 by four,
+1,024 blocks 57.0 by four blocks of two stages, 54.7 by two of four; as they are, 15.9 and 9.7, 52.0 and 54.3)."""
 LONGER_BESIDE_PRODUCTS = 1.5
 """How many times the latency a block hides that has products and the SM to itself as long as the launch takes: what it waits for
 once it waits for in all its tiles (a persistent masked product of 128x128x64, H100: 467 us by four stages, 442 by five, 445 by 7;
@@ -105,7 +105,7 @@ class RingFacts:
     `rather_shares`: the tensor core multiplies by itself, into its own memory, or what warps gather that do nothing else.
     `alone`: as many blocks are launched as there are SMs. `few`: a launch has few blocks, whose loops are long. `narrow`: its
     products have few rows or columns. `described`: the tensor core reads their operands itself. `few_rows`: of its product, as
-    `few_rows_of` says. `makes_rows`: threads make the first operands of all its products into tensor memory."""
+    `few_rows_of` says. `adds_up`: the tensor core adds all its products up by itself: threads want no sum before the loop's end."""
 
     stage_bytes: int
     work: float
@@ -122,7 +122,7 @@ class RingFacts:
     narrow: bool = False
     described: bool = False
     few_rows: int = 0
-    makes_rows: bool = False
+    adds_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
     if stages < wanted:
         bound = "shared memory"
     beside_others = fit(blocks)
-    most_work = MOST_WORK_BESIDE_ROWS if facts.makes_rows else 1
+    most_work = MOST_WORK_BESIDE_SUMS if facts.adds_up else 1
     lives_on_memory = facts.narrow or (facts.work < most_work * transfer if facts.described else facts.few_rows > 0)
     beside_one = fit(max(occupancy, MOST_BLOCKS_OF_FEW))
     least = min(LEAST_OF_PRODUCTS, beside_one) if lives_on_memory else 1
@@ -231,9 +231,7 @@ def ring_facts(loop: Operation, loads: Collection[Operation], stage_bytes: int, 
                      max((n for op in loads if (n := told(op, DEPTH)) is not None), default=None), rather_shares,
                      shares_out and occupancy in (None, 1), shares_out or has_few_blocks(loop, loads),
                      is_narrow(products), any(described_of(op) is not None for op in products),
-                     few_rows_of(loop, loads),
-                     bool(products) and all(
-                         umma_of(op) is not None and isinstance(op.operands[0].type, TensorType) for op in products))
+                     few_rows_of(loop, loads), bool(products) and all(map(adds_up, products)))
 
 
 def ops_for_places(loop: Operation, loads: Collection[Operation]) -> set[Operation]:

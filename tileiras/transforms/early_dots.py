@@ -11,6 +11,10 @@ results on their way moves up to the first place where somebody would wait, with
 cores have work while the warps wait, and stages of rings that it reads last are given back earlier. Only ops that compute values
 move. What it adds to is changed in place: who else reads that must have read it before.
 
+A loop's product into tensor memory, of tiles that threads read, too, and whose sums are for behind the loop, begins before threads
+do anything with them, its loads before it (rows of 64x64 that are multiplied as they are by 64x128, and squared and summed, B200:
+9.7 us, 8.1 so).
+
 Outside loops, where no ring does it, loads move too (of memory that nobody writes before them, as far as shared memory surely has
 room): the copy engine brings a second product's operands while the first one is computed.
 
@@ -27,11 +31,11 @@ from tileiras.analysis.agents import warps_of, words_of
 from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.layout_rules import unmoved
 from tileiras.analysis.program_slice import loop_around
-from tileiras.analysis.tensor_dots import described_of, umma_of
+from tileiras.analysis.tensor_dots import adds_up, described_of, umma_of
 from tileiras.analysis.tensor_memory import allocated, rows_columns
 from tileiras.analysis.warpgroup_dots import is_zero, wgmma_of
 from tileiras.dialects.element import tile_bytes
-from tileiras.dialects.nv_tileas import LOADS
+from tileiras.dialects.nv_tileas import EXITS, LOADS
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.schedule.names import LEAST_STAGES
 from tileiras.transforms.structure import holder_in, is_movable, move_up, needed_of
@@ -58,10 +62,37 @@ def run(module: Operation, context: Any = None) -> None:
             asked = hint(func, "occupancy") == BLOCKS
             for block in dict.fromkeys(op.parent for op in func.walk() if op.name == DOT):
                 assert block is not None
+                for dot in [op for op in block.ops if op.name == DOT and _is_for_behind(op)]:
+                    _begin_before_work(dot)
                 ops = list(block.ops)
                 room = MOST_BYTES if context.target.has_tma and loop_around(ops[0]) is None else 0
                 for wait in range(MOST_WAITS):
                     ops = _begin(block, ops, 0 if wait else room, asked, context.target)
+
+
+def _is_for_behind(dot: Operation) -> bool:
+    """Whether a product of loaded tiles adds to a sum that threads don't want before the loop's end."""
+    umma = umma_of(dot)
+    return umma is not None and umma.a_in_shared and adds_up(dot) and all(
+        isinstance(v.owner, Operation) and v.owner.name in LOADS and v.owner.parent is dot.parent
+        for v in map(unmoved, dot.operands[:2]))
+
+
+def _begin_before_work(dot: Operation) -> None:
+    """Move a product, and loads that nobody's writing may change, in front of the first op that reads one of its tiles."""
+    block = dot.parent
+    assert block is not None
+    tiles = {unmoved(v) for v in dot.operands[:2]}
+    place = {op: i for i, op in enumerate(block.ops)}
+    reads = [op for op in block.ops if op.is_before_in_block(dot) and any(v in tiles for v in op.operands)]
+    if not reads:
+        return
+    behind = {op: place[op] for op in block.ops if place[reads[0]] <= place[op] < place[dot]}
+    if any(inner.name in EXITS or inner.name in ASSERTIONS for op in behind for inner in op.walk()):
+        return
+    needed = needed_of(dot, behind, lambda op: is_movable(op) or (op.name in LOADS and "invariant" in op.properties))
+    if needed is not None and reads[0] not in needed:
+        move_up(dot, needed, place, reads[0])
 
 
 def _begin(block: Block, ops: list[Operation], room: int, asked: bool, target: Any) -> list[Operation]:

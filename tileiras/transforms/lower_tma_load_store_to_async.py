@@ -302,7 +302,7 @@ def _ways(load: Operation) -> list[Way] | None:
 
 def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[Block, Operation], list[Site]]:
     """Tiles for registers that are on their way at the same time come by one pipe, whoever reads them first. So do those of sums
-    that the tensor core adds to one behind the other."""
+    that the tensor core adds to one behind the other, and the operands of one of which threads read the one right before."""
     found: dict[tuple[Block, Operation], list[Site]] = {}
     last: dict[Block, Operation] = {}
     place = {op: i for block in {block for block, _ in together} for i, op in enumerate(block.ops)}
@@ -313,7 +313,8 @@ def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[B
                 found[block, into] += sites
                 continue
             last[block] = first
-        elif (into := _multiplied_before(block, first)) is not None and (block, into) in found and \
+        elif (into := _read_before(block, first)) is not None and (block, into) in found and \
+                (into.name != LOAD_SHARED or any(first in site.readers for site in found[block, into])) and \
                 not any("in_turn" in site.load.properties for site in (*sites, *found[block, into])) and _load_before(into, sites):
             found[block, into] += sites
             continue
@@ -321,14 +322,14 @@ def _joined(together: dict[tuple[Block, Operation], list[Site]]) -> dict[tuple[B
     return found
 
 
-def _multiplied_before(block: Block, product: Operation) -> Operation | None:
+def _read_before(block: Block, product: Operation) -> Operation | None:
     """The first of a loop's products in front of this one, where they are sums that the tensor core does by itself, one behind the
-    other: each by its own pipe they would take as many waits an iteration."""
+    other, or of the reads by threads there: each by its own pipe they would take as many waits an iteration."""
     if not _is_sum_by_itself(product):
         return None
     found, op = None, product.prev_op
     while op is not None:
-        if _is_sum_by_itself(op):
+        if _is_sum_by_itself(op) or op.name == LOAD_SHARED:
             found = op
         elif not _is_between(op):
             break

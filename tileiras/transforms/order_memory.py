@@ -36,7 +36,7 @@ from tileiras.analysis.agents import SWITCH, agent_of, switch_of
 from tileiras.analysis.apart import Amount, Below, clashes, maker_of
 from tileiras.analysis.effects import Effects, effects_of
 from tileiras.analysis.program_slice import loop_around
-from tileiras.analysis.tensor_dots import is_paired
+from tileiras.analysis.tensor_dots import is_paired, is_told_by_dots
 from tileiras.analysis.touches import DOT, TENSOR_MEMORY, Meeting, Touch, touches
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.location_text import location_text
@@ -195,7 +195,7 @@ def _stay(func: Operation) -> None:
     switch = switch_of(func)
     told = [op.results[0] for op in joined if "once" not in op.properties and _used(op, ACQUIRE) and _used(op, RELEASE)]
     filled = [v for v in told if v.type.kind.data != "umma" and (       # type: ignore[attr-defined]
-        switch is not None or any("by_dots" in use.operation.properties for use in v.uses))]
+        switch is not None or any(is_told_by_dots(use.operation) for use in v.uses))]
     waited_for = filled == told and not any("once" in op.properties for op in joined)
     relaxed = {"relaxed": UnitAttr()} if waited_for else {}
     alone = waited_for and not any("pair" in op.properties for op in joined)

@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.layout_rules import DOTS, MOVES, permutation_of
-from tileiras.analysis.tensor_dots import changes_operands
+from tileiras.analysis.tensor_dots import changes_operands, umma_of
 from tileiras.analysis.tma import MapFacts, for_products, is_unwritten, map_facts, rounded_by
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of, with_layout
@@ -97,7 +97,7 @@ def _read_back(load: Operation, uses: _Uses, form: MapFacts) -> None:
         way.store.operands[0] = _as_loaded(load, way.moves, way.store)
     for tile, moves in uses.tiles.items():
         others = [use for use in tile.uses if use.operation.name not in MOVES and use.operation.name != STORE_SHARED]
-        first = min((holder_in(block, use.operation) for use in others), key=block.get_operation_index)
+        first = _before_product(min((holder_in(block, use.operation) for use in others), key=block.get_operation_index))
         t: Any = tile.type
         layout = buffer_layout(form, moves, t.get_shape())
         alloc = nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(layout))])
@@ -112,6 +112,15 @@ def _read_back(load: Operation, uses: _Uses, form: MapFacts) -> None:
         for op in moves:
             if op.parent is not None and op.results[0].first_use is None:
                 erase(op)
+
+
+def _before_product(reader: Operation) -> Operation:
+    """In front of the product into tensor memory that begins right before threads read a tile: the tile is on its way meanwhile."""
+    first, op = reader, reader.prev_op
+    while op is not None and (umma_of(op) is not None or op.name == STORE_SHARED or isinstance(op, nv_tileas.AllocTensor)):
+        first = op if umma_of(op) is not None else first
+        op = op.prev_op
+    return first
 
 
 def _as_loaded(load: Operation, moves: list[Operation], before: Operation) -> SSAValue:

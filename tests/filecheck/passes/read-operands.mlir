@@ -1,5 +1,6 @@
 // A tile whose rows aren't known to be whole chunks, which one product reads as it is and another without signs: the copy
-// engine brings it for both, and threads read it from its ring's stage. Without the engine threads load it, as before.
+// engine brings it for both, and threads read it from its ring's stage, in front of the first product. Without the engine threads
+// load it, as before.
 // RUN: env TILEIRAS_WITHOUT=agents tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s
 // RUN: env TILEIRAS_WITHOUT=tma,agents tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=PLAIN
 
@@ -11,10 +12,10 @@
 // CHECK: "nv_tileas.tma_load"({{.*}}"f16", [#builtin.int<128>, #builtin.int<32>]
 // CHECK: [[X:%[0-9]+]] = "nv_tileas.extract_slice"({{.*}}-> !nv_tileas.buffer<f16, #nv_tileas.shared<shape = [128x32]
 // CHECK: [[T:%[0-9]+]] = "nv_tileas.load_shared"([[X]]){{.*}}reg = {{\[\[}}0, 1], [0, 2], [0, 4]
+// CHECK: "nv_tileas.tensor_dot"([[X]],
 // CHECK: [[N:%[0-9]+]] = "math.absf"([[T]])
 // CHECK: "nv_tileas.store_tmem"([[N]], [[B:%[0-9]+]])
 // CHECK: "nv_tileas.tensor_dot"([[B]],
-// CHECK: "nv_tileas.tensor_dot"([[X]],
 // CHECK: "scf.yield"
 cuda_tile.module @m {
   entry @both(%p: tile<ptr<f16>>, %q: tile<ptr<f16>>, %r: tile<ptr<f32>>, %n: tile<i32>, %s: tile<i32>) {

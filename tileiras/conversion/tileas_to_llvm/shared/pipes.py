@@ -25,6 +25,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.shared_memory import MBARRIER_BYTES, stage_bytes
+from tileiras.analysis.tensor_dots import is_told_by_dots
 from tileiras.conversion.tileas_to_llvm.builder import I16, I32
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.dialects.element import element_bytes
@@ -197,7 +198,7 @@ def producer_acquire(low: Lowering, op: Operation) -> None:
             only_if(low, leads(low), lambda: _wait(low, empty, phase))
         else:
             _wait(low, empty, phase)
-        if any("by_dots" in use.operation.properties for use in op.operands[0].uses):       # products are done
+        if any(is_told_by_dots(use.operation) for use in op.operands[0].uses):      # products are done
             b.nvvm("tcgen05.fence.after.thread.sync")
         return
 
@@ -273,8 +274,10 @@ def consumer_release(low: Lowering, op: Operation) -> None:
     pipe = pipe_of(low, op.operands[0])
     if pipe.empty is not None and not pipe.once:
         empty = barrier_at(low, pipe.empty, _read(low, pipe.release)[0])
-        if "by_dots" in op.properties:
+        if is_told_by_dots(op):
             _commit(low, empty, pipe)
+        if "by_dots" in op.properties:
+            pass
         elif pipe.kind == "umma" and pipe.pair:
             _arrive_at_leader(low, empty)
         else:
