@@ -493,6 +493,12 @@ class Builder:
             return [out] if results else []
         return self.members(out)
 
+    def known_as_register(self, p: SSAValue) -> SSAValue:
+        """A pointer into shared memory, of which neither LLVM nor ptxas knows that a symbol is all it is: they would make it anew
+        wherever it is wanted (S2UR of the CTA's window and an addition, in a loop, too)."""
+        word = self.asm("mov.b32 $0, $1;", "=r,r", [I32], [self.cast("ptrtoint", p, I32)], sideeffect=False)[0]
+        return self.cast("inttoptr", word, ptr(llvm.SHARED))
+
     def nvvm(self, name: str, args: Sequence[SSAValue] = ()) -> list[SSAValue]:
         """The machine instruction that dialects/nvvm.py has as `name`; its results. Raises CompileError if the target
         doesn't have it."""

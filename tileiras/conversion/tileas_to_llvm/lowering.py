@@ -18,7 +18,7 @@ lowering writes or reads there is what its op says. All threads of the team exec
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +155,16 @@ class Lowering:
         yield
         self.leave()
         self.team, self.num_warps, self.tid, self.warp, self._places = outer
+
+    @contextmanager
+    def standing_for(self, values: Mapping[SSAValue, SSAValue], views: Mapping[SSAValue, Any]) -> Iterator[None]:
+        """Inside, values and views are these, whatever they are outside."""
+        outer, seen = {v: self._value[v] for v in values}, {v: self.views[v] for v in views}
+        self._value.update(values)
+        self.views.update(views)
+        yield
+        self._value.update(outer)
+        self.views.update(seen)
 
     # --- values ---------------------------------------------------------------------------------------------------
 
