@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntAttr
 
+from tests.kernels.cluster_cases import any_parts
 from tests.transforms.test_gathered_rings import compiled
 from tileiras.analysis.pipes import RIGHT, WRONG, check_pipes
 from tileiras.compiler import read_module
@@ -33,6 +34,16 @@ def test_so_are_those_of_threads_that_load_themselves() -> None:
     """Which have no agent for that."""
     ptx, _ = compiled(PROGRAM, "sm_100", without=frozenset({"agents"}))
     assert "tcgen05.mma" in ptx
+    assert_right(ptx)
+
+
+def test_so_are_those_of_two_ctas_that_load_columns_for_each_other() -> None:
+    """Each tells the other, too, that it has read them, by its warps and by its tensor core."""
+    asked = PROGRAM.replace("%n: tile<i32>) {", "%n: tile<i32>) optimization_hints=<sm_100 = {num_cta_in_cga = 2}> {")
+    with any_parts():
+        ptx, _ = compiled(asked, "sm_100")
+    assert ".reqnctapercluster 2" in ptx and ptx.count("tcgen05.commit") == 2 and "tcgen05.commit.cta_group::1.mbarrier::arrive::one." \
+        "shared::cluster.multicast::cluster" in ptx
     assert_right(ptx)
 
 
