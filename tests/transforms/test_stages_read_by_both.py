@@ -42,8 +42,8 @@ def test_so_are_those_of_two_ctas_that_load_columns_for_each_other() -> None:
     asked = PROGRAM.replace("%n: tile<i32>) {", "%n: tile<i32>) optimization_hints=<sm_100 = {num_cta_in_cga = 2}> {")
     with any_parts():
         ptx, _ = compiled(asked, "sm_100")
-    assert ".reqnctapercluster 2" in ptx and ptx.count("tcgen05.commit") == 2 and "tcgen05.commit.cta_group::1.mbarrier::arrive::one." \
-        "shared::cluster.multicast::cluster" in ptx
+    assert ".reqnctapercluster 2" in ptx and ptx.count("tcgen05.commit") == 2
+    assert "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster" in ptx
     assert_right(ptx)
 
 
