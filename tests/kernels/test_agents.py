@@ -57,6 +57,6 @@ def test_rings_beyond_what_14_bits_of_a_descriptor_reach() -> None:
     assert made.entries[0].shared_bytes > 1 << 18 and "tcgen05.mma" in made.ptx
     verdict = runner.simulate_case(name, made)
     assert verdict.ok, verdict.detail
-    assert re.search(r"and\.b32 .*, 327\d\d;", made.ptx)       # 15 bits of a ring's address, without those that alignment makes 0
+    assert re.search(r"bfe\.u32 .*, 4, 15;", made.ptx)      # of a ring's address, in 16 bytes
     older = runner.compile_case(name, "sm_100", 3)
-    assert re.search(r"and\.b32 .*, 163\d\d;", older.ptx) and not re.search(r"and\.b32 .*, 327\d\d;", older.ptx)
+    assert re.search(r"bfe\.u32 .*, 4, 14;", older.ptx) and not re.search(r"bfe\.u32 .*, 4, 15;", older.ptx)
