@@ -51,7 +51,7 @@ def adds_up(op: Operation) -> bool:
     if block is None or loop is None or loop.name != "scf.for":
         return False
     first = op
-    while isinstance(before := first.operands[2].owner, Operation) and before.parent is block and umma_of(before) is not None:
+    while (before := goes_on_from(first)) is not None:
         first = before
     carried = first.operands[2]
     if carried not in loop.carried_args():

@@ -84,15 +84,13 @@ def _begin_before_work(dot: Operation) -> None:
     assert block is not None
     tiles = {unmoved(v) for v in dot.operands[:2]}
     place = {op: i for i, op in enumerate(block.ops)}
-    reads = [op for op in block.ops if op.is_before_in_block(dot) and any(v in tiles for v in op.operands)]
-    if not reads:
-        return
-    behind = {op: place[op] for op in block.ops if place[reads[0]] <= place[op] < place[dot]}
+    first = next(op for op in place if op is dot or any(v in tiles for v in op.operands))
+    behind = {op for op, i in place.items() if place[first] <= i < place[dot]}
     if any(inner.name in EXITS or inner.name in ASSERTIONS for op in behind for inner in op.walk()):
         return
     needed = needed_of(dot, behind, lambda op: is_movable(op) or (op.name in LOADS and "invariant" in op.properties))
-    if needed is not None and reads[0] not in needed:
-        move_up(dot, needed, place, reads[0])
+    if behind and needed is not None and first not in needed:
+        move_up(dot, needed, place, first)
 
 
 def _begin(block: Block, ops: list[Operation], room: int, asked: bool, target: Any) -> list[Operation]:

@@ -276,12 +276,11 @@ def consumer_release(low: Lowering, op: Operation) -> None:
         empty = barrier_at(low, pipe.empty, _read(low, pipe.release)[0])
         if is_told_by_dots(op):
             _commit(low, empty, pipe)
-        if "by_dots" in op.properties:
-            pass
-        elif pipe.kind == "umma" and pipe.pair:
-            _arrive_at_leader(low, empty)
-        else:
-            _arrive_once_a_warp(low, empty, pipe.peers)
+        if "by_dots" not in op.properties:
+            if pipe.kind == "umma" and pipe.pair:
+                _arrive_at_leader(low, empty)
+            else:
+                _arrive_once_a_warp(low, empty, pipe.peers)
         _advance(low, pipe.release, pipe.stages)
 
 
