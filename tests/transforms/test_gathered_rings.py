@@ -127,9 +127,11 @@ def test_gathered_rows_beside_those_of_the_copy_engine(gpu: str, copies: int) ->
 
 
 @pytest.mark.parametrize("in_loop", [False, True])
-@pytest.mark.parametrize(("gpu", "product", "threads"), [("sm_90", "wgmma.mma_async", 256), ("sm_100", "tcgen05.mma", 256)])
+@pytest.mark.parametrize(("gpu", "product", "threads"), [
+    ("sm_90", "wgmma.mma_async", 288), ("sm_100", "tcgen05.mma", 288), ("sm_103", "tcgen05.mma", 288)])
 def test_the_load_agent_gathers_for_asynchronous_products(gpu: str, product: str, threads: int, in_loop: bool) -> None:
-    """Arrivals of its copies are counted, so that no barrier stands between products; it looks up itself where they come from."""
+    """Arrivals of its copies are counted, so that no barrier stands between products; it looks up itself where they come from. A
+    ninth warp tells the copy engine."""
     ptx, found = compiled(gathered(in_loop, tile=64), gpu)
     assert found == 1 and "cp.async.mbarrier.arrive.noinc" in ptx and product in ptx and f".reqntid {threads}" in ptx
     assert_right(ptx, 64)

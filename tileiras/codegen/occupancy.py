@@ -41,6 +41,10 @@ tensor core multiplies for others (e4m3, 64x128x64, a measured H100: 324 us by 3
 64x64x64: 409 by 4 of 77, 368 by 6 of 64)."""
 ENOUGH_FED = 32
 """Warps an SM from which more gain nothing there."""
+ENOUGH_GATHERING = 27
+"""The same where threads gather what products into tensor memory read: three blocks of four warps that compute, four that gather
+and one that tells the copy engine (a convolution, 64x128x32, 392 blocks, B200: 9.4 us by two blocks of 74 registers, 7.4 by three
+of 72)."""
 CACHE_KEPT = 32 << 10
 """Bytes of an SM's shared memory that blocks of such may not take: what their threads ask for has to have a place in the cache
 (tf32, 64x64x32, a measured H100: 156 us by 4 blocks, which leave 52 KiB of 228, 193 by 5, which leave 8)."""
@@ -48,6 +52,7 @@ _PRODUCTS = re.compile(r"\bw?mma\.")
 _FIXED = re.compile(r"\.maxnreg|\bsetmaxnreg\.")
 """What settles the registers of its kernel otherwise."""
 _WARPGROUPS, _PRODUCT, _STORED = "wgmma.", "wgmma.mma_async", "fence.proxy.async"
+_GATHERED = "cp.async.mbarrier.arrive"
 _IN_TENSOR_MEMORY = re.compile(r"\btcgen05\.")
 _ALLOCATES = re.compile(r"\btcgen05\.alloc\.[^;]*, (%r\d+);")
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
@@ -79,7 +84,8 @@ def with_more_warps(ptx: str, entries: tuple[Entry, ...], target: Target, assemb
 
 def could_have_more(entry: Entry, target: Target) -> bool:
     """Whether some text of an entry would be assembled once more."""
-    return bool(limits_of(entry, target, enough_warps=max(ENOUGH_IN_LINE, ENOUGH_FED if target.has_wgmma else 0)))
+    enough = ENOUGH_FED if target.has_wgmma else ENOUGH_GATHERING if target.has_tcgen05 else ENOUGH_IN_LINE
+    return bool(limits_of(entry, target, enough_warps=enough))
 
 
 def _tried(entry: Entry, body: str, target: Target) -> list[int]:
@@ -92,7 +98,8 @@ def _tried(entry: Entry, body: str, target: Target) -> list[int]:
         beside = (target.smem_per_sm - CACHE_KEPT) // (entry.shared_bytes + RESERVED_SHARED)
         return [n for n in limits_of(entry, target, max(1, beside), ENOUGH_FED) if entry.registers - n <= FEW_OF_FED]
     if _IN_TENSOR_MEMORY.search(body):
-        return [n for n in limits_of(entry, target, _beside_by_columns(body)) if entry.registers - n <= FEW_BESIDE_SUMS]
+        enough = ENOUGH_GATHERING if _GATHERED in body else ENOUGH_WARPS
+        return [n for n in limits_of(entry, target, _beside_by_columns(body), enough) if entry.registers - n <= FEW_BESIDE_SUMS]
     if _PRODUCTS.search(body):
         return [n for n in limits_of(entry, target) if entry.registers - n <= FEW]
     if _is_one_line(body):

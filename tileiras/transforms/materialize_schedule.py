@@ -101,15 +101,12 @@ from tileiras.transforms.agent_registers import (
     most_registers,
     registers_in_agents,
 )
+from tileiras.transforms.load_agents import LoadAgent, copies_by_threads, copy_warps, is_by_engine, load_agents, load_warps
 from tileiras.transforms.register_streams import has_streams, stream
 from tileiras.transforms.structure import holder_in, put_in_place
 
-COPY = "nv_tileas.tiled_copy"
 FEWER, LONG_RING = 2, 6
 """Stages that a ring may lose for a block more on the SM, and how many it must keep."""
-MOST_CHUNKS = 16
-"""Copies that a thread of the load agent makes for a stage: then one warp keeps up with the tensor cores, and leaves registers for
-another block on the SM."""
 LARGE_STREAMS = 8192
 """Bytes of a stage by way of registers that are worth as many warps that load as compute."""
 WARPS_ALONE = 16
@@ -269,33 +266,36 @@ def _cut(func: Operation, pipes: list[Operation], context: Any, by_registers: bo
     parts = _divided(func, pipes)
     properties: dict[str, Any] = func.properties
     warps = properties["num_warps"].data
-    load_warps = _load_warps(func, parts.loader, warps, context.target)
-    layouts = narrowed(parts.loader, parts.compute) if load_warps > 1 and _copy_warps(parts.loader, warps) == 1 else None
-    load_warps = 1 if layouts is not None else load_warps
+    loading = load_warps(func, parts.loader, warps, context.target)
+    layouts = narrowed(parts.loader, parts.compute) if loading > 1 and copy_warps(parts.loader, warps) == 1 else None
+    loading = 1 if layouts is not None else loading
     if by_registers and layouts is None and context.target.has_wgmma:
         _check_streams(func, parts.loader, warps)
-    _check_instructions(func, warps + load_warps, context.target)
+    _check_instructions(func, warps + loading, context.target)
     crowded = max((joined_registers(dot, warps) for dot in func.walk() if "joined" in dot.properties), default=0)
     for v, layout in (layouts or {}).items():
         v._type = with_layout(v.type, layout)       # type: ignore[arg-type]
         for use in v.uses:
             use.operation.properties.pop("turned", None)
-    loaders = [parts.loader] if layouts is None else _loaders(func, parts, pipes)
     if parts.chains > 1:
-        _check_chains(func, parts, pipes, load_warps)
+        _check_chains(func, parts, pipes, loading)
         blocks = _blocks_of_chains(func, parts.chains, context.target)
     else:
-        blocks = _blocks(func, parts.loader, [warps, load_warps], crowded, layouts is not None, context)
-    held = _blocks_held(func, parts.loader, warps, load_warps, context)
+        blocks = _blocks(func, parts.loader, [warps, loading], crowded, layouts is not None, context)
+    loaders = [LoadAgent(parts.loader, loading)]
+    if parts.chains == 1:
+        loaders = load_agents(func, parts, warps, loading, blocks, layouts is not None, context.target)
+    held = _blocks_held(func, parts.loader, warps, sum(agent.warps for agent in loaders), context)
     _hoist(func, parts.shared)
-    regions = [*(_chain(parts.compute.copy(), n, parts.own) for n in range(parts.chains)), *(part.copy() for part in loaders)]
-    for region in regions[parts.chains:]:
-        _narrow(region, load_warps)
-    scarce = parts.chains > 1 or context.lend_registers if _is_by_engine(parts.loader) else blocks == MOST_BLOCKS
-    _replace(func, regions, parts.chains, [warps, load_warps], blocks, context.target, scarce)
+    regions = [_chain(parts.compute.copy(), n, parts.own) for n in range(parts.chains)]
+    regions += [agent.part.copy() for agent in loaders]
+    for region, agent in zip(regions[parts.chains:], loaders):
+        _narrow(region, agent.warps)
+    scarce = parts.chains > 1 or context.lend_registers if is_by_engine(parts.loader) else blocks == MOST_BLOCKS
+    _replace(func, regions, [warps] * parts.chains, [agent.warps for agent in loaders], blocks, context.target, scarce)
     for pipe in _pipes(func):
         readers = len({agent_of(use.operation) for use in pipe.results[0].uses})
-        _count(pipe, load_warps, warps if parts.chains == 1 or readers == 1 else parts.chains * warps)
+        _count(pipe, loading, warps if parts.chains == 1 or readers == 1 else parts.chains * warps)
     is_asked = context.schedule is not None and bool(context.schedule.stages)
     _deepen(func, [pipe for pipe in pipes if _stages(pipe) == 1], max(blocks, 1), context.target, held, is_asked)
 
@@ -348,14 +348,9 @@ def _check_instructions(func: Operation, warps: int, target: Any) -> None:
 
 def _check_chains(func: Operation, parts: Division, pipes: list[Operation], load_warps: int) -> None:
     """Raises Refusal where there is nothing that the copy engine brings for all chains."""
-    if load_warps > 1 or not _is_by_engine(parts.loader) or not any(
+    if load_warps > 1 or not is_by_engine(parts.loader) or not any(
             _is_filled_in_loop(pipe) for pipe in pipes if pipe not in parts.own):
         raise Refusal(func, "two chains share what the copy engine loads")
-
-
-def _is_by_engine(loader: Slice) -> bool:
-    """Whether no thread of the load agent brings anything itself."""
-    return not any(op.name == COPY or is_placed(op, loader) for op in loader.ops)
 
 
 def _blocks_of_chains(func: Operation, chains: int, target: Any) -> int:
@@ -367,8 +362,8 @@ def _blocks_of_chains(func: Operation, chains: int, target: Any) -> int:
 def _blocks(func: Operation, loader: Slice, warps: list[int], crowded: int, is_narrowed: bool, context: Any) -> int:
     """How many blocks an SM is to have; 0 where registers aren't shared out among agents. `crowded`: registers a thread that sums
     joined in one agent take."""
-    target, by_engine = context.target, _is_by_engine(loader)
-    copies = not by_engine and _copies_by_threads(loader)
+    target, by_engine = context.target, is_by_engine(loader)
+    copies = not by_engine and copies_by_threads(loader)
     if copies and warps[0] == WARPGROUP and is_too_full_for_two(func, WARPGROUP, target):
         return MOST_BLOCKS
     few = copies and warps[1] == 1 and hint(func, "occupancy") is None      # a warp's copies take few registers
@@ -390,51 +385,9 @@ def _streams_in_blocks(func: Operation) -> bool:
     return (hint(func, "occupancy") or 1) > 1 and not any(op.name in DOTS for op in func.walk())
 
 
-def _loaders(func: Operation, parts: Division, pipes: list[Operation]) -> list[Slice]:
-    """One agent, or two where both the copy engine and threads load."""
-    if "cluster" in func.properties or any(gives_ids(pipe.results[0]) for pipe in pipes):
-        return [parts.loader]
-    return [Slice(func, part, above=parts.shared, keep_tokens=False) for part in _by_engine_and_threads(parts.loads)]
-
-
-def _by_engine_and_threads(loads: list[Operation]) -> list[list[Operation]]:
-    """What the copy engine is told and what threads bring, where there is both: their stores to shared memory wait for the tensor
-    core's reads, and the copy engine shouldn't."""
-    parts: dict[bool, list[Operation]] = {}
-    for op in loads:
-        pipe = pipe_at(op)
-        for by_engine in (True, False) if pipe is None else (kind_of(pipe) == "tma",):
-            parts.setdefault(by_engine, []).append(op)
-    return [parts[by_engine] for by_engine in (True, False) if by_engine in parts]
-
-
-def _load_warps(func: Operation, loader: Slice, warps: int, target: Any) -> int:
-    """How many warps the load agent has: where it repeats what is spread over the compute agents' threads, as many as gathering
-    wants, or as those have; else as copies by threads need, or one."""
-    is_spread = any(is_placed(op, loader) for op in loader.ops)
-    if not _copies_by_threads(loader):
-        return warps if is_spread else 1
-    from tileiras.transforms.gathering_warps import gathering_warps  # few kernels do
-
-    return gathering_warps(func, loader, warps, target) if is_spread else _copy_warps(loader, warps)
-
-
-def _copy_warps(loader: Slice, warps: int) -> int:
-    """How many warps the load agent's copies by threads need, or one."""
-    if not _copies_by_threads(loader):
-        return 1
-    from tileiras.transforms.gathering_warps import warps_for_chunks
-
-    return warps_for_chunks(loader, warps, MOST_CHUNKS)
-
-
-def _copies_by_threads(loader: Slice) -> bool:
-    return any(op.name in COPIES_BY_THREADS for op in loader.ops)
-
-
 def _blocks_held(func: Operation, loader: Slice, warps: int, load_warps: int, context: Any) -> int:
     """How many blocks an SM's registers hold beside warps that copy; 0 where none do, or that isn't known."""
-    if not _copies_by_threads(loader) or (context.schedule is not None and context.schedule.stages):
+    if not copies_by_threads(loader) or (context.schedule is not None and context.schedule.stages):
         return 0
     from tileiras.transforms.gathering_warps import blocks_held
 
@@ -554,16 +507,17 @@ def _hoist(func: Operation, shared: list[Operation]) -> None:
         block.insert_op_before(op, block.first_op)
 
 
-def _replace(func: Any, regions: list[Region], chains: int, warps: list[int], blocks: int, target: Any, scarce: bool) -> None:
-    """Put the switch in the place of everything behind the shared objects. `chains`: how many of the regions compute."""
+def _replace(func: Any, regions: list[Region], compute: list[int], loads: list[int], blocks: int, target: Any,
+             scarce: bool) -> None:
+    """Put the switch in the place of everything behind the shared objects. `compute`, `loads`: warps of each agent that computes,
+    and that loads."""
     block: Block = func.regions[0].block
     keep = [op for op in block.ops if _is_shared(op)]
-    compute, load = warps
-    properties: dict[str, Attribute] = {"warps": int_array((
-        *[compute] * chains, *[load] * (len(regions) - chains)))}
-    shares = registers_in_agents([chains * compute, load], blocks, [regions[:chains], regions[chains:]], target, scarce)
+    properties: dict[str, Attribute] = {"warps": int_array((*compute, *loads))}
+    parts = [regions[:len(compute)], regions[len(compute):]]
+    shares = registers_in_agents([sum(compute), sum(loads)], blocks, parts, target, scarce)
     if shares is not None:
-        properties["registers"] = int_array((*[shares[0]] * chains, shares[1]))
+        properties["registers"] = int_array((*[shares[0]] * len(compute), *[shares[1]] * len(loads)))
     switch = nv_tileas.AgentSwitch.create(regions=regions, properties=properties, location=func.location)
     last = block.last_op
     assert last is not None
@@ -683,11 +637,11 @@ def _set_stages(lives: SharedLives, pipes: list[Operation], rings: Iterable[Oper
     lives.update((*pipes, *rings))
 
 
-def _count(pipe: Operation, load_warps: int, compute_warps: int) -> None:
+def _count(pipe: Operation, loading: int, computing: int) -> None:
     """Who arrives at a pipe's barriers."""
     kind = kind_of(pipe.results[0])
     if kind == "cp_async":
-        pipe.properties["producers"] = IntAttr(WARP_THREADS * load_warps)
+        pipe.properties["producers"] = IntAttr(WARP_THREADS * loading)
     elif kind == "mbarrier":
-        pipe.properties["producers"] = IntAttr(load_warps)
-    pipe.properties["consumers"] = IntAttr(compute_warps + (load_warps if gives_ids(pipe.results[0]) else 0))
+        pipe.properties["producers"] = IntAttr(loading)
+    pipe.properties["consumers"] = IntAttr(computing + (loading if gives_ids(pipe.results[0]) else 0))

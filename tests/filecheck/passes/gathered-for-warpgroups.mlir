@@ -5,7 +5,7 @@
 
 // CHECK: [[RING:%[0-9]+]] = "nv_tileas.alloc_tensor"() {{.*}} -> !nv_tileas.ring<
 // CHECK: [[PIPE:%[0-9]+]] = "nv_tileas.create_pipeline"() <{producers = #builtin.int<128>, consumers = #builtin.int<4>{{.*}} -> !nv_tileas.pipe<"cp_async"
-// CHECK: "nv_tileas.agent_switch"() <{warps = [#builtin.int<4>, #builtin.int<4>]
+// CHECK: "nv_tileas.agent_switch"() <{warps = [#builtin.int<4>, #builtin.int<4>, #builtin.int<1>]
 // CHECK: "nv_tileas.consumer_wait"([[PIPE]])
 // CHECK-NEXT: "nv_tileas.fence_async"
 // CHECK: "nv_tileas.async_dot"

@@ -1,8 +1,10 @@
 // Rows that products of two warpgroups gather: two warps with eight chunks a thread keep up with them, and leave the registers of
 // an SM room for a second block, as eight would not. The ring is as deep as shared memory lets two blocks have it. Where a product
-// takes half as long (64 x 64 by 64) as many warps gather as compute. Products by warps take longer: the warp that tells the copy
-// engine also gathers, and nobody who multiplies waits at a barrier.
+// takes half as long (64 x 64 by 64) as many warps gather as compute, and a ninth tells the copy engine, of whose stages those who
+// gather know nothing; it would cost the large tiles' second block its place. Products by warps take longer: one warp gathers, and
+// nobody who multiplies waits at a barrier.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_90 | filecheck %s
+// RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=TENSOR
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_120 | filecheck %s --check-prefix=WARPS
 
 // CHECK-LABEL: sym_name = "large"
@@ -12,11 +14,29 @@
 
 // CHECK-LABEL: sym_name = "small"
 // CHECK: "nv_tileas.create_pipeline"() <{producers = #builtin.int<128>, consumers = #builtin.int<4>{{.*}} -> !nv_tileas.pipe<"cp_async"
-// CHECK: "nv_tileas.agent_switch"() <{warps = [#builtin.int<4>, #builtin.int<4>]
+// CHECK: "nv_tileas.create_pipeline"() {{.*}} -> !nv_tileas.pipe<"tma"
+// CHECK: "nv_tileas.agent_switch"() <{warps = [#builtin.int<4>, #builtin.int<4>, #builtin.int<1>]
+// CHECK: "nv_tileas.async_dot"
+// CHECK: }, {
+// CHECK-NOT: "nv_tileas.tma_load"
+// CHECK: "nv_tileas.async_copy"
+// CHECK-NOT: "nv_tileas.tma_load"
+// CHECK: }, {
+// CHECK-NOT: tensor<
+// CHECK: "nv_tileas.tma_load"
+
+// TENSOR-LABEL: sym_name = "small"
+// TENSOR: "nv_tileas.agent_switch"() <{warps = [#builtin.int<4>, #builtin.int<4>, #builtin.int<1>]
+// TENSOR: "nv_tileas.tensor_dot"
+// TENSOR: }, {
+// TENSOR-NOT: "nv_tileas.tma_load"
+// TENSOR: "nv_tileas.async_copy"
+// TENSOR: }, {
+// TENSOR: "nv_tileas.tma_load"
 
 // WARPS-LABEL: sym_name = "large"
 // WARPS: "nv_tileas.create_pipeline"() <{producers = #builtin.int<32>, consumers = #builtin.int<8>{{.*}} -> !nv_tileas.pipe<"cp_async"
-// WARPS: "nv_tileas.agent_switch"() <{warps = [#builtin.int<8>, #builtin.int<1>]
+// WARPS: "nv_tileas.agent_switch"() <{warps = [#builtin.int<8>, #builtin.int<1>, #builtin.int<1>]
 // WARPS: "scf.for"
 // WARPS-NOT: "nv_tileas.barrier"
 // WARPS: "nv_tileas.dot"
