@@ -37,6 +37,10 @@ FEW_COPY_REGISTERS, FEWEST = 32, 24
 bring numbers of rows besides."""
 BESIDE_ACCUMULATORS = 26
 """Registers that an instruction of a warpgroup takes beside those of its accumulators, as ptxas says where it refuses one."""
+BESIDE_SUMS, MOST_BESIDE_SUMS = 32, 128
+"""Registers of a thread besides one for each of its sums in tensor memory, and the most that are counted with (4-bit weights with
+zero points, 128x64 a step, gathered by four warps: for 128 rows 127, two blocks of eight warps 53.3 us, one of nine 66.5; for 64
+rows 95, 46.6 and 40.9)."""
 MANY_REGISTERS = 96
 """Of an accumulator in registers: with fewer several blocks find room without being asked."""
 MOST_BLOCKS = 2
@@ -100,6 +104,16 @@ def registers_in_agents(warps: list[int], blocks: int, regions: list[list[Region
         return None
     rest = each * (compute + load) - LOAD_REGISTERS * load
     return rest // compute // REGISTER_STEP * REGISTER_STEP, LOAD_REGISTERS
+
+
+def beside_sums(sums: int) -> int:
+    """Registers that a thread wants which reads so many of a block's sums in tensor memory."""
+    return min(MOST_BESIDE_SUMS, BESIDE_SUMS + sums)
+
+
+def blocks_of_warps(warps: int, registers: int, most: int, target: Any) -> int:
+    """How many blocks of so many warps, with so many registers a thread, an SM's registers hold; `most` at most."""
+    return next((n for n in range(most, 0, -1) if target.registers_for(n * warps) >= registers), 0)
 
 
 def most_registers(func: Operation) -> int:

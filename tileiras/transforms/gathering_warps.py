@@ -32,7 +32,7 @@ from tileiras.dialects.element import REGISTER_BYTES, element_bytes
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOADS
 from tileiras.schedule.depth import registers_wanted
 from tileiras.schedule.resources import model_of
-from tileiras.transforms.agent_registers import BESIDE_ACCUMULATORS, most_registers
+from tileiras.transforms.agent_registers import BESIDE_ACCUMULATORS, beside_sums, blocks_of_warps, most_registers
 
 CYCLES_AN_INSTRUCTION = 3
 """Of a warp that gathers, beside others on its part of the SM: the convolution above takes 33.1 us by one warp, whose instructions
@@ -50,8 +50,6 @@ ENOUGH_BLOCKS, ENOUGH_BLOCKS_BY_WARPS = 2, 3
 """Blocks that an agent of its own for the copy engine must leave: beside the tensor core, and where warps multiply (128x128x64 by
 two blocks of 8 warps, one of 9, B200: 784 blocks 67.6 us and 75.4; H100 1,024 blocks 116 and 157; 64x128x32 by three blocks or two,
 RTX 5090, 392 blocks: 28.5 and 30.3; but 64x64x32 by four blocks or three, H100: 7.6 and 6.6)."""
-BESIDE_SUMS, MOST_BESIDE_SUMS = 32, 128
-"""Registers of a thread besides one for each of its sums in tensor memory, and the most that are counted with."""
 SPARE = 24
 """Registers that a loop of warps' products does without where there are fewer: 64x128x32 by four warps takes 120."""
 FREE = frozenset({
@@ -91,7 +89,8 @@ def blocks_held(func: Operation, loader: Slice, warps: int, load_warps: int, tar
     sums = _sums(func, warps)
     if not sums:
         return 0
-    return max(1, _blocks_of(warps + load_warps, max(sums + BESIDE_ACCUMULATORS, _alive(func, loader, load_warps)), target))
+    wanted = max(sums + BESIDE_ACCUMULATORS, _alive(func, loader, load_warps))
+    return max(1, blocks_of_warps(warps + load_warps, wanted, MOST_BLOCKS, target))
 
 
 def leaves_blocks(func: Operation, loader: Slice, warps: int, load_warps: int, more: int, target: Any) -> bool:
@@ -99,15 +98,10 @@ def leaves_blocks(func: Operation, loader: Slice, warps: int, load_warps: int, m
     many that another one matters less than what these warps do."""
     sums = _sums(func, warps)
     by_warps = 0 if sums else max((registers_wanted(loop) - SPARE for loop in _loops_with_products(func)), default=0)
-    own = by_warps or (sums + BESIDE_ACCUMULATORS if sums else min(MOST_BESIDE_SUMS, BESIDE_SUMS + most_registers(func)))
+    own = by_warps or (sums + BESIDE_ACCUMULATORS if sums else beside_sums(most_registers(func)))
     wanted = max(own, _alive(func, loader, load_warps))
-    now, then = (_blocks_of(warps + n, wanted, target) for n in (load_warps, load_warps + more))
+    now, then = (blocks_of_warps(warps + n, wanted, MOST_BLOCKS, target) for n in (load_warps, load_warps + more))
     return then >= min(max(1, now), ENOUGH_BLOCKS_BY_WARPS if by_warps else ENOUGH_BLOCKS)
-
-
-def _blocks_of(warps: int, registers: int, target: Any) -> int:
-    """How many blocks of so many warps an SM's registers hold, MOST_BLOCKS at most."""
-    return next((n for n in range(MOST_BLOCKS, 0, -1) if target.registers_for(n * warps) >= registers), 0)
 
 
 def warps_for_chunks(loader: Slice, warps: int, most: int) -> int:
@@ -122,10 +116,15 @@ def warps_for_chunks(loader: Slice, warps: int, most: int) -> int:
     return count
 
 
+def copied_bytes(copy: Any) -> int:
+    """Of a copy by threads, all of them together."""
+    t = copy.buffer.type
+    return prod(t.layout.data.shape) * element_bytes(t.element_type)
+
+
 def _chunks(copy: Any) -> int:
     """Instructions of a copy by threads, over all of them."""
-    t, atom = copy.buffer.type, copy.properties["atom"].data
-    return prod(t.layout.data.shape) * element_bytes(t.element_type) // int(atom.rpartition(".")[2])
+    return copied_bytes(copy) // int(copy.properties["atom"].data.rpartition(".")[2])
 
 
 def _alive(func: Operation, loader: Slice, load_warps: int) -> int:

@@ -23,7 +23,6 @@ and 3.9, 392 blocks 7.3 and 6.0; H100 128x128x64, 26 blocks of 16 warps 17.8 and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from xdsl.ir import Operation
@@ -32,7 +31,6 @@ from tileiras.analysis.agent_parts import gives_ids, is_placed, kind_of, pipe_at
 from tileiras.analysis.agents import WARPGROUP
 from tileiras.analysis.few_loaders import MOST_BYTES
 from tileiras.analysis.program_slice import Slice, loop_around
-from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, PipeType
 
 COPY, TOLD, GATHERED = "nv_tileas.tiled_copy", "nv_tileas.tma_load", "nv_tileas.async_copy"
@@ -87,13 +85,13 @@ def load_agents(func: Operation, parts: Any, warps: int, loading: int, blocks: i
     if "cluster" in func.properties or any(gives_ids(v) for op in parts.shared for v in op.results if isinstance(v.type, PipeType)):
         return [whole]
     by_engine, by_threads = _parted(parts.loads)
-    if not by_engine or not by_threads:
+    if not by_engine or not by_threads or not (is_narrowed or _gathers_beside(by_engine, by_threads)):
         return [whole]
     engine, threads = (LoadAgent(Slice(func, loads, above=parts.shared, keep_tokens=False), n)
                        for loads, n in ((by_engine, ENGINE_WARPS), (by_threads, loading)))
     if is_narrowed:
         return [engine, threads]
-    return [threads, engine] if _is_worth_a_warp(func, threads, engine, warps, blocks, target) else [whole]
+    return [threads, engine] if _costs_no_block(func, threads, engine, warps, blocks, target) else [whole]
 
 
 def _parted(loads: list[Operation]) -> tuple[list[Operation], list[Operation]]:
@@ -107,14 +105,20 @@ def _parted(loads: list[Operation]) -> tuple[list[Operation], list[Operation]]:
     return parts[True], parts[False]
 
 
-def _is_worth_a_warp(func: Operation, threads: LoadAgent, engine: LoadAgent, warps: int, blocks: int, target: Any) -> bool:
-    """Whether threads gather large tiles in a loop for whose stages the engine is told, and an SM has as many blocks with the
-    warp."""
-    if any(is_placed(op, engine.part) for op in engine.part.ops):
+def _gathers_beside(by_engine: list[Operation], by_threads: list[Operation]) -> bool:
+    """Whether threads gather large tiles in a loop for whose stages the engine is told."""
+    told = {loop_around(op) for op in by_engine if op.name == TOLD}
+    gathered = [op for op in by_threads if op.name == GATHERED and loop_around(op) in told - {None}]
+    if not gathered:
         return False
-    told = {loop_around(op) for op in engine.part.ops if op.name == TOLD}
-    gathered: list[Any] = [op for op in threads.part.ops if op.name == GATHERED and loop_around(op) in told - {None}]
-    if sum(prod(op.buffer.type.layout.data.shape) * element_bytes(op.buffer.type.element_type) for op in gathered) <= MOST_BYTES:
+    from tileiras.transforms.gathering_warps import copied_bytes
+
+    return sum(map(copied_bytes, gathered)) > MOST_BYTES
+
+
+def _costs_no_block(func: Operation, threads: LoadAgent, engine: LoadAgent, warps: int, blocks: int, target: Any) -> bool:
+    """Whether an SM has as many blocks with the warp that tells the engine, which finds by itself what it tells."""
+    if any(is_placed(op, engine.part) for op in engine.part.ops):
         return False
     if blocks:
         return threads.warps + engine.warps <= WARPGROUP

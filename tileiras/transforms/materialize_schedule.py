@@ -101,7 +101,7 @@ from tileiras.transforms.agent_registers import (
     most_registers,
     registers_in_agents,
 )
-from tileiras.transforms.load_agents import LoadAgent, copies_by_threads, copy_warps, is_by_engine, load_agents, load_warps
+from tileiras.transforms.load_agents import copies_by_threads, copy_warps, is_by_engine, load_agents, load_warps
 from tileiras.transforms.register_streams import has_streams, stream
 from tileiras.transforms.structure import holder_in, put_in_place
 
@@ -282,9 +282,7 @@ def _cut(func: Operation, pipes: list[Operation], context: Any, by_registers: bo
         blocks = _blocks_of_chains(func, parts.chains, context.target)
     else:
         blocks = _blocks(func, parts.loader, [warps, loading], crowded, layouts is not None, context)
-    loaders = [LoadAgent(parts.loader, loading)]
-    if parts.chains == 1:
-        loaders = load_agents(func, parts, warps, loading, blocks, layouts is not None, context.target)
+    loaders = load_agents(func, parts, warps, loading, blocks, layouts is not None, context.target)
     held = _blocks_held(func, parts.loader, warps, sum(agent.warps for agent in loaders), context)
     _hoist(func, parts.shared)
     regions = [_chain(parts.compute.copy(), n, parts.own) for n in range(parts.chains)]

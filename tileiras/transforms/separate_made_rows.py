@@ -48,6 +48,7 @@ from tileiras.dialects.nv_tileas import EXITS, TmemType
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.remarks import PASSED, TENSOR_CORE, remark
 from tileiras.transforms.advance_dots import LOAD, OPERANDS, blocks_of_an_sm
+from tileiras.transforms.agent_registers import beside_sums, blocks_of_warps
 from tileiras.transforms.commit_dots import COUNTED, RELEASE, SLICE, UMMA, WAIT
 from tileiras.transforms.overlap_epilogues import MOST_BLOCK_WARPS, WARPS, cut_apart, replace_switch
 from tileiras.transforms.separate_products import BY_THREADS, MOST_BLOCKS, SCALE, STORE, give_agents, pipe_before
@@ -55,10 +56,6 @@ from tileiras.transforms.tma_common import after, before
 
 TURNS = 2
 """Places of the rows: one that threads write, one that products read."""
-BESIDE_SUMS, MOST_REGISTERS = 32, 128
-"""Registers of a thread besides one for each of its sums, and the most that are counted with (4-bit weights with zero points,
-128x64 a step, gathered by four warps: for 128 rows 127, two blocks of eight warps 53.3 us, one of nine 66.5; for 64 rows 95, 46.6
-and 40.9)."""
 
 
 def run(module: Any, context: Any) -> None:
@@ -142,9 +139,9 @@ class _Kernel:
     def _have_registers(self, now: int, then: int) -> bool:
         """Whether an SM still holds as many blocks of so many warps."""
         sums = max(prod(int_values(v.type.shape)) for v in self.sums)       # type: ignore[attr-defined]
-        wanted = min(MOST_REGISTERS, BESIDE_SUMS + sums // (self.warps * WARP_THREADS))
-        blocks = next((n for n in range(self.blocks, 1, -1) if self.target.registers_for(n * now) >= wanted), 1)
-        return blocks == 1 or self.target.registers_for(blocks * then) >= wanted
+        wanted = beside_sums(sums // (self.warps * WARP_THREADS))
+        blocks = max(1, blocks_of_warps(now, wanted, self.blocks, self.target))
+        return blocks == 1 or blocks_of_warps(then, wanted, self.blocks, self.target) >= blocks
 
     def _agents(self) -> tuple[list[int], list[int]]:
         """Warps and registers of the agents with the new one, which has as many registers a thread as the one that loads."""
