@@ -179,6 +179,7 @@ def test_who_streams_in_several_blocks_keeps_them(blocks: int) -> None:
     (3, 176, 66000, 0, False),      # three blocks' 149 KiB, and L1 has 54 left
     (3, 32, 66000, 0, True),        # 27 KiB
     (3, 176, 66000, 800, True),     # without the hint it spills as much
+    (3, 4000, 66000, 1900, False),  # or not even half
     (None, 176, 66000, 0, True)])   # there is no hint
 def test_a_hint_is_left_where_spills_have_no_room_in_l1(monkeypatch: pytest.MonkeyPatch, occupancy: int | None, stack: int,
                                                         shared: int, freed: int, followed: bool) -> None:
@@ -195,7 +196,7 @@ def test_a_hint_is_left_where_spills_have_no_room_in_l1(monkeypatch: pytest.Monk
     options = CompileOptions(find_target("sm_90"), remarks=[], timing=[])
     module = compiler.compile_module(made.bytecode, options)
     assert (module.entries[0].registers == 72) is followed
-    attempts = 2 if stack == 176 else 1
+    attempts = 2 if stack >= 176 else 1
     assert options.timing is not None and [name for name, _ in options.timing].count("order-memory") == attempts
     assert any(r.name == "RemarkHintIgnored" for r in options.remarks or ()) is not followed
 

@@ -183,6 +183,14 @@ def test_a_hint_of_occupancy_that_no_ring_meets_makes_none_shorter() -> None:
     assert ring_depth(replace(facts, other_bytes=96000, occupancy=2), H100).stages == 1
 
 
+def test_a_hint_of_occupancy_leaves_loads_that_a_loop_lives_on_a_ring() -> None:
+    """A block of 99 KiB has three stages of 32 KiB, two blocks of 49 one each; loads of 32 KiB take 1371 cycles."""
+    facts = RingFacts(32768, 1292, has_product=False, occupancy=2, blocks=4, warps=8, few=True)
+    assert ring_depth(facts, RTX5090).stages == 3
+    assert ring_depth(replace(facts, work=1500), RTX5090).stages == 1       # they fill each other's pauses
+    assert ring_depth(replace(facts, has_product=True), RTX5090).stages == 1
+
+
 def test_budgets_are_what_a_block_may_declare_and_its_share_of_the_sm() -> None:
     assert shared_budget(H100) == 227 * 1024 - 256
     assert shared_budget(H100, 2) == 113 * 1024 - 256

@@ -169,10 +169,12 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
         return max(1, (shared_budget(target, blocks) - facts.other_bytes) // max(1, facts.stage_bytes))
 
     occupancy = max(1, facts.occupancy)
-    while occupancy > 1 and shared_budget(target, occupancy) < facts.other_bytes + facts.stage_bytes:
-        occupancy -= 1      # so many blocks have no room, however short their rings are
+    lives_on_loads = not facts.has_product and facts.work < transfer
+    while occupancy > 1 and (shared_budget(target, occupancy) < facts.other_bytes + facts.stage_bytes or
+                             (lives_on_loads and fit(occupancy) < LEAST_STAGES)):
+        occupancy -= 1      # so many have no room, however short their rings are; or none for rings that are all they live on
     blocks = max(occupancy, facts.blocks)
-    if not facts.has_product and (streams_alone or facts.work < transfer):
+    if lives_on_loads or streams_alone:
         blocks = max(occupancy, min(blocks, MOST_BLOCKS_OF_FEW if streams_alone else MOST_BLOCKS_OF_STREAMS))
     while facts.rather_shares and blocks > occupancy and fit(blocks) < LEAST_STAGES:
         blocks -= 1         # nor so many beside one another

@@ -567,6 +567,10 @@ def _deepen(func: Operation, pipes: list[Operation], blocks: int, target: Any, h
             if not is_asked and not facts.few_rows and \
                     few_rows_of(loop, [op for op in loop.walk() if op.name in LOADS or op in copies]):
                 stages = min(stages, ring_depth(unasked, target).stages)    # threads bring some, it turns out
+        room = max(1, blocks_of(lives.size, target))
+        while stages < LEAST_STAGES and not is_asked and 0 < room < facts.occupancy:    # other buffers keep so many blocks out
+            stages = ring_depth(replace(unasked, occupancy=room), target).stages
+            room -= 1
         stages = max(stages, fills) if fills > 1 else stages        # products that read them stand close together
         stages = _fitting(lives, found, rings, stages, shared_budget(target, blocks))
         if stages < LEAST_LENT and not is_asked and facts.latency is None:
