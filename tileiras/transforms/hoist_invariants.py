@@ -31,10 +31,11 @@ def run(top: Operation, context: Any = None) -> None:
     """Move loop-invariant ops of a module or function out of its loops, in place."""
     loops = [op for op in top.walk() if isinstance(op, (arith.For, aa.Loop))]
     for loop in reversed(loops):
-        _hoist(loop)
+        hoist(loop)
 
 
-def _hoist(loop: Operation) -> None:
+def hoist(loop: Operation) -> None:
+    """Move what a loop doesn't change in front of it, in place."""
     body = loop.regions[0].block
     outside = loop.parent
     assert outside is not None

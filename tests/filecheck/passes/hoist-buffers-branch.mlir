@@ -1,4 +1,4 @@
-// A loop that multiplies on a condition (a window's tiles): queries are written before the loop.
+// A loop that multiplies on a condition (tiles behind a first one that isn't known): queries are written before the loop.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 --print-ir-after=hoist-buffers -o %t.as 2>&1 | filecheck %s
 // CHECK: IR dump after hoist-buffers
 // CHECK: [[Q:%[0-9]+]] = "nv_tileas.alloc_tensor"
@@ -7,7 +7,7 @@
 // CHECK: "scf.if"
 // CHECK: "nv_tileas.dot"([[Q]]
 cuda_tile.module @m {
-  entry @window(%pq: tile<ptr<f16>>, %pk: tile<ptr<f16>>, %po: tile<ptr<f32>>, %n: tile<i32>) {
+  entry @window(%pq: tile<ptr<f16>>, %pk: tile<ptr<f16>>, %po: tile<ptr<f32>>, %n: tile<i32>, %first: tile<i32>) {
     %t = make_token : token
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>
@@ -22,7 +22,7 @@ cuda_tile.module @m {
     %vo = make_partition_view %to : partition_view<tile=(128x128), tensor_view<128x128xf32, strides=[128,1]>>
     %q, %u0 = load_view_tko weak %vq[%zero, %zero] token = %t : partition_view<tile=(128x128), tensor_view<128x128xf16, strides=[128,1]>>, tile<i32> -> tile<128x128xf16>, token
     %o = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %none) -> (tile<128x128xf32>) {
-      %j = subi %i, %one : tile<i32>
+      %j = subi %i, %first : tile<i32>
       %seen = cmpi greater_than_or_equal %j, %zero, signed : tile<i32> -> tile<i1>
       %next = if %seen -> (tile<128x128xf32>) {
         %k, %u1 = load_view_tko weak %vk[%zero, %j] token = %t : partition_view<tile=(128x128), tensor_view<128x8192xf16, strides=[8192,1]>>, tile<i32> -> tile<128x128xf16>, token
