@@ -55,6 +55,32 @@ def iterations_in_a_range(form, lo, hi, n, t=64, rows=12, grid=5):
     return Launch(by_range, (grid,), (x, np.zeros((grid, t), np.float32), lo, hi, n, form, t), {1: wanted}, 1e-5)
 
 
+@ct.kernel
+def by_multiples(x, out, lo: int, hi: int, n: int, form: Const, t: Const):
+    """The same by multiples of a counter that stays small."""
+    total = ct.zeros((t,), ct.float32)
+    for i in range(min(n, 1000)):
+        if form == 0:
+            if (i * 4 + 1 < hi) & (3 * i >= lo):
+                total = total + ct.load(x, (i, 0), (1, t)).reshape((t,))
+        elif form == 1:
+            if (7 - 3 * i <= lo) & (hi > 2 * i - 5):
+                total = total + ct.load(x, (i, 0), (1, t)).reshape((t,))
+        elif form == 2:
+            if (i * 5 == hi) & (i >= 0):
+                total = total + ct.load(x, (i, 0), (1, t)).reshape((t,))
+    ct.store(out, (0, 0), total.reshape((1, t)))
+
+
+@program((0, -4, 32, 9), (0, 7, 45, 12), (0, -2**31, 2**31 - 1, 5), (0, 2**31 - 1, 25, 4), (1, -1, 9, 8), (1, -2**31, -2**31, 9),
+         (1, 2**31 - 1, 2**31 - 1, 8), (1, -27, 45, 12), (2, 0, 25, 12), (2, 0, 26, 12), (2, 0, -2**31, 11), quick=True)
+def iterations_in_a_range_of_multiples(form, lo, hi, n, t=64):
+    x = draw(12, t, dtype=np.float32)
+    holds = [lambda i: i * 4 + 1 < hi and 3 * i >= lo, lambda i: 7 - 3 * i <= lo and hi > 2 * i - 5, lambda i: i * 5 == hi][form]
+    wanted = sum((wide(x[i]) for i in range(n) if holds(i)), np.zeros(t))
+    return Launch(by_multiples, (1,), (x, np.zeros((1, t), np.float32), lo, hi, n, form, t), {1: wanted[None]}, 1e-5)
+
+
 @ct.kernel(occupancy=2)
 def windowed(q, k, v, out, scale, before: Const, t: Const, d: Const):
     """Queries of block i meet the keys of blocks i - before to i, all those behind their own left out."""

@@ -33,6 +33,7 @@ from tileiras.transforms.structure import is_defined_in
 WIDEST = 32
 """Bits of a counter: sums of so wide ones don't wrap around in 64."""
 MOST_TERMS, MOST_FACTOR = 8, 1 << 16
+"""Of a sum that is looked at."""
 OPPOSITE = {"slt": "sge", "sle": "sgt", "sgt": "sle", "sge": "slt"}
 EQUAL = "eq"
 
@@ -193,7 +194,7 @@ def _linear(v: SSAValue, loop: Any, axis: AxisAnalysis, depth: int = MOST_TERMS)
     if v is body.args[0]:
         return _Linear(1, [], 0, lo, hi)
     if (known := int_constant(v)) is not None:
-        return _Linear(0, [], known, known, known)
+        return _Linear(0, [], known, known, known) if least <= known <= most else None
     if not is_defined_in(v, body):
         return _Linear(0, [(v, 1)], 0, lo, hi)
     op: Any = v.owner
