@@ -115,6 +115,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("separate-made-rows", "nv_tileas", 3, of="tensor_dot"),
     _transform("advance-dots", "nv_tileas", 3, of="tensor_dot"),
     _transform("late-results", "nv_tileas", 3, of="tensor_dot"),
+    _transform("late-sums", "nv_tileas", 3, of="tensor_dot"),
     _transform("commit-dots", "nv_tileas", 1, of="tensor_dot"),
     _transform("overlap-epilogues", "nv_tileas", 1, of="tensor_dot"),
     _transform("take-turns", "nv_tileas", 3, of="agent_switch"),

@@ -4,7 +4,7 @@ import cuda.tile as ct
 import numpy as np
 
 from tests.programs.p_attention_more import LOG2E, Const, attend, drawn_gradients, near
-from tests.programs.programs import Launch, bf16, blocks, draw, program
+from tests.programs.programs import Launch, bf16, blocks, draw, program, wide
 
 
 @ct.function
@@ -92,3 +92,49 @@ def attention_gradient_of_keys_by_branches(dtype, t, d, heads=1, group=2):
     return Launch(of_keys, (1, heads, blocks(n, t)),
                   (*arrays, np.zeros(dk.shape, np.float32), np.zeros(dv.shape, np.float32), d ** -.5, t, d, group),
                   {6: dk, 7: dv}, near(kind) * 2)
+
+
+@ct.kernel
+def by_length(q, k, v, lengths, out, sums, t: Const, n: Const, d: Const, form: Const):
+    """Weighted sums of as many keys as a list says, none of them, maybe; older ones are halved as often as a maximum grows."""
+    h = ct.bid(0)
+    x = ct.load(q, (h, 0, 0), (1, t, d)).reshape((t, d))
+    m, s, acc = ct.zeros((t, 1), ct.float32), ct.zeros((t, 1), ct.float32), ct.zeros((t, d), ct.float32)
+    for j in range(ct.load(lengths, (h,), (1,)).item()):
+        y = ct.load(k, (h, j, 0), (1, n, d)).reshape((n, d))
+        z = ct.load(v, (h, j, 0), (1, n, d)).reshape((n, d))
+        w = ct.mma(x, ct.transpose(y), ct.zeros((t, n), ct.float32))
+        top = ct.maximum(m, ct.max(w, axis=1, keepdims=True))
+        r, p = ct.exp2(m - top), ct.exp2(w - top)
+        s = s * r + ct.sum(p, axis=1, keepdims=True)
+        product = ct.mma(p.astype(q.dtype), z, ct.zeros((t, d), ct.float32))
+        if form == 0:
+            acc = acc * r + product
+        elif form == 1:
+            acc = product + acc
+        else:
+            acc = acc * 0.5 + product
+        m = top
+    ct.store(out, (h, 0, 0), acc.reshape((1, t, d)))
+    ct.store(sums, (h, 0), s.reshape((1, t)))
+
+
+@program((np.float16, 64, 64, 128, 0), (bf16, 128, 64, 64, 0), (np.float16, 128, 128, 64, 1), (bf16, 64, 64, 64, 1),
+         (np.float16, 128, 64, 128, 2), quick=True)
+def sums_beside_products_by_length(dtype, t, n, d, form):
+    lengths = np.array([0, 1, 2, 4], np.int32)
+    heads, most = len(lengths), int(lengths.max())
+    q = draw(heads, t, d, dtype=dtype, scale=.5)
+    k, v = (draw(heads, most * n, d, dtype=dtype, scale=.5, seed=s) for s in (1, 2))
+    out, sums = np.zeros((heads, t, d)), np.zeros((heads, t))
+    for h in range(heads):
+        m = np.zeros((t, 1))
+        for j in range(lengths[h]):
+            w = wide(q[h]) @ wide(k[h, j * n:(j + 1) * n]).T
+            top = np.maximum(m, w.max(1, keepdims=True))
+            r, p = np.exp2(m - top), np.exp2(w - top)
+            sums[h] = sums[h] * r[:, 0] + p.sum(1)
+            out[h] = out[h] * (r, 1, 0.5)[form] + p @ wide(v[h, j * n:(j + 1) * n])
+            m = top
+    return Launch(by_length, (heads,), (q, k, v, lengths, np.zeros((heads, t, d), np.float32), np.zeros((heads, t), np.float32),
+                                        t, n, d, form), {4: out, 5: sums}, near(dtype))

@@ -51,7 +51,7 @@ FEWEST = 2
 
 def run(module: Operation, context: Any) -> None:
     """Let results be late, in place."""
-    change_on_trial(module, context, _late, lambda func: _delay, _has_room, _told_of)
+    change_on_trial(module, context, _late, lambda func: _delay, has_room, _told_of)
 
 
 def _told_of(func: Operation, loop: Operation) -> Remark:
@@ -191,7 +191,7 @@ def _where_there_was_one(iterations: Iterations, others: SSAValue, store: Operat
     known.update(zip(tokens, iterations.branch(others, then, instead[:1] * len(tokens))))
 
 
-def _has_room(before: Operation, after: Operation, target: Any) -> bool:
+def has_room(before: Operation, after: Operation, target: Any) -> bool:
     """Whether results find columns of their own, without taking them from another block on the SM, and shared memory has room."""
     most = asked_columns(before) if shares_an_sm(before, target) else COLUMNS
     return fits(after, most, target)
