@@ -180,12 +180,12 @@ class For(TileOp):
 
 class If(TileOp):
     """The else region may be empty. Regions end in `scf.yield`, or in `nv_tileaa.{break,continue,return}`.
-    `as_loaded`: as in `scf.for`."""
+    `as_loaded`: as in `scf.for`. `apart`: what is in them isn't computed ahead of the condition."""
 
     name = "scf.if"
     OPERANDS = "condition:bool"
     RESULTS = "outs:carried*"
-    ATTRS = "as_loaded:numbers?"
+    ATTRS = "as_loaded:numbers? apart:unit?"
     REGIONS = "then_region:block else_region:block?"
 
 

@@ -31,9 +31,6 @@ from tileiras.dialects.nv_tileas import FlightType
 MOST_BLOCKS = 65535
 """Of a grid along z, which ptxas doesn't know."""
 
-LEAST_APART = 16
-"""Elements a thread that a branch makes, from which they aren't computed whichever way is taken."""
-
 
 @dataclass
 class LoopTargets:
@@ -162,8 +159,8 @@ def lower_if(low: Lowering, op: Operation) -> None:
         b.at(target)
         low.enter()
         if region.blocks:
-            if _would_be_flattened(low, region.block):
-                b.asm("", "", [], [])
+            if "apart" in op.properties and region.block.first_op is not region.block.last_op:
+                b.asm("", "", [], [])       # no instruction, but an effect, which LLVM leaves where it is
             low.lower_block(region.block)
         else:
             b.br(join)
@@ -171,17 +168,6 @@ def lower_if(low: Lowering, op: Operation) -> None:
     low.joins.pop()
     b.at(join)
     _bind(low, results, join.args, as_loaded)
-
-
-def _would_be_flattened(low: Lowering, block: Block) -> bool:
-    """Whether LLVM may compute a branch's tiles whichever way is taken, and choose. It knows of elements only, each of which costs
-    next to nothing; of a tile (scores that are masked on the diagonal alone) that is much, and truth values that every iteration
-    would want are held in registers."""
-    if not low.target.has_tma:
-        return False        # the warps that multiply copy, too: a branch would part what they do
-    made = [v for v in block.last_op.operands if v.owner.parent is block]        # type: ignore[union-attr]
-    return any(low.is_tensor(v) and low.layout(v).num_regs >= LEAST_APART for v in made) and \
-        all(getattr(op, "PURE", False) and not op.regions for op in block.ops if op is not block.last_op)
 
 
 @lowers("scf.yield")
