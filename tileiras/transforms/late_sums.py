@@ -19,14 +19,14 @@ took them): with less to wait for instructions are dearer (64x64 tiles of 128 fe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import copysign
 from typing import Any
 
-from xdsl.dialects.builtin import FloatAttr, TensorType
+from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import agent_of
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired
+from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.nv_tileas import EXITS, TmemType
 from tileiras.remarks import PASSED, TENSOR_CORE, Remark, remark
@@ -34,7 +34,7 @@ from tileiras.transforms.advance_dots import change_on_trial
 from tileiras.transforms.commit_dots import RELEASE
 from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.late_results import LOAD, has_room
-from tileiras.transforms.rules import float_constant
+from tileiras.transforms.rules import attr_splat, element_type
 from tileiras.transforms.structure import is_movable
 
 STORE, BROADCAST = "nv_tileas.store_tmem", "nv_tileas.broadcast"
@@ -116,7 +116,7 @@ def _sums_of(loop: Any, load: Operation, before: Operation) -> _Late | None:
         ops.insert(0, scaled[0])
         given.update(scaled[0].results)
     given.add(sums)
-    if any(use.operation not in (*ops, end) for v in given for use in v.uses) or not _is_zero(loop.carried_inits()[places[0]]):
+    if any(use.operation not in (*ops, end) for v in given for use in v.uses) or not is_zero(loop.carried_inits()[places[0]]):
         return None
     factors: dict[SSAValue, SSAValue] = {}
     for op in ops:
@@ -140,7 +140,7 @@ def _delay(loop: Any, late: _Late) -> Any:
     iterations.insert(nv_tileas.StoreTmem.make([iterations.zeros(late.load.results[0].type), home.results[0]], [],
                                                dict(late.load.properties)))
     narrow = list(dict.fromkeys(late.factors.values()))
-    ones = [_ones(iterations, v.type) for v in narrow]
+    ones = [attr_splat(loop, v.type, FloatAttr(1.0, element_type(v.type))) for v in narrow]     # type: ignore[arg-type]
     before = {v: body.insert_arg(v.type, len(body.args)) for v in narrow}
     sums = body.args[1 + late.place]
     iterations.before = late.before
@@ -171,15 +171,3 @@ def _add(iterations: Iterations, late: _Late, sums: SSAValue, narrow: dict[SSAVa
     for op in (late.load, *late.ops):
         iterations.insert(op.clone(known))
     return known[late.ops[-1].results[0]]
-
-
-def _ones(iterations: Iterations, t: Any) -> SSAValue:
-    one = arith.Constant.make([], [t], {"value": FloatAttr(1.0, t.element_type if isinstance(t, TensorType) else t)})
-    one.location = iterations.loop.location
-    iterations.insert(one)
-    return one.results[0]
-
-
-def _is_zero(v: SSAValue) -> bool:
-    known = float_constant(v)
-    return known is not None and known == 0.0 and copysign(1.0, known) > 0

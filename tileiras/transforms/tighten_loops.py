@@ -23,18 +23,17 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.axis_info import limits, width_of
+from tileiras.analysis.tile_extremes import OPPOSITE
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.base import TileOp
 from tileiras.transforms.hoist_invariants import hoist
 from tileiras.transforms.rules import build, int_constant
-from tileiras.transforms.structure import is_defined_in
+from tileiras.transforms.structure import is_defined_in, is_movable, move_in_front, replace
 
 WIDEST = 32
 """Bits of a counter: sums of so wide ones don't wrap around in 64."""
 MOST_TERMS, MOST_FACTOR = 8, 1 << 16
 """Of a sum that is looked at."""
-OPPOSITE = {"slt": "sge", "sle": "sgt", "sgt": "sle", "sge": "slt"}
 EQUAL = "eq"
 
 
@@ -77,17 +76,13 @@ def _guarded(loop: Any) -> _Guard | None:
     branches = [op for op in body.ops if op.regions]
     if "unsigned_cmp" in loop.properties or width_of(body.args[0].type) > WIDEST or end is None or end.name != "scf.yield" or \
             len(branches) != 1 or not isinstance(branches[0], arith.If) or \
-            not all(op is end or op is branches[0] or _is_pure(op) for op in body.ops):
+            not all(op is end or op is branches[0] or is_movable(op) for op in body.ops):
         return None
     branch: Any = branches[0]
     for idle, wanted in ((1, True), (0, False)):
         if _is_idle(branch, idle, loop) and _ends_in_yield(branch.regions[1 - idle]):
             return _Guard(branch, 1 - idle, wanted)
     return None
-
-
-def _is_pure(op: Operation) -> bool:
-    return isinstance(op, TileOp) and op.PURE and not op.regions
 
 
 def _ends_in_yield(region: Any) -> bool:
@@ -99,7 +94,7 @@ def _is_idle(branch: Any, way: int, loop: Any) -> bool:
     region, carried = branch.regions[way], list(loop.carried_args())
     given: list[SSAValue] = []
     if region.blocks:
-        if not _ends_in_yield(region) or not all(op is region.block.last_op or _is_pure(op) for op in region.block.ops):
+        if not _ends_in_yield(region) or not all(op is region.block.last_op or is_movable(op) for op in region.block.ops):
             return False
         given = list(region.block.last_op.operands)
     results = list(branch.results)
@@ -131,13 +126,8 @@ def _tighten(loop: Any, axis: AxisAnalysis) -> None:
     block = guard.branch.regions[guard.region].block
     end = block.last_op
     assert end is not None
-    for op in [op for op in block.ops if op is not end]:
-        op.detach()
-        guard.branch.parent.insert_op_before(op, guard.branch)
-    for result, value in zip(guard.branch.results, end.operands):
-        result.replace_all_uses_with(value)
-    guard.branch.detach()
-    guard.branch.erase()
+    move_in_front(guard.branch, block, end)
+    replace(guard.branch, end.operands)
     hoist(loop)
 
 
