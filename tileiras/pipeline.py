@@ -111,6 +111,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("fragments-ahead", "nv_tileas", 3, of="dot"),
     _transform("overlap-dots", "nv_tileas", 1, of="dot"),
     _transform("place-accumulators", "nv_tileas", 1, of="dot dot_scaled"),
+    _transform("place-sums", "nv_tileas", 3, of="tensor_dot"),
     _transform("separate-products", "nv_tileas", 3, of="tensor_dot"),
     _transform("separate-made-rows", "nv_tileas", 3, of="tensor_dot"),
     _transform("advance-dots", "nv_tileas", 3, of="tensor_dot"),

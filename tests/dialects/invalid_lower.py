@@ -491,6 +491,10 @@ PLACED: list[Row] = [
 "nv_tileas.scale_tmem"(%f, %acc) : (tensor<16x16xf32>, {TMEM}) -> () // here""", "nv_tileas.scale_tmem", "", "",
      "moves 'tensor<16x16xf32>' where"),
     (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
+%many = "arith.constant"() <{{value = 0.0 : f32}}> : () -> tensor<64x16xf32>
+"nv_tileas.add_tmem"(%many, %acc, %acc) : (tensor<64x16xf32>, {TMEM}, {TMEM}) -> () // here""",
+     "nv_tileas.add_tmem", "", "", "adds '"),
+    (f"""%acc = "nv_tileas.alloc_tensor"() : () -> {TMEM}
 %nth = "nv_tileas.tmem_stage"(%acc, %n) : ({TMEM}, i32) -> {TMEM.replace("f32", "i32")} // here""", "nv_tileas.tmem_stage", "", "",
      "isn't one of several in"),
     (f"""%map = "nv_tileas.build_tma_desc"(%f) <{{recipe = "f32 p0"}}> : (tensor<16x16xf32>) -> {MAP} // here""",

@@ -120,7 +120,7 @@ def by_length(q, k, v, lengths, out, sums, t: Const, n: Const, d: Const, form: C
 
 
 @program((np.float16, 64, 64, 128, 0), (bf16, 128, 64, 64, 0), (np.float16, 128, 128, 64, 1), (bf16, 64, 64, 64, 1),
-         (np.float16, 128, 64, 128, 2), quick=True)
+         (np.float16, 128, 64, 128, 2), (bf16, 128, 128, 128, 0), quick=True)
 def sums_beside_products_by_length(dtype, t, n, d, form):
     lengths = np.array([0, 1, 2, 4], np.int32)
     heads, most = len(lengths), int(lengths.max())
@@ -138,3 +138,49 @@ def sums_beside_products_by_length(dtype, t, n, d, form):
             m = top
     return Launch(by_length, (heads,), (q, k, v, lengths, np.zeros((heads, t, d), np.float32), np.zeros((heads, t), np.float32),
                                         t, n, d, form), {4: out, 5: sums}, near(dtype))
+
+
+@ct.kernel
+def by_two_lengths(q, k, v, lengths, out, t: Const, n: Const, d: Const):
+    """As many keys as a list says, then as many of which only those before each row's own count; none of either, maybe."""
+    h = ct.bid(0)
+    x = ct.load(q, (h, 0, 0), (1, t, d)).reshape((t, d))
+    m, acc = ct.zeros((t, 1), ct.float32), ct.zeros((t, d), ct.float32)
+    first = ct.load(lengths, (h, 0), (1, 1)).item()
+    below = ct.arange(t, dtype=ct.int32)[:, None] >= ct.arange(n, dtype=ct.int32)[None, :]
+    for j in range(first):
+        y = ct.load(k, (h, j, 0), (1, n, d)).reshape((n, d))
+        z = ct.load(v, (h, j, 0), (1, n, d)).reshape((n, d))
+        w = ct.mma(x, ct.transpose(y), ct.zeros((t, n), ct.float32))
+        top = ct.maximum(m, ct.max(w, axis=1, keepdims=True))
+        r, p = ct.exp2(m - top), ct.exp2(w - top)
+        acc = acc * r + ct.mma(p.astype(q.dtype), z, ct.zeros((t, d), ct.float32))
+        m = top
+    for j in range(first, first + ct.load(lengths, (h, 1), (1, 1)).item()):
+        y = ct.load(k, (h, j, 0), (1, n, d)).reshape((n, d))
+        z = ct.load(v, (h, j, 0), (1, n, d)).reshape((n, d))
+        w = ct.where(below, ct.mma(x, ct.transpose(y), ct.zeros((t, n), ct.float32)), -1e38)
+        top = ct.maximum(m, ct.max(w, axis=1, keepdims=True))
+        r, p = ct.exp2(m - top), ct.exp2(w - top)
+        acc = acc * r + ct.mma(p.astype(q.dtype), z, ct.zeros((t, d), ct.float32))
+        m = top
+    ct.store(out, (h, 0, 0), acc.reshape((1, t, d)))
+
+
+@program((np.float16, 128, 64, 64), (bf16, 128, 128, 128), (np.float16, 64, 64, 64), quick=True)
+def sums_beside_products_of_two_loops(dtype, t, n, d):
+    lengths = np.array([[0, 0], [0, 2], [2, 0], [2, 1]], np.int32)
+    heads, most = len(lengths), int(lengths.sum(1).max())
+    q = draw(heads, t, d, dtype=dtype, scale=.5)
+    k, v = (draw(heads, most * n, d, dtype=dtype, scale=.5, seed=s) for s in (1, 2))
+    out = np.zeros((heads, t, d))
+    below = np.arange(t)[:, None] >= np.arange(n)
+    for h, (first, second) in enumerate(lengths):
+        m = np.zeros((t, 1))
+        for j in range(first + second):
+            w = wide(q[h]) @ wide(k[h, j * n:(j + 1) * n]).T
+            w = w if j < first else np.where(below, w, -1e38)
+            top = np.maximum(m, w.max(1, keepdims=True))
+            out[h] = out[h] * np.exp2(m - top) + np.exp2(w - top) @ wide(v[h, j * n:(j + 1) * n])
+            m = top
+    return Launch(by_two_lengths, (heads,), (q, k, v, lengths, np.zeros((heads, t, d), np.float32), t, n, d), {4: out}, near(dtype))

@@ -147,7 +147,7 @@ def test_every_level_has_passes_that_the_one_below_lacks(opt: Any) -> None:
     lists = [set(opt("--list-pipeline", f"-O{level}")[1].splitlines()) for level in range(4)]
     assert lists[0] < lists[1] <= lists[2] < lists[3]
     assert {line.split()[0] for line in lists[3] - lists[2]} == {
-        "advance-dots", "fragments-ahead", "join-stages", "late-results", "late-sums", "overlap-iterations",
+        "advance-dots", "fragments-ahead", "join-stages", "late-results", "late-sums", "overlap-iterations", "place-sums",
         "separate-made-rows", "separate-products", "take-turns", "unroll-loops", "unroll-streams"}
 
 

@@ -89,6 +89,8 @@ def effects_of(op: Operation) -> Effects:
         return Effects(writes=(_rows_as_one(op.operands[1]),))
     if name == "nv_tileas.scale_tmem":
         return Effects(reads=(op.operands[1],), writes=(op.operands[1],))
+    if name == "nv_tileas.add_tmem":
+        return Effects(reads=tuple(op.operands[1:]), writes=(op.operands[2],))
     if name in ("nv_tileas.producer_commit", "nv_tileas.consumer_wait") and op.operands[0].type.kind.data == "umma":  # type: ignore
         if "consumers" in getattr(op.operands[0].owner, "properties", {}):
             return NONE     # stages are given back before they are told of again

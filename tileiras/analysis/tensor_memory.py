@@ -22,7 +22,7 @@ from tileiras.dialects.nv_tileas import TmemType
 from tileiras.layout.atoms.umma import COLUMNS
 
 WAIT = "nv_tileas.consumer_wait"
-STORES = ("nv_tileas.store_tmem", "nv_tileas.scale_tmem")
+STORES = ("nv_tileas.store_tmem", "nv_tileas.scale_tmem", "nv_tileas.add_tmem")
 LEAST_COLUMNS = 32
 """Of an allocation, which is a power of two (PTX ISA, tcgen05.alloc)."""
 MOST_TRIES = 4096

@@ -22,7 +22,7 @@ from tileiras.layout.atoms.umma import COLUMNS, GROUP_WARPS
 TENSOR_MEMORY = 1 << 32
 """Added to columns of tensor memory, which are places as bytes of shared memory are."""
 DOT, COMMIT, STORE_WAIT = "nv_tileas.tensor_dot", "nv_tileas.producer_commit", "nv_tileas.store_wait"
-MOVES = ("nv_tileas.load_tmem", "nv_tileas.store_tmem", "nv_tileas.scale_tmem")
+MOVES = ("nv_tileas.load_tmem", "nv_tileas.store_tmem", "nv_tileas.scale_tmem", "nv_tileas.add_tmem")
 
 
 class Meeting(IntEnum):

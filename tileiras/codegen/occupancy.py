@@ -33,7 +33,7 @@ RESERVED_SHARED = 1024
 """Bytes of shared memory that the system takes of each block."""
 FEW = 8
 """So many registers ptxas finds in a product's code without a spill, mostly by another order of its addresses."""
-FEW_BESIDE_SUMS = 24
+FEW_BESIDE_SUMS = 25
 """The same where sums lie in tensor memory: what is stored of them waits in registers, in larger pieces than it has to."""
 FEW_OF_FED = 24
 """The same of warpgroups that store what they multiply: while a block's threads load, turn and store, and wait for one another, the

@@ -39,6 +39,7 @@ done: its `producer_commit` has its stage full when all products begun so far ar
   tensor_dot          a product into an accumulator, or one that starts at zero
   load_tmem           an accumulator as a tensor        store_tmem     a tensor as an accumulator
   scale_tmem          an accumulator times a tensor     tmem_stage     one of several accumulators
+  add_tmem            the same, and another one added
   tmem_alloc          the block's columns               tmem_base      where they are, behind a barrier        tmem_free
 """
 from __future__ import annotations
@@ -514,6 +515,15 @@ class ScaleTmem(TileOp):
 
     name = "nv_tileas.scale_tmem"
     OPERANDS = "factor:float_tensor buffer:tmem"
+
+
+class AddTmem(TileOp):
+    """What an accumulator holds is multiplied by a tensor, and what another one holds is added; `fused`: without rounding between.
+    `wide`: threads have registers for more columns at once."""
+
+    name = "nv_tileas.add_tmem"
+    OPERANDS = "factor:float_tensor added:tmem buffer:tmem"
+    ATTRS = "fused:unit? wide:unit?"
 
 
 class TmemStage(TileOp):

@@ -469,6 +469,12 @@ def _moves_accumulator(op: Any) -> None:
         raise InvalidOp(op, f"threads have no quads of '{t}'")
 
 
+def _add_tmem(op: Any) -> None:
+    _moves_accumulator(op)
+    if op.added.type != op.buffer.type or op.added is op.buffer:
+        raise InvalidOp(op, f"adds '{op.added.type}' to '{op.buffer.type}'")
+
+
 def _tmem_stage(op: Any) -> None:
     whole, stage = op.buffer.type, op.result.type
     if (whole.element_type, whole.rows, whole.packed) != (stage.element_type, stage.rows, stage.packed) or \
@@ -490,7 +496,7 @@ OP_RULES: dict[str, Rule] = {
     "nv_tileas.dot": _dot, "nv_tileas.dot_scaled": _dot_scaled, "nv_tileas.begin_flight": _begin_flight,
     "nv_tileas.async_dot": _async_dot,
     "nv_tileas.tensor_dot": _tensor_dot, "nv_tileas.load_tmem": _moves_accumulator, "nv_tileas.store_tmem": _moves_accumulator,
-    "nv_tileas.scale_tmem": _moves_accumulator, "nv_tileas.tmem_stage": _tmem_stage,
+    "nv_tileas.scale_tmem": _moves_accumulator, "nv_tileas.add_tmem": _add_tmem, "nv_tileas.tmem_stage": _tmem_stage,
     "nv_tileas.consumer_release": _consumer_release, "nv_tileas.dot_wait": _dot_wait,
     "nv_tileas.load_shared": _load_shared, "nv_tileas.print": _print,
     "nv_tileas.alloca": _alloca,

@@ -53,18 +53,26 @@ def _told_of(func: Operation, loop: Operation) -> Remark:
 
 
 @dataclass(frozen=True)
-class _Late:
+class LateSums:
     """`load`: of the product's results; `ops`: in order, what makes the next sums of these, which are carried as number `place`;
-    `factors`: what they take besides, and what that is broadcast from; `before`: in front of what it is to stand."""
+    `factors`: what they take besides, and what that is broadcast from; `before`, `stored`: the ops that store
+    the weights' first part, in front of which it may stand, and their last one."""
 
     load: Any
     ops: tuple[Operation, ...]
     place: int
     factors: dict[SSAValue, SSAValue]
     before: Operation
+    stored: Operation
 
 
-def _late(loop: Any) -> _Late | None:
+def _late(loop: Any) -> LateSums | None:
+    """Such sums that begin with zeros, so that a product of zeros may be added to them first."""
+    late = late_sums(loop)
+    return late if late is not None and is_zero(loop.carried_inits()[late.place]) else None
+
+
+def late_sums(loop: Any) -> LateSums | None:
     """What may be added an iteration later."""
     body: Block = loop.regions[0].block
     if agent_of(loop) is None or any(op.name in EXITS for op in loop.walk()):
@@ -80,7 +88,8 @@ def _late(loop: Any) -> _Late | None:
             not all(op.parent is body for op in (home.owner, load, *stores)) or not stores or \
             _is_accumulated(dots[-1]) or not dots[-1].is_before_in_block(load):
         return None
-    return _sums_of(loop, load, min(stores, key=body.get_operation_index))
+    stores.sort(key=body.get_operation_index)
+    return _sums_of(loop, load, stores[0], stores[-1])
 
 
 def _is_accumulated(dot: Any) -> bool:
@@ -89,7 +98,7 @@ def _is_accumulated(dot: Any) -> bool:
     return not isinstance(owner, arith.Constant) or bool(owner.properties["value"].value.data)      # type: ignore[attr-defined]
 
 
-def _sums_of(loop: Any, load: Operation, before: Operation) -> _Late | None:
+def _sums_of(loop: Any, load: Operation, before: Operation, stored: Operation) -> LateSums | None:
     """The ops that add what is loaded to carried sums, if they do nothing else."""
     body: Block = loop.regions[0].block
     end: Any = body.last_op
@@ -116,7 +125,7 @@ def _sums_of(loop: Any, load: Operation, before: Operation) -> _Late | None:
         ops.insert(0, scaled[0])
         given.update(scaled[0].results)
     given.add(sums)
-    if any(use.operation not in (*ops, end) for v in given for use in v.uses) or not is_zero(loop.carried_inits()[places[0]]):
+    if any(use.operation not in (*ops, end) for v in given for use in v.uses):
         return None
     factors: dict[SSAValue, SSAValue] = {}
     for op in ops:
@@ -124,13 +133,13 @@ def _sums_of(loop: Any, load: Operation, before: Operation) -> _Late | None:
             if v not in given:
                 owner = v.owner
                 if not isinstance(owner, Operation) or owner.name != BROADCAST or owner.parent is not body or \
-                        not owner.is_before_in_block(load) or isinstance(op, arith.Addf):
+                        isinstance(op, arith.Addf):
                     return None
                 factors[v] = owner.operands[0]
-    return _Late(load, tuple(ops), places[0], factors, before)
+    return LateSums(load, tuple(ops), places[0], factors, before, stored)
 
 
-def _delay(loop: Any, late: _Late) -> Any:
+def _delay(loop: Any, late: LateSums) -> Any:
     """Add it in the next iteration, and behind the loop; the loop."""
     body = loop.regions[0].block
     iterations = Iterations(loop)
@@ -162,7 +171,7 @@ def _delay(loop: Any, late: _Late) -> Any:
     return loop
 
 
-def _add(iterations: Iterations, late: _Late, sums: SSAValue, narrow: dict[SSAValue, SSAValue]) -> SSAValue:
+def _add(iterations: Iterations, late: LateSums, sums: SSAValue, narrow: dict[SSAValue, SSAValue]) -> SSAValue:
     """The next sums, of these and what the narrow factors are then."""
     body: Block = late.load.parent
     known: dict[SSAValue, SSAValue] = {body.args[1 + late.place]: sums}

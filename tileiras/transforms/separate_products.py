@@ -28,7 +28,8 @@
 
 Threads hold the scores in registers as soon as they have loaded them: from then on the tensor core may write the next ones, if
 their keys are there, which a warp by itself can wait for. Nor do threads meet: each warp says of its rows that their weights are
-stored. What has the weights' place empty again, the second product's end, also tells that its sums may be rescaled, or read.
+stored. What has the weights' place empty again, the second product's end, also tells that its sums may be rescaled, or read, or
+added to others (`place-sums`).
 
 For kernels whose agents that compute have products in loops only, of such pairs, one a loop. Scores, weights and sums then have
 columns of their own; where blocks share an SM they must still. Left alone where many blocks do, of threads with so many
@@ -63,7 +64,8 @@ from tileiras.transforms.places import keep_places
 from tileiras.transforms.structure import put_in_place
 from tileiras.transforms.tma_common import after, before
 
-STORE, SCALE = "nv_tileas.store_tmem", "nv_tileas.scale_tmem"
+STORE, SCALE, ADD = "nv_tileas.store_tmem", "nv_tileas.scale_tmem", "nv_tileas.add_tmem"
+BY_THREADS_IN_PLACE = frozenset({LOAD, STORE, SCALE, ADD})
 BY_THREADS = "mbarrier"
 """A pipe that each warp tells when it has done its part."""
 MOST_BLOCKS, MUCH = 4, 256
@@ -109,7 +111,8 @@ def pipe_before(switch: Any, kind: str, stages: int, **counts: int) -> SSAValue:
 
 class _Chain:
     """An agent's products. `pairs`: those of each loop; `scores`, `weights`, `sums`: what the first ones give, and what the second
-    ones read and add to; `pipes`: that tell of stages which only products read, of first ones and of second ones."""
+    ones read and add to; `placed`: what threads add the latter to, if they do; `pipes`: that tell of stages which
+    only products read, of first ones and of second ones."""
 
     def __init__(self, region: Region, warps: int) -> None:
         self.region, self.warps = region, warps
@@ -121,6 +124,8 @@ class _Chain:
         self.scores: list[SSAValue] = list(dict.fromkeys(dot.acc for dot in first))
         self.weights: list[SSAValue] = list(dict.fromkeys(dot.lhs for dot in second))
         self.sums: list[SSAValue] = list(dict.fromkeys(dot.acc for dot in second))
+        self.placed: list[SSAValue] = list(dict.fromkeys(
+            use.operation.operands[2] for v in self.sums for use in v.uses if use.operation.name == ADD))
         self.pipes: tuple[dict[SSAValue, None], dict[SSAValue, None]] = {}, {}
 
     def is_understood(self) -> bool:
@@ -130,8 +135,10 @@ class _Chain:
             return False
         for use in self.sums[0].uses:
             op = use.operation
-            if op.name not in ((SCALE, TENSOR_DOT) if op.parent in bodies else (LOAD, STORE)):
+            if op.name not in ((SCALE, ADD, TENSOR_DOT) if op.parent in bodies else (LOAD, STORE, ADD)):
                 return False
+        if any(use.operation.name not in (LOAD, STORE, ADD) for v in self.placed for use in v.uses):
+            return False
         return self._reads_stages()
 
     def _is_pair(self, pair: tuple[Any, Any]) -> bool:
@@ -156,7 +163,7 @@ class _Chain:
         def those(v: SSAValue, name: str) -> list[Operation]:
             return sorted((op for use in v.uses if (op := use.operation).name == name and op.parent is body),
                           key=body.get_operation_index)
-        return those(one.acc, LOAD), those(two.lhs, STORE), those(two.acc, SCALE)
+        return those(one.acc, LOAD), those(two.lhs, STORE), those(two.acc, ADD if self.placed else SCALE)
 
     def _reads_stages(self) -> bool:
         """Whether what products read in shared memory are stages that the load agent fills, and nobody else of the agent reads;
@@ -203,8 +210,11 @@ class _Chain:
                      before(after(last), nv_tileas.ConsumerRelease.make([weights], [], dict(by_dots)), two)]
             for dot in (one, two):
                 dot.properties["told"] = UnitAttr()
-        for op in [use.operation for use in self.sums[0].uses if use.operation.name in (LOAD, STORE)]:
+        for op in [use.operation for use in self.sums[0].uses if use.operation.name in (LOAD, STORE, ADD) and
+                   not any(use.operation.parent is one.parent for one, _ in self.pairs)]:
             before(op, nv_tileas.ProducerAcquire.make([weights], [i32]), op)    # once the last product is done
+        for op in [use.operation for use in self.sums[0].uses if use.operation.name == ADD]:
+            op.properties["wide"] = UnitAttr()
         for op in (op for pipes in self.pipes for pipe in pipes for op in self._on(pipe, WAIT, RELEASE)):
             op.properties["by_dots"] = UnitAttr()
             mine.append(op)
@@ -227,7 +237,7 @@ class _Kernel:
         if switch is None or "cluster" in func.properties:
             return None
         chains = [_Chain(region, warps) for region, warps in zip(switch.regions[:-1], int_values(switch.properties["warps"]))]
-        known = {v for chain in chains for v in (*chain.scores, *chain.weights, *chain.sums)}
+        known = {v for chain in chains for v in (*chain.scores, *chain.weights, *chain.sums, *chain.placed)}
         places = {op.results[0] for op in func.walk() if isinstance(op, nv_tileas.AllocTensor)}
         if not chains or {v for v in places if isinstance(v.type, TmemType)} != known:
             return None
@@ -247,7 +257,7 @@ class _Kernel:
             return False
         last = placed(warps, registers)[-1]
         columns = allocated(sum(v[0].type.columns for chain in self.chains              # type: ignore[attr-defined]
-                                for v in (chain.scores, chain.weights, chain.sums)))
+                                for v in (chain.scores, chain.weights, chain.sums, chain.placed) if v))
         return last.first_warp + last.span <= MOST_BLOCK_WARPS and columns <= COLUMNS // self.blocks
 
     def _agents(self) -> tuple[list[int], list[int]]:
@@ -281,7 +291,7 @@ class _Kernel:
         threads, products = [], []
         for chain, mine in zip(self.chains, parts):
             self.switch.add_region(chain.region)
-            theirs = [op for op in chain.region.walk() if op.name in (LOAD, STORE, SCALE)]
+            theirs = [op for op in chain.region.walk() if op.name in BY_THREADS_IN_PLACE]
             cut = cut_apart(self.switch, mine, written, theirs)
             self.switch.detach_region(chain.region)
             if cut is None:
@@ -309,9 +319,8 @@ class _Kernel:
 
     def _one_place_each(self, chain: _Chain) -> None:
         """Scores, weights and sums of all loops have one place each, which all agents know."""
-        for values in (chain.scores, chain.weights, chain.sums):
-            home, *others = values
-            for v in values:
+        for home, *others in filter(None, (chain.scores, chain.weights, chain.sums, chain.placed)):
+            for v in (home, *others):
                 v.owner.detach()        # type: ignore[union-attr]
             self.func.regions[0].block.insert_op_before(home.owner, self.switch)    # type: ignore[arg-type]
             for v in others:

@@ -127,7 +127,7 @@ def put_in_place(trial: Operation, func: Operation) -> Operation:
     return trial
 
 
-def carry_no_longer(loop: Any, numbers: Collection[int]) -> None:
+def carry_no_longer(loop: Any, numbers: Collection[int]) -> Any:
     """The counted loop anew, without the values that it carries under these numbers: nothing uses them in its body or behind it."""
     block = loop.regions[0].block
     last = block.last_op
@@ -144,6 +144,7 @@ def carry_no_longer(loop: Any, numbers: Collection[int]) -> None:
         loop.results[i].replace_all_uses_with(result)
     loop.detach()
     loop.erase()
+    return new
 
 
 def only_store(alloc: Operation) -> Operation | None:

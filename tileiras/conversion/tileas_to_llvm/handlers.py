@@ -22,7 +22,7 @@ RARE: dict[str, tuple[str, ...]] = {
     "collectives.reduce": ("reduce",),
     "collectives.scan": ("scan",),
     "matrix.dot": ("dot", "dot_scaled"), "matrix.wgmma": ("begin_flight", "async_dot", "dot_wait"),
-    "matrix.tcgen05": ("tensor_dot", "load_tmem", "store_tmem", "scale_tmem", "tmem_stage", "tmem_alloc", "tmem_base",
+    "matrix.tcgen05": ("tensor_dot", "load_tmem", "store_tmem", "scale_tmem", "add_tmem", "tmem_stage", "tmem_alloc", "tmem_base",
                        "tmem_free"),
     "memory.heap": ("dealloc",), "memory.settle": ("settle",),
     "agents": ("agent_switch",),

@@ -9,6 +9,7 @@
                                      (`first`: from a column on)
     store_tmem %t, %d                tcgen05.st ... ; wait::st ; fence::before_thread_sync
     scale_tmem %f, %d                if a factor of the warp isn't one (vote): tcgen05.ld, wait::ld, multiply, tcgen05.st ; wait::st
+    add_tmem %f, %e, %d              tcgen05.ld of both, wait::ld, multiply, add, tcgen05.st ; wait::st
     tmem_free {columns}              warp 0: tcgen05.dealloc
 
 A product of a pair of CTAs (`.cg2`) is begun by a thread of the lower one, for the matrices and accumulators at the same places in
@@ -29,6 +30,7 @@ from xdsl.ir import Operation, SSAValue
 from tileiras.analysis.agents import registers_given
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.conversion.tileas_to_llvm.builder import F16, I16, I32, Builder, element_type
+from tileiras.conversion.tileas_to_llvm.elementwise.common import overloaded
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers, storage_type
 from tileiras.conversion.tileas_to_llvm.matrix.tensor_places import DISCARD, ONE_CTA, address
 from tileiras.conversion.tileas_to_llvm.matrix.wgmma import Described
@@ -213,7 +215,7 @@ def scale_tmem(low: Lowering, op: Operation) -> None:
     b = low.b
     factor, buffer = op.operands
     layout = layout_of(factor)
-    most = FEW_SCALED if 0 < registers_given(op) < FEW_REGISTERS else MOST_SCALED
+    most = _most_at_once(op)
     window = _Window(low, buffer, layout.num_regs, most=min(most, MOST_REGISTERS))
     factors = low.vec(factor)
     t = element_type(factors.type)
@@ -239,6 +241,37 @@ def scale_tmem(low: Lowering, op: Operation) -> None:
         b.nvvm("tcgen05.fence.before.thread.sync")
     somebody, = b.nvvm("vote.any.sync", [b.i32(-1), changes])
     only_if(low, somebody, scale)
+
+
+@lowers("nv_tileas.add_tmem")
+def add_tmem(low: Lowering, op: Operation) -> None:
+    b = low.b
+    factor, added, buffer = op.operands
+    layout = layout_of(factor)
+    most = _most_at_once(op) // (1 if "wide" in op.properties else 2)
+    here, there = (_Window(low, v, layout.num_regs, most=min(most, MOST_REGISTERS)) for v in (buffer, added))
+    factors = low.vec(factor)
+    t = element_type(factors.type)
+    together = max(1, most // here.parts[0][1])
+    if layout.num_warps > GROUP_WARPS:
+        b.nvvm("tcgen05.fence.after.thread.sync")
+    pairs = list(zip(here.parts, there.parts))
+    for i in range(0, len(pairs), together):
+        flying = [window.load(b, count, at) for pair in pairs[i:i + together]
+                  for window, (_, count, at) in zip((here, there), pair)]
+        words = [_from_words(b, part, t) for part in b.nvvm("tcgen05.wait.ld", flying)]
+        for ((first, count, at), _), sums, more in zip(pairs[i:i + together], words[::2], words[1::2]):
+            times = factors if len(pairs) == 1 else b.slice(factors, first, count)
+            made = overloaded(b, "llvm.fma", [sums, times, more]) if "fused" in op.properties else \
+                b.binary("fadd", b.binary("fmul", sums, times), more)
+            here.store(b, count, at, _to_words(b, made, count))
+    b.nvvm("tcgen05.wait.st")
+    b.nvvm("tcgen05.fence.before.thread.sync")
+
+
+def _most_at_once(op: Operation) -> int:
+    """Registers of an accumulator that are loaded at once to be changed."""
+    return FEW_SCALED if 0 < registers_given(op) < FEW_REGISTERS else MOST_SCALED
 
 
 def _from_words(b: Builder, words: SSAValue, t: Any) -> SSAValue:
