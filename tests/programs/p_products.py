@@ -418,17 +418,18 @@ def scales_of_blocks(dtype, tm, tn, k):
     m, n = 200, 256
     a, b = whole(m, k, low=-3, high=3).astype(dtype), whole(n, k, low=-3, high=3).astype(dtype)
     sa, sb = (draw(r, k // 128, dtype=np.float32) + 2 for r in (m, n // 128))
-    factors = np.repeat(sa, 128, 1), np.repeat(np.repeat(sb, 128, 0), 128, 1)
+    factors = np.repeat(sa, 128, 1), np.repeat(sb[np.arange(n) // tn * tn // 128], 128, 1)
     return Launch(with_scales_of_blocks, (blocks(m, tm), blocks(n, tn)), (a, sa, b, sb, np.zeros((m, n), np.float32), tm, tn),
                   {4: (wide(a) * factors[0]) @ (wide(b) * factors[1]).T}, 1e-3)
 
 
-@program((128, 128, 640), (128, 64, 384), (64, 128, 256), (32, 32, 384), (128, 128, 128), since=89)
+@program((128, 128, 640), (128, 64, 384), (64, 128, 256), (32, 32, 384), (128, 128, 128), (128, 256, 384),
+         (256, 128, 256), since=89)
 def product_with_scales_of_blocks(tm, tn, k):
     return scales_of_blocks(e4m3, tm, tn, k)
 
 
-@program((np.float16, 64, 64, 384), (bf16, 128, 128, 256), (np.float16, 16, 32, 256))
+@program((np.float16, 64, 64, 384), (bf16, 128, 128, 256), (np.float16, 16, 32, 256), (bf16, 128, 256, 256))
 def product_with_factors_of_blocks(dtype, tm, tn, k):
     return scales_of_blocks(dtype, tm, tn, k)
 

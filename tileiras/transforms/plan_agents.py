@@ -20,6 +20,10 @@ two; 4-bit ones 78.4 and 69.6). Not where they gather it: what they look up in i
 Two compute an activation of sums that would be 128 registers a thread of one (bias and GELU of 128x128x64, 4096x4096 by 1024, B200:
 51.1 us by one, 47.9 by two), or functions of an attention's scores (capped by a tanh, 128 rows and keys, B200: 34.1 and 23.1).
 
+Sums that threads add each step's product to (scaled by itself: `acc += mma(a, b, zeros) * factors`) are in registers even where
+accumulators aren't: two hold those that would fill one's (128x256x128 in e4m3, 4096x4096 by 2048, B200: 99 us by one, 31 by two),
+or that one spills.
+
 In tensor memory accumulators take no registers: where all that becomes of them is stored by the copy engine, threads hold a piece
 at a time (`tmem_pieces.py`). Where threads work on a product before its rows go to the next one (attention), a thread has whole
 rows of it: those count, not what is carried.
@@ -97,6 +101,8 @@ def run(module: Operation, context: Any) -> None:
             words = between
         elif words >= MOST_THAT_FIT and _become_functions(func):
             words, shared = MORE_THAN_FIT, "two warpgroups compute functions of the products' rows"
+        elif words >= MOST_THAT_FIT and _threads_add(func) and not (words == MOST_THAT_FIT and _fit_one(context)):
+            words, shared = MORE_THAN_FIT, "two warpgroups hold the sums that products are added to"
         elif _are_stored_in_pieces(func, context):
             func.properties["num_warps"] = IntAttr(WARPGROUP)
             if planned.data > WARPGROUP and context.remarks is not None:
@@ -232,6 +238,29 @@ def _is_stored_by_engine(v: SSAValue, axis: AxisAnalysis) -> bool:
             return False
         v = op.results[0]
     return False
+
+
+def _fit_one(context: Any) -> bool:
+    """Whether one warpgroup may try to hold as many registers as there are halves; by two if it spills."""
+    context.has_large_parts = True
+    return context.large_parts      # type: ignore[no-any-return]
+
+
+def _threads_add(func: Operation) -> bool:
+    """Whether a loop with products carries a large tile that none of them gives: threads add to it (each step's product scaled by
+    itself; 128x256x128 in bf16, 4096x4096 by 2048, B200: 131 us by one warpgroup, 85 by two)."""
+    return any(prod(r.type.get_shape()) >= MOST_THAT_FIT and not _is_given_by_product(r)        # type: ignore[attr-defined]
+               for op in func.walk() if op.name == "scf.for" and _carried_words(op) for r in op.results
+               if isinstance(r.type, TensorType))
+
+
+def _is_given_by_product(v: SSAValue) -> bool:
+    """Whether a product gives a value, or the last iteration of a loop's."""
+    owner: Any = v.owner
+    while isinstance(owner, Operation) and owner.name == "scf.for":
+        v = owner.regions[0].block.last_op.operands[owner.results.index(v)]     # type: ignore[union-attr]
+        owner = v.owner
+    return isinstance(owner, Operation) and owner.name in DOTS
 
 
 def _carried_words(loop: Operation) -> int:
