@@ -384,3 +384,28 @@ def recurrence_by_the_gated_delta_rule(dtype, t, d, e, chunks):
     made = np.zeros(out.shape, np.float32), np.zeros(last.shape, np.float32)
     return Launch(gated_delta_rule, (2, 2), (q, k, w, u, gates.reshape(2, n), *made, t, d, e), {5: out, 6: last},
                   .15 if dtype is bf16 else 3e-2)
+
+
+@ct.kernel
+def rank_one(q, k, v, out, last, scale, d: Const, e: Const):
+    """Linear attention, a step a time: products of single columns and rows, and of a row that threads make with the state."""
+    h = ct.bid(0)
+    state = ct.zeros((d, e), ct.float32)
+    for i in range(q.shape[1]):
+        x = ct.load(q, (h, i, 0), (1, 1, d)).reshape((d,)).astype(ct.float32) * scale
+        y = ct.load(k, (h, i, 0), (1, 1, d)).reshape((d, 1))
+        z = ct.load(v, (h, i, 0), (1, 1, e)).reshape((1, e))
+        state = state + ct.mma(y, z, ct.zeros((d, e), ct.float32))
+        ct.store(out, (h, i, 0), ct.mma(x.reshape((1, d)), state, ct.zeros((1, e), ct.float32)).reshape((1, 1, e)))
+    ct.store(last, (h, 0, 0), state.reshape((1, d, e)))
+
+
+@program((bf16, 64, 64, 7), (np.float16, 64, 32, 1), (bf16, 32, 64, 0), (np.float16, 16, 16, 3), (np.float32, 64, 64, 5))
+def recurrence_of_rank_one_updates(dtype, d, e, steps, heads=2):
+    q, k = (draw(heads, steps, d, dtype=dtype, seed=s) for s in (0, 1))
+    v = draw(heads, steps, e, dtype=dtype, seed=2)
+    states = np.cumsum(wide(k)[:, :, :, None] * wide(v)[:, :, None, :], 1)
+    out = np.einsum("htd,htde->hte", wide(q) * 0.125, states)
+    last = states[:, -1] if steps else np.zeros((heads, d, e))
+    empty = np.zeros((heads, steps, e), np.float32), np.zeros((heads, d, e), np.float32)
+    return Launch(rank_one, (heads,), (q, k, v, *empty, 0.125, d, e), {3: out, 4: last}, 5e-3)
