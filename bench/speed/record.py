@@ -31,7 +31,8 @@ def kept(value: Any) -> Any:
         return ("zeros", value.dtype, words)
     if value.flags.c_contiguous:
         return value.reshape(-1).copy()
-    return np.lib.stride_tricks.as_strided(value, (words,), (value.itemsize,)).copy()
+    plain = value.view(f"u{value.itemsize}") if value.dtype.kind == "V" else value      # types that NumPy doesn't know
+    return np.lib.stride_tricks.as_strided(plain, (words,), (value.itemsize,)).copy().view(value.dtype)
 
 
 class Recorder:

@@ -1,6 +1,7 @@
 """Launches of a suite are noted without running, and come back as they were."""
 import pickle
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -9,10 +10,14 @@ from tileiras.sim.run.launch import PointerTable
 
 
 @pytest.mark.parametrize("array", [np.arange(12, dtype=np.int32).reshape(3, 4), np.arange(24, dtype=np.float16)[::2],
-                                   np.arange(12, dtype=np.int8).reshape(3, 4).T], ids=["plain", "strided", "turned"])
+                                   np.arange(12, dtype=np.int8).reshape(3, 4).T,
+                                   np.arange(12).reshape(3, 4).astype(ml_dtypes.float8_e4m3fn).T],
+                         ids=["plain", "strided", "turned", "turned-e4m3"])
 def test_an_array_is_kept_by_the_words_it_spans(array):
     back = launches.given(record.kept(array))
-    assert np.array_equal(np.lib.stride_tricks.as_strided(back, array.shape, array.strides), array)
+    words = f"u{array.itemsize}"        # NumPy strides no types but its own
+    assert back.dtype == array.dtype
+    assert np.array_equal(np.lib.stride_tricks.as_strided(back.view(words), array.shape, array.strides), array.view(words))
 
 
 def test_large_arrays_become_zeros_and_tables_keep_their_words(monkeypatch):

@@ -99,7 +99,7 @@ def test_programs_that_it_starts_have_cupy_too(tmp_path):
 
 
 def test_cupys_arrays_are_numpys():
-    cupy: Any = cupyarrays.module()
+    cupy: Any = cupyarrays.module("sm_90")
     a: Any = cupy.array([[1, 2], [3, 4]])
     assert issubclass(cupy.ndarray, np.ndarray)
     assert all(isinstance(made, cupy.ndarray) for made in (a, a.T @ a, cupy.sum(a), a + 1, cupy.random.rand(2),
@@ -111,3 +111,22 @@ def test_cupys_arrays_are_numpys():
     assert a[0, 0] == 9 and cupy.float32 is np.float32 and cupy.pi == np.pi
     with pytest.raises(AttributeError):
         getattr(cupy, "RawKernel")                # noqa: B009
+
+
+def test_cupys_random_numbers_have_a_type():
+    cupy: Any = cupyarrays.module("sm_90")
+    for made in (cupy.random.randn(2, 3, dtype=cupy.float32), cupy.random.random((2, 3), dtype=cupy.float32),
+                 cupy.random.uniform(-1, 1, (2, 3), dtype=cupy.float32)):
+        assert isinstance(made, cupy.ndarray) and (made.shape, made.dtype) == ((2, 3), np.float32)
+    assert cupy.random.randint(0, 5, 4, dtype=cupy.int32).dtype == np.int32 and cupy.random.randn(2).dtype == np.float64
+
+
+def test_cupys_device_is_the_simulated_one():
+    cuda: Any = cupyarrays.module("sm_100").cuda
+    properties = cuda.runtime.getDeviceProperties(cuda.runtime.getDevice())
+    assert (properties["major"], properties["minor"], cuda.Device().compute_capability) == (10, 0, "100")
+    assert properties["multiProcessorCount"] == 148 and b"sm_100" in properties["name"]
+    start, end = cuda.Event(), cuda.Event()
+    start.record()
+    end.record()
+    assert cuda.get_elapsed_time(start, end) > 0

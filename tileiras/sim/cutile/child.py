@@ -16,7 +16,7 @@ def start() -> None:
         After({"torch": lambda: _with_torch(gpu_name), "cuda.tile": lambda: _install(gpu_name)})
     if more == "cupy":
         from tileiras.sim.cutile.cupyarrays import Finder
-        Finder()
+        Finder(gpu_name)
 
 
 def _install(gpu_name: str) -> None:

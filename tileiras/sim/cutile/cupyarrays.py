@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 
 from tileiras.sim.cutile.patches import Patches
-from tileiras.sim.cutile.torchcuda import Event, Stream
+from tileiras.sim.cutile.torchcuda import Event, Stream, device_properties
 
 NULL = 0
+TYPED = frozenset({"randint", "random_integers"})
+"""Random numbers that NumPy makes of a type, too."""
+CUDA_VERSION = 13000
 
 
 class ndarray(np.ndarray):
@@ -57,7 +60,7 @@ class _Cupy(types.ModuleType):
         if isinstance(found, np.ufunc) or (callable(found) and not isinstance(found, type)):
             return _giving(found)
         if isinstance(found, types.ModuleType):
-            inner = _Within(found)
+            inner = _Random(found) if found is np.random else _Within(found)
             setattr(self, name, inner)
             return inner
         return found
@@ -72,6 +75,21 @@ class _Within:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._part, name)
         return _giving(found) if callable(found) and not isinstance(found, type) else found
+
+
+class _Random(_Within):
+    """NumPy's random numbers, of the type that a program asks for."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        return found if isinstance(found, type) or name in TYPED else _of_type(found)
+
+
+def _of_type(function: Any) -> Any:
+    def call(*args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        value = function(*args, **kwargs)
+        return value if dtype is None else value.astype(dtype)
+    return call
 
 
 def _giving(function: Any) -> Any:
@@ -94,17 +112,34 @@ def wrapped(value: Any) -> Any:
     return value
 
 
-def module() -> _Cupy:
-    """The stand-in for CuPy."""
+def _properties(gpu_name: str) -> dict[str, Any]:
+    """Those of the device, as the CUDA runtime names them."""
+    p = device_properties(gpu_name)
+    return {"name": p.name.encode(), "major": p.major, "minor": p.minor, "multiProcessorCount": p.multi_processor_count,
+            "totalGlobalMem": p.total_memory, "warpSize": p.warp_size, "l2CacheSize": p.L2_cache_size,
+            "sharedMemPerBlock": p.shared_memory_per_block, "sharedMemPerMultiprocessor": p.shared_memory_per_multiprocessor,
+            "sharedMemPerBlockOptin": p.shared_memory_per_block_optin, "regsPerMultiprocessor": p.regs_per_multiprocessor,
+            "maxThreadsPerMultiProcessor": p.max_threads_per_multi_processor, "clockRate": p.clock_rate}
+
+
+def module(gpu_name: str) -> _Cupy:
+    """The stand-in for CuPy, with a device of this name."""
     made = _Cupy("cupy")
     made.__version__ = "0+simulated"                            # type: ignore[attr-defined]
     made.ndarray = ndarray                                      # type: ignore[attr-defined]
     made.asnumpy = lambda a, *_, **__: np.array(a, subok=False)     # type: ignore[attr-defined]
     cuda = types.ModuleType("cupy.cuda")
-    device = types.SimpleNamespace(id=NULL, synchronize=lambda: None, use=lambda: None)
+    properties = _properties(gpu_name)
+    device = types.SimpleNamespace(id=NULL, synchronize=lambda: None, use=lambda: None,
+                                   compute_capability=f"{properties['major']}{properties['minor']}",
+                                   mem_info=(properties["totalGlobalMem"],) * 2)
+    runtime = types.SimpleNamespace(
+        getDeviceCount=lambda: 1, getDevice=lambda: NULL, setDevice=lambda _: None, deviceSynchronize=lambda: None,
+        getDeviceProperties=lambda _: dict(properties), runtimeGetVersion=lambda: CUDA_VERSION,
+        driverGetVersion=lambda: CUDA_VERSION, memGetInfo=lambda: device.mem_info)
     for name, value in {"Stream": CupyStream, "Event": Event, "get_current_stream": lambda: CupyStream(),
-                        "Device": lambda *_: device, "is_available": lambda: True,
-                        "runtime": types.SimpleNamespace(getDeviceCount=lambda: 1, deviceSynchronize=lambda: None)}.items():
+                        "Device": lambda *_: device, "is_available": lambda: True, "runtime": runtime,
+                        "get_elapsed_time": lambda start, end: start.elapsed_time(end)}.items():
         setattr(cuda, name, value)
     CupyStream.null = CupyStream()                              # type: ignore[attr-defined]
     made.cuda = cuda                                            # type: ignore[attr-defined]
@@ -114,8 +149,8 @@ def module() -> _Cupy:
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds the stand-in where nothing else finds CuPy: it stands last in sys.meta_path."""
 
-    def __init__(self) -> None:
-        self.module = module()
+    def __init__(self, gpu_name: str) -> None:
+        self.module = module(gpu_name)
         self.module.__path__ = []                               # type: ignore[attr-defined]
         sys.meta_path.append(self)
 
@@ -134,6 +169,6 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """It is whole already."""
 
 
-def install(patches: Patches) -> None:
+def install(patches: Patches, gpu_name: str) -> None:
     """Let `import cupy` find the stand-in, where CuPy isn't installed."""
-    patches.at_end(Finder().remove)
+    patches.at_end(Finder(gpu_name).remove)

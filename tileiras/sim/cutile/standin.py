@@ -269,7 +269,7 @@ def install(gpu_name: str | None = None, *, torch: bool = True, cupy: bool = Fal
     jaxcalls.install(_patches, name, _run_bytecode)
     if cupy:
         from tileiras.sim.cutile import cupyarrays
-        cupyarrays.install(_patches)
+        cupyarrays.install(_patches, name)
     if children:
         from tileiras.sim.cutile import children as processes
         processes.install(_patches, name, cupy)

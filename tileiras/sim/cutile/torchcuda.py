@@ -354,18 +354,24 @@ def _nothing(*_: Any, **__: Any) -> Iterator[None]:
     yield
 
 
-def _patch_cuda(patches: Patches, torch: Any, gpu_name: str) -> None:
+def device_properties(gpu_name: str) -> SimpleNamespace:
+    """Those of the device, by PyTorch's names."""
     major, minor = capability(gpu_name)
     machine, target = machine_of(gpu_name), find_target(gpu_name)
-    properties = SimpleNamespace(
+    return SimpleNamespace(
         name=f"{machine.name} (simulated {gpu_name})", major=major, minor=minor, total_memory=DEVICE_MEMORY,
         multi_processor_count=machine.sms, L2_cache_size=L2_BYTES, warp_size=WARP, regs_per_multiprocessor=target.registers_per_sm,
         max_threads_per_multi_processor=target.max_threads_per_sm, is_integrated=0, is_multi_gpu_board=0,
         shared_memory_per_block=STATIC_SHARED, shared_memory_per_block_optin=target.smem_per_sm - RESERVED_SHARED,
         shared_memory_per_multiprocessor=target.smem_per_sm, gcnArchName="", clock_rate=int(machine.clock * 1e6))
+
+
+def _patch_cuda(patches: Patches, torch: Any, gpu_name: str) -> None:
+    properties = device_properties(gpu_name)
     answers: dict[str, Any] = {
         "is_available": True, "is_initialized": True, "device_count": 1, "current_device": INDEX, "init": None,
-        "get_device_capability": (major, minor), "get_device_name": properties.name, "get_device_properties": properties,
+        "get_device_capability": (properties.major, properties.minor), "get_device_name": properties.name,
+        "get_device_properties": properties,
         "get_arch_list": [gpu_name], "is_bf16_supported": True, "synchronize": None, "set_device": None, "empty_cache": None,
         "ipc_collect": None, "manual_seed": None, "manual_seed_all": None, "seed": None, "seed_all": None, "initial_seed": 0,
         "memory_allocated": 0, "max_memory_allocated": 0, "memory_reserved": 0, "max_memory_reserved": 0,
