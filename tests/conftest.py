@@ -12,11 +12,13 @@ os.environ["TILEIRAS_STRICT"] = "1"     # a failure of asynchronous code is one 
 os.environ["TILEIRAS_LINGER"] = "0"     # commands that tests start do their work themselves
 
 
-THINNED = {"conversion/test_tcgen05_scaled.py": 3, **dict.fromkeys("""
-    conversion/test_tcgen05.py conversion/test_attention_chains.py conversion/test_tcgen05_attention.py conversion/test_wgmma.py
-    conversion/test_tcgen05_pairs.py conversion/test_packed_products.py conversion/test_agents.py conversion/test_tma.py
-    conversion/test_scaled_pairs.py kernels/test_suite.py kernels/test_store_pieces.py kernels/test_agents.py
-    kernels/test_verified.py kernels/test_twins.py sim/test_reference_ptx.py fuzz/test_products.py""".split(), 2)}
+THINNED = {**dict.fromkeys("""
+    conversion/test_tcgen05_scaled.py conversion/test_attention_chains.py conversion/test_tcgen05_attention.py
+    conversion/test_wgmma.py conversion/test_agents.py kernels/test_suite.py kernels/test_store_pieces.py kernels/test_agents.py
+    kernels/test_verified.py fuzz/test_products.py""".split(), 3), **dict.fromkeys("""
+    conversion/test_tcgen05.py conversion/test_tcgen05_pairs.py conversion/test_packed_products.py conversion/test_tma.py
+    conversion/test_scaled_pairs.py kernels/test_twins.py kernels/test_clusters.py kernels/test_block_scaled.py
+    kernels/test_fragments_ahead.py sim/test_reference_ptx.py fuzz/test_programs.py""".split(), 2)}
 """Files whose tests of many sets of parameters take minutes: one set of so many is among the quick tests, the others are slow."""
 MANY_SETS = 4
 

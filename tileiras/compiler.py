@@ -29,6 +29,9 @@ MOST_BY_LAYOUTS = 512
 longest to compile, were seen to spill about as much by them (the best: 944 bytes to 764)."""
 MOST_FOR_BLOCKS = 256
 """Bytes stored to and loaded from local memory that a block more on an SM is worth where passes counted on it."""
+FEW_FOR_BLOCKS = 128
+"""Such bytes that a block more is worth where none did (attention of 16 queries by 64 keys of 2 bits, 4096 keys, B200: 295 us by
+one block of eight warps that spill nothing, 172 by two of four)."""
 MUCH_FOR_A_HINT = 1024
 """Bytes that a thread spills for a hint `occupancy`, from which a program is compiled in more ways without it. (A product of
 128x128x64 in two blocks that spill 632, A100: 67 us, without 75; in four that spill 6,132 264.)"""
@@ -366,7 +369,7 @@ def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: Compile
         options.timing += other.timing or []
     if other.in_agents < options.in_agents or _spills_of_blocks(plain) >= _spills_of_blocks(module):
         return module, options
-    if _spills(plain) and _has_fewer_blocks(plain, module, options):
+    if (_spills(plain) or _spills(module) <= FEW_FOR_BLOCKS) and _has_fewer_blocks(plain, module, options):
         return module, options
     _keep_remarks(options, other)
     return plain, replace(options, **changes, may_lend=other.may_lend, count_blocks=other.count_blocks)

@@ -238,6 +238,25 @@ def test_more_warps_may_be_lent_registers(monkeypatch: pytest.MonkeyPatch, kerne
     assert seen == asked
 
 
+@pytest.mark.parametrize(("each", "kept"), [(48, 48), (100, 0)])     # bytes of both kinds: 96, 200
+def test_few_spills_are_worth_a_second_block(monkeypatch: pytest.MonkeyPatch, kernel_bytecode: Callable[..., bytes], each: int,
+                                             kept: int) -> None:
+    """Five warps of 168 registers have room twice, nine of 112 that spill nothing haven't."""
+    def lower(bytecode: bytes, options: CompileOptions) -> str:
+        options.has_large_parts = True
+        return str(options.large_parts)
+
+    def compiled(bytecode: bytes, llvm: str, options: CompileOptions) -> CompiledModule:
+        spilled = each if options.large_parts else 0
+        entry = Entry("k", (), 160, registers=168, spill_stores=spilled, spill_loads=spilled)
+        entry = entry if options.large_parts else dataclasses.replace(entry, threads=288, registers=112)
+        return CompiledModule(llvm=llvm, entries=(entry,), _bytecode=bytecode, _options=options)
+    monkeypatch.setattr(compiler, "lower", lower)
+    monkeypatch.setattr(compiler, "_compiled", compiled)
+    module = compiler.compile_module(kernel_bytecode("gemm_f16_f32_128x256x64"), CompileOptions(find_target("sm_100")))
+    assert [e.spill_stores for e in module.entries] == [kept]
+
+
 @pytest.mark.parametrize(("each", "asked", "left"), [
     (100, [True], True),                # worth a second block
     (200, [True, False], False)])       # too many: what was counted on is given up

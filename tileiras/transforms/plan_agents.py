@@ -14,8 +14,9 @@ warpgroup has all, if its registers hold them: two would meet for each row's max
 
 Where the tensor core reads accumulators from its own memory and threads widen and turn an operand for it (weights of 8 or 4
 bits), two warpgroups share that work: it is what the loop waits for (B200, int8 weights 2048 x 4096 x 2048: 90.6 us by one, 68.2 by
-two; 4-bit ones 78.4 and 69.6). Not where they gather it: what they look up in is in L1, which more warps don't make faster (89.9,
-100.7).
+two; 4-bit ones 78.4 and 69.6). Not where warps multiply, since there are fewer rows than the tensor core takes: each reads all
+rows, and more blocks share an SM (attention of 16 queries and int8 keys, B200: 132 us by eight warps, 96 by four). Nor where they
+gather it: what they look up in is in L1, which more warps don't make faster (89.9, 100.7).
 
 Two compute an activation of sums that would be 128 registers a thread of one (bias and GELU of 128x128x64, 4096x4096 by 1024, B200:
 51.1 us by one, 47.9 by two), or functions of an attention's scores (capped by a tanh, 128 rows and keys, B200: 34.1 and 23.1).
@@ -47,6 +48,7 @@ from tileiras.analysis.reshapes import kept
 from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts, orders_itself
 from tileiras.dialects import arith
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
+from tileiras.layout.atoms.umma import HALF_ROWS
 
 MOST_ACCUMULATORS = 128
 """Registers a thread: half of what a thread may have, for operands' addresses and what is done with the sums behind the loop."""
@@ -145,10 +147,10 @@ def _report(func: Operation, remarks: list[Any], warps: int, reason: str) -> Non
 
 
 def _widened_elements(dot: Any) -> int:
-    """Of a large operand of a loop's product that threads compute from a narrower tile which the loop loads, and turn, gathering
-    nothing; 0 where there is none. What they needn't turn the copy engine brings where two warpgroups compute, and that is slower
-    (82.2 us for 62.6)."""
-    if dot.name != "nv_tileas.dot" or dot.parent_op().name != "scf.for":
+    """Of a large operand of a loop's product into tensor memory that threads compute from a narrower tile which the loop loads, and
+    turn, gathering nothing; 0 where there is none. What they needn't turn the copy engine brings where two warpgroups compute, and
+    that is slower (82.2 us for 62.6)."""
+    if dot.name != "nv_tileas.dot" or dot.parent_op().name != "scf.for" or _rows(dot) < HALF_ROWS:
         return 0
     return max((prod(v.type.get_shape()) for v in (dot.lhs, dot.rhs) if _is_turned_and_wider(v)), default=0)
 

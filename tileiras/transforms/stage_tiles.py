@@ -51,8 +51,8 @@ def run(module: Operation, context: Any) -> None:
 def _choose_small(func: Operation) -> None:
     """Beside products that run by themselves, let the engine bring the small tiles that can't be loaded an iteration ahead to
     registers (`prefetch-to-registers`): each iteration would wait as long as memory takes. And where threads multiply what the
-    engine brings: a short iteration isn't as long as memory takes, and there is a wait anyway (a recurrence of rank-1 updates of
-    64x64 in f32, B200: 285 us with the queries an iteration ahead, 174 with them in the ring)."""
+    engine brings without tensor cores: an iteration of so little isn't as long as memory takes, and there is a wait anyway (a
+    recurrence of rank-1 updates of 64x64 in f32, B200: 285 us with the queries an iteration ahead, 174 with them in the ring)."""
     if not any(op.name in DOTS for op in func.walk()):
         return
     from tileiras.analysis.ahead import runs_ahead
@@ -66,7 +66,9 @@ def _choose_small(func: Operation) -> None:
         if not loads:
             continue
         others = [op for op in tiles_loaded(ops) if op not in loads and ENGINE not in op.properties]
-        if uses_at_once(loop, loads) is None if any(map(runs_by_itself, ops)) else any(op.name == LOAD for op in others):
+        dots = [op for op in ops if op.name in DOTS]
+        by_threads = dots and all("atom" not in op.properties for op in dots) and any(op.name == LOAD for op in others)
+        if by_threads or (any(map(runs_by_itself, ops)) and uses_at_once(loop, loads) is None):
             for op in loads:
                 if op.name == LOAD and tile_bytes(op.results[0].type) < LEAST_BESIDE and may_come(op):
                     op.properties[ENGINE] = UnitAttr()
