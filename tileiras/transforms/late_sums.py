@@ -55,8 +55,8 @@ def _told_of(func: Operation, loop: Operation) -> Remark:
 @dataclass(frozen=True)
 class LateSums:
     """`load`: of the product's results; `ops`: in order, what makes the next sums of these, which are carried as number `place`;
-    `factors`: what they take besides, and what that is broadcast from; `before`, `stored`: the ops that store
-    the weights' first part, in front of which it may stand, and their last one."""
+    `factors`: what they take besides, and what that is broadcast from; `before`, `stored`: what stores the weights' first part, and
+    their last one: in front of the one, or behind the other it may stand."""
 
     load: Any
     ops: tuple[Operation, ...]

@@ -81,11 +81,13 @@ def _held(loop: Any, late: LateSums) -> int:
 
 
 def _left_there(loop: Any, late: LateSums) -> nv_tileas.AddTmem | None:
-    """What adds an earlier loop's last product to sums, with which this one goes on and which nobody else wants."""
+    """What adds an earlier loop's last product to sums, with which this one goes on, by the same roundings, and which nobody else
+    wants."""
     load = loop.carried_inits()[late.place].owner
     add = load.prev_op if isinstance(load, nv_tileas.LoadTmem) else None
     return add if isinstance(add, nv_tileas.AddTmem) and add.buffer is load.buffer and load.results[0].has_one_use() and \
-        add.added.type == late.load.buffer.type and add.factor.has_one_use() and add.parent is loop.parent else None
+        add.added.type == late.load.buffer.type and add.factor.has_one_use() and add.parent is loop.parent and \
+        ("fused" in add.properties) == (len(late.ops) == 1) else None
 
 
 def _place(loop: Any, late: LateSums) -> Operation:
