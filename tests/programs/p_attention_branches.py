@@ -120,7 +120,8 @@ def by_length(q, k, v, lengths, out, sums, t: Const, n: Const, d: Const, form: C
 
 
 @program((np.float16, 64, 64, 128, 0), (bf16, 128, 64, 64, 0), (np.float16, 128, 128, 64, 1), (bf16, 64, 64, 64, 1),
-         (np.float16, 128, 64, 128, 2), (bf16, 128, 128, 128, 0), quick=True)
+         (np.float16, 128, 64, 128, 2), (bf16, 128, 128, 128, 0), (np.float16, 256, 64, 64, 0),
+         (bf16, 256, 64, 128, 0), quick=True)
 def sums_beside_products_by_length(dtype, t, n, d, form):
     lengths = np.array([0, 1, 2, 4], np.int32)
     heads, most = len(lengths), int(lengths.max())

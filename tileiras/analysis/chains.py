@@ -17,10 +17,11 @@ from tileiras.analysis.access_facts import view_facts
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.cta_axes import Axes, Place, extents, mnemonic, relation
 from tileiras.analysis.cta_plan import Plan
-from tileiras.analysis.dot_chains import takes_rows
+from tileiras.analysis.dot_chains import rows_from, takes_rows
 from tileiras.analysis.entry_hints import hint, worker_warps
 from tileiras.analysis.tensor_memory import allocated
 from tileiras.analysis.tma import MapFacts, is_unwritten, map_facts
+from tileiras.dialects.arith import Addf, Fma
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.layout.atoms.mma_sync import TYPE_NAMES
 from tileiras.layout.atoms.umma import COLUMNS, IN_CELLS, LANES
@@ -54,7 +55,7 @@ def planned(func: Operation, context: Any) -> Plan | None:
         return None
     dots = [op for op in func.walk() if mnemonic(op) == "dot"]
     if not dots or not all(map(_is_for_chains, dots)) or not any(takes_rows(op, True) for op in dots) or \
-            not _have_room(func, dots, context):
+            not _have_room(func, dots, context) or any(map(_leaves_sums_to_threads, dots)):
         return None
     ops = [op for op in func.walk() if op is not func]
     if any(mnemonic(op) in ALONE or (mnemonic(op) in LEAVES and op.parent_op() is not func) for op in ops):
@@ -69,24 +70,40 @@ def planned(func: Operation, context: Any) -> Plan | None:
 
 def blocks_by_tensor_memory(func: Operation) -> int:
     """At most how many blocks an SM holds by the columns of tensor memory that loops' products need at once: those that go on from
-    iteration to iteration, and the largest of the others. Only products of as many rows as an instruction has are counted, which
-    are there for certain."""
+    iteration to iteration, and the largest of the others, with those whose rows it takes. Only products of as many rows as an
+    instruction has are counted, which are there for certain."""
     carried: dict[Operation, int] = {}
     others: dict[Operation, int] = {}
     for op in func.walk():
         loop: Any = op.parent_op()
         if mnemonic(op) != "dot" or loop is None or mnemonic(loop) != "for" or not _may_be_rows(op.operands[0]):
             continue
-        *_, m, n = extents(op.results[0])
-        if m % LANES:
+        columns = _columns(op)
+        if not columns:
             continue
-        columns = m // LANES * n
         if isinstance(op.operands[2], BlockArgument) or any(use.operation.name == "scf.yield" for use in op.results[0].uses):
             carried[loop] = carried.get(loop, 0) + columns
         else:
-            others[loop] = max(others.get(loop, 0), columns)
+            taken = [_columns(maker) for maker in rows_from(op, True) if maker.parent_op() is loop]
+            others[loop] = max(others.get(loop, 0), columns + max(taken, default=0))
     most = max((carried.get(loop, 0) + others.get(loop, 0) for loop in {*carried, *others}), default=0)
     return COLUMNS // allocated(most)
+
+
+def _leaves_sums_to_threads(dot: Operation) -> bool:
+    """Whether threads add a product of others' rows to sums, for which one agent's tensor memory has room beside it, and beside
+    these rows in both widths (`place-sums`); two chains' hasn't, and in registers they keep others waiting (sums beside products,
+    256x64 tiles of 64 features, B200: 50.2 us in chains, 44.1 without; of 128 features, which it hasn't room for, 56.8 and 119)."""
+    rows = [_columns(maker) for maker in rows_from(dot, True)]
+    is_added = any(isinstance(use.operation, (Addf, Fma)) and use.operation.results[0] in dot.parent.last_op.operands   # type: ignore
+                   for use in dot.results[0].uses)
+    return bool(rows) and is_added and max(rows) * 3 // 2 + 2 * _columns(dot) <= COLUMNS
+
+
+def _columns(dot: Operation) -> int:
+    """Of a product whose rows fill whole instructions; 0 of others."""
+    *_, m, n = extents(dot.results[0])
+    return m // LANES * n if m % LANES == 0 else 0
 
 
 def _is_for_chains(dot: Operation) -> bool:

@@ -218,6 +218,10 @@ class _Chain:
         for op in (op for pipes in self.pipes for pipe in pipes for op in self._on(pipe, WAIT, RELEASE)):
             op.properties["by_dots"] = UnitAttr()
             mine.append(op)
+        for op in [op for op in mine if op.name == RELEASE and _is_filled_once(op.operands[0])]:
+            # where no iteration has told threads that it has come, they may write where it lies
+            before(op, nv_tileas.ConsumerWait.make([op.operands[0], []], [i32]), op)
+            before(op, nv_tileas.ConsumerRelease.make([op.operands[0]]), op)
         return mine
 
 
@@ -283,8 +287,9 @@ class _Kernel:
                             pipe_before(self.switch, BY_THREADS, 1, producers=chain.warps, consumers=WARPS))
                  for chain in self.chains]
         for pipe in {pipe for chain in self.chains for pipes in chain.pipes for pipe in pipes}:
+            readers = [chain for chain in self.chains if any(pipe in pipes for pipes in chain.pipes)]
             pipe.owner.properties["consumers"] = IntAttr(       # type: ignore[union-attr]
-                sum(any(pipe in pipes for pipes in chain.pipes) for chain in self.chains))
+                sum(WARPS + (chain.warps if _is_filled_once(pipe) else 0) for chain in readers))
         written = agents.Written(self.func)
         self._end_together()
         *_, loads = [self.switch.detach_region(region) for region in list(self.switch.regions)]
@@ -326,6 +331,10 @@ class _Kernel:
             for v in others:
                 v.replace_all_uses_with(home)
                 v.owner.erase()         # type: ignore[union-attr]
+
+
+def _is_filled_once(pipe: SSAValue) -> bool:
+    return "once" in pipe.owner.properties      # type: ignore[union-attr]
 
 
 def _needed(dot: Operation) -> set[Operation]:

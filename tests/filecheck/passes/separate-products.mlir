@@ -1,6 +1,7 @@
 // A warp of its own begins both products: the next tile's scores as soon as this one's are loaded and their keys are there, the second
 // product when each warp has stored its rows' weights, rescaled its sums and said so. Scores, weights and sums have columns of their
-// own, and the load agent's registers are enough for descriptors.
+// own, and the load agent's registers are enough for descriptors. Threads wait for the queries, too, behind the loop: where it has no
+// iteration nothing else tells them that these have come, and what they store may lie there.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s
 
 // CHECK: [[S:%[0-9]+]] = "nv_tileas.alloc_tensor"() <{offset = #builtin.int<0>}> : () -> !nv_tileas.tmem<f32
@@ -23,6 +24,9 @@
 // CHECK-NEXT: "scf.yield"
 // CHECK: "nv_tileas.producer_acquire"([[WEIGHTS]])
 // CHECK-NEXT: "nv_tileas.load_tmem"([[O]])
+// CHECK: "nv_tileas.consumer_wait"([[QUERIES:%[0-9]+]]) :
+// CHECK-NEXT: "nv_tileas.consumer_release"([[QUERIES]])
+// CHECK: "nv_tileas.consumer_wait"([[QUERIES]]) <{by_dots}>
 // CHECK: "scf.if"(
 // CHECK-NEXT: "nv_tileas.consumer_wait"([[KEYS:%[0-9]+]]) <{by_dots}>
 // CHECK: "nv_tileas.producer_acquire"([[SCORES]])
