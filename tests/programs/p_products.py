@@ -677,3 +677,30 @@ def product_of_few_rows_by_tf32(tm, tn, tk):
     """B's rows don't run along k: the copy engine brings them as they lie."""
     a, b = draw(tm + 3, 4 * tk + 8, dtype=np.float32), draw(4 * tk + 8, 2 * tn - 4, dtype=np.float32)
     return Launch(single, (2, 2), (a, b, np.zeros((tm + 3, 2 * tn - 4), np.float32), tm, tn, tk, True), {2: a @ b}, 3e-2)
+
+
+@ct.kernel
+def resident(a, b, lengths, out, tm: Const, tn: Const, tk: Const, beside: Const):
+    """A tile that is loaded once, times as many others as a list says, none of them, maybe. `beside`: threads add the products."""
+    h = ct.bid(0)
+    x = ct.load(a, (h, 0), (tm, tk))
+    acc = ct.zeros((tm, tn), ct.float32)
+    for j in range(ct.load(lengths, (h,), (1,)).item()):
+        y = ct.load(b, (j, 0), (tn, tk)).transpose()
+        if beside:
+            acc = acc + ct.mma(x, y, ct.zeros((tm, tn), ct.float32)) * 0.5
+        else:
+            acc = ct.mma(x, y, acc)
+    ct.store(out, (h, 0), acc)
+
+
+@program((np.float16, 128, 64, 64, False), (np.float16, 128, 64, 64, True), (bf16, 128, 128, 128, True), (bf16, 256, 64, 64, True),
+         (np.float16, 64, 128, 64, False), (np.float32, 64, 64, 32, True))
+def product_of_a_resident_tile_by_length(dtype, tm, tn, tk, beside):
+    lengths = np.array([0, 1, 3, 0], np.int32)
+    a, b = draw(len(lengths) * tm, tk, dtype=dtype, scale=.5), draw(int(lengths.max()) * tn, tk, dtype=dtype, scale=.5, seed=1)
+    out = np.zeros((len(lengths) * tm, tn))
+    for h, length in enumerate(lengths):
+        for j in range(length):
+            out[h * tm:(h + 1) * tm] += (0.5 if beside else 1) * wide(a)[h * tm:(h + 1) * tm] @ wide(b)[j * tn:(j + 1) * tn].T
+    return Launch(resident, (len(lengths),), (a, b, lengths, np.zeros(out.shape, np.float32), tm, tn, tk, beside), {3: out}, 1e-2)

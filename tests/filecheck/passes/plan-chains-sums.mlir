@@ -1,14 +1,14 @@
 // Threads that add each product to sums beside it have these in tensor memory (`place-sums`), where there is room for them without a
 // second chain; products that add to the sums themselves are two chains'.
 // RUN: tileiras-opt %s --to=nv_tileaa --gpu-name=sm_100 | filecheck %s
-// RUN: sed 's/%step = mmaf %p, %v, %none/%step = mmaf %p, %v, %old/; s/addf %step, %old/maxf %old, %old/; s/continue %new/continue %step/' %s | tileiras-opt - --to=nv_tileaa --gpu-name=sm_100 | filecheck %s --check-prefix=CHAINS
+// RUN: sed 's/v, \(.\)none :/v, \1old :/; s/addf \(.\)step, /maxf \1old, /; s/continue \(.\)new/continue \1step/' %s | tileiras-opt - --to=nv_tileaa --gpu-name=sm_100 | filecheck %s --check-prefix=CHAINS
 
 // CHECK-NOT: chains = #
 // CHECK: "nv_tileaa.dot"
 // CHECK-NOT: get_chain
 // CHAINS: chains = #builtin.int<2>
 cuda_tile.module @m {
-  entry @attention(%pq: tile<ptr<f16>>, %pk: tile<ptr<f16>>, %pv: tile<ptr<f16>>, %po: tile<ptr<f16>>, %n: tile<i32>) optimization_hints=<default = {occupancy = 2}> {
+  entry @attention(%pq: tile<ptr<f16>>, %pk: tile<ptr<f16>>, %pv: tile<ptr<f16>>, %po: tile<ptr<f16>>, %n: tile<i32>) {
     %t = make_token : token
     %zero = constant <i32: 0> : tile<i32>
     %one = constant <i32: 1> : tile<i32>
