@@ -32,12 +32,12 @@ from tileiras.layout.atoms.umma import IN_CELLS, PAIR, UmmaAtom, place_of
 from tileiras.layout.linear import LinearLayout
 from tileiras.transforms.overlap_dots import number_of
 from tileiras.transforms.places import keep_places
+from tileiras.transforms.rules.floats import plain
 from tileiras.transforms.structure import carry_no_longer
 from tileiras.transforms.tmem_pieces import load_in_pieces, read_late, rows_by_piece, rows_in_pieces
 
 PRODUCTS = ("nv_tileas.dot", "nv_tileas.dot_scaled")
 BOOL = IntegerType(1)
-NEAREST = "nearest_even"
 LARGE = 128 * 128 * 64
 """Multiplications of a product that takes as long as the trip from the tensor core to a thread that waits and back."""
 
@@ -203,11 +203,10 @@ def _inside(loop: Any, number: int, chain: list[Operation], home: SSAValue, skip
 def _scaled(first: Operation, arg: SSAValue, home: SSAValue) -> bool:
     """Where a product adds to what an iteration has rescaled, and nothing else wants that, it is rescaled at home."""
     scale: Any = first.operands[2].owner
-    if not isinstance(scale, arith.Mulf) or "ftz" in scale.properties or not (scale.results[0].has_one_use() and arg.has_one_use()):
+    if not isinstance(scale, arith.Mulf) or not plain(scale) or not (scale.results[0].has_one_use() and arg.has_one_use()):
         return False
     t: Any = arg.type
-    rounding: Any = scale.properties["rounding"]
-    if arg not in scale.operands or not isinstance(t.element_type, Float32Type) or rounding.data != NEAREST:
+    if arg not in scale.operands or not isinstance(t.element_type, Float32Type):
         return False
     factor = scale.operands[1 - list(scale.operands).index(arg)]
     _before(scale, nv_tileas.ScaleTmem.make([factor, home]), scale)

@@ -28,19 +28,17 @@ from tileiras.dialects import arith, nv_tileas
 from tileiras.layout.atoms.umma import COLUMNS
 from tileiras.remarks import PASSED, TENSOR_CORE, Remark, remark
 from tileiras.schedule.depth import registers_of
-from tileiras.transforms.advance_dots import LOAD, SHARED, asked_columns, blocks_of_an_sm, change_on_trial, fits
+from tileiras.transforms.advance_dots import LOAD, change_on_trial, fits, shares_an_sm
 from tileiras.transforms.iterations import Iterations
 from tileiras.transforms.late_sums import LateSums, late_sums
 from tileiras.transforms.rules import attr_splat, element_type
+from tileiras.transforms.rules.floats import plain
 from tileiras.transforms.structure import carry_no_longer
 from tileiras.transforms.tma_common import erase
 
-NEAREST = "nearest_even"
 LITTLE, MUCH = 128, 128
 """Registers of a thread for scores and sums: below so many these stay in them (64x64 tiles of 128 features, B200: 44.7 us, 53.3
 placed); up to so many they do where tensor memory would have room for fewer blocks (64x128 tiles of 128, two: 47.2, 55.2)."""
-MOST_BLOCKS = 4
-"""On an SM, that are looked for."""
 
 
 def run(module: Operation, context: Any) -> None:
@@ -62,8 +60,7 @@ def _found(loop: Any) -> LateSums | None:
     if _held(loop, late) < LITTLE:
         return None
     sums, loaded, (factor,) = loop.carried_args()[late.place], late.load.results[0], late.factors
-    if not isinstance(sums.type.element_type, Float32Type) or any(
-            "ftz" in op.properties or op.properties["rounding"].data != NEAREST for op in late.ops):        # type: ignore[attr-defined]
+    if not isinstance(sums.type.element_type, Float32Type) or not all(map(plain, late.ops)):
         return None
     *before, last = late.ops
     if isinstance(last, arith.Fma):
@@ -136,6 +133,7 @@ def _has_room(before: Operation, after: Operation, target: Any) -> bool:
     """Whether tensor memory holds all of it; of another block on the SM, too, unless threads have hardly registers for that."""
     if not fits(after, COLUMNS, target):
         return False
-    blocks = [blocks_of_an_sm(func, target, asked_columns(func), MOST_BLOCKS) for func in (before, after)]
+    if shares_an_sm(after, target) or not shares_an_sm(before, target):
+        return True
     loops = [(op, _found(op)) for op in before.walk() if op.name == "scf.for"]
-    return blocks[1] >= min(blocks[0], SHARED) or any(late is not None and _held(loop, late) > MUCH for loop, late in loops)
+    return any(late is not None and _held(loop, late) > MUCH for loop, late in loops)

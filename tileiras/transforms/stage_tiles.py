@@ -62,12 +62,13 @@ def _choose_small(func: Operation) -> None:
         if not runs_ahead(loop):
             continue
         ops = list(loop.regions[0].block.ops)
-        loads = [op for op in tiles_loaded(ops) if ENGINE not in op.properties and not _has_a_buffer(op.results[0])]
+        tiles = [op for op in tiles_loaded(ops) if ENGINE not in op.properties]
+        loads = [op for op in tiles if not _has_a_buffer(op.results[0])]
         if not loads:
             continue
-        others = [op for op in tiles_loaded(ops) if op not in loads and ENGINE not in op.properties]
         dots = [op for op in ops if op.name in DOTS]
-        by_threads = dots and all("atom" not in op.properties for op in dots) and any(op.name == LOAD for op in others)
+        by_threads = dots and all("atom" not in op.properties for op in dots) and any(
+            op.name == LOAD and op not in loads for op in tiles)
         if by_threads or (any(map(runs_by_itself, ops)) and uses_at_once(loop, loads) is None):
             for op in loads:
                 if op.name == LOAD and tile_bytes(op.results[0].type) < LEAST_BESIDE and may_come(op):
