@@ -395,13 +395,12 @@ def test_allow_tma_is_obeyed_where_there_is_a_copy_engine(hint: str, gpu_name: s
     assert engine == (obeyed and hint == "true")
 
 
-@pytest.mark.parametrize("gpu_name, opt_level, deep", [
-    ("sm_90", 3, True), ("sm_80", 3, True), ("sm_75", 3, False), ("sm_90", 0, False),
-])
-def test_one_remark_says_what_latency_did(gpu_name: str, opt_level: int, deep: bool) -> None:
+@pytest.mark.parametrize("gpu_name, opt_level, stages", [("sm_90", 3, 6), ("sm_80", 3, 4), ("sm_75", 3, None), ("sm_90", 0, None)])
+def test_one_remark_says_what_latency_did(gpu_name: str, opt_level: int, stages: int | None) -> None:
     remarks = remarks_on(to_bytecode(RINGS.format(occupancy=1, hints="latency = 2")), gpu_name, opt_level)
     [told] = [r for r in remarks if r.text.startswith("Hint latency = 2")]
-    assert (told.name, dict(told.notes)) == (("RemarkHintApplied", {"Stages": 3}) if deep else ("RemarkHintIgnored", {}))
+    assert (told.name, dict(told.notes)) == (("RemarkHintApplied", {"Stages": stages}) if stages else ("RemarkHintIgnored", {}))
+    assert not stages or told.reasons == ("with fewer stages the loop would wait for its loads",)
 
 
 def test_without_an_agent_that_loads_latency_has_no_effect() -> None:
@@ -412,14 +411,14 @@ def test_without_an_agent_that_loads_latency_has_no_effect() -> None:
 
 
 def test_latency_acts_on_tiles_that_go_through_registers() -> None:
-    """Bytes that are widened between memory and the ring: the load agent does it, two stages as asked."""
-    text = RINGS.format(occupancy=1, hints="latency = 1").replace("64x4096xf16", "64x4096xi8").replace("ptr<f16>", "ptr<i8>")
+    """Bytes that are widened between memory and the ring: the load agent does it, seven stages as asked."""
+    text = RINGS.format(occupancy=1, hints="latency = 6").replace("64x4096xf16", "64x4096xi8").replace("ptr<f16>", "ptr<i8>")
     text = text.replace("tile<64x64xf16>, token", "tile<64x64xi8>, token").replace("mmaf %x, %x", "mmaf %h, %h").replace(
         "      %d =", "      %h = itof %x signed rounding<nearest_even> : tile<64x64xi8> -> tile<64x64xf16>\n      %d =")
     remarks = remarks_on(to_bytecode(text))
     assert named(remarks, "RemarkAgentsChosen")
     [told] = [r for r in remarks if r.text.startswith("Hint latency")]
-    assert (told.name, dict(told.notes)) == ("RemarkHintApplied", {"Stages": 2})
+    assert (told.name, dict(told.notes)) == ("RemarkHintApplied", {"Stages": 7})
 
 
 def test_occupancy_counts_the_loading_warp() -> None:

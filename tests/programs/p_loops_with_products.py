@@ -520,6 +520,23 @@ def product_with_hints(dtype, tm, tn, tk, latency, tma):
 
 
 @ct.kernel
+def counted_tiles(a, b, out, tm: Const, tn: Const, tk: Const, n: Const):
+    """As many steps as the program says, and results that find room where its operands lay."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(n):
+        acc = ct.mma(ct.load(a, (i, k), (tm, tk), latency=1), ct.load(b, (k, j), (tk, tn), latency=1), acc)
+    ct.store(out, (i, j), acc.astype(out.dtype))
+
+
+@program((np.float16, 128, 256, 64, 7), (bf16, 128, 128, 64, 9), (e4m3, 64, 128, 128, 1), since=90)
+def product_of_counted_tiles(dtype, tm, tn, tk, n):
+    a, b = whole(2 * tm, n * tk, dtype=dtype, low=-3, high=3), whole(n * tk, 2 * tn, dtype=dtype, low=-3, high=3)
+    return Launch(counted_tiles, (2, 2), (a, b, np.zeros((2 * tm, 2 * tn), bf16), tm, tn, tk, n),
+                  {2: (wide(a) @ wide(b)).astype(np.float32).astype(bf16)})
+
+
+@ct.kernel
 def user_pipelined(a, b, out, tm: Const, tn: Const, tk: Const):
     """The next step's tiles are loaded before this step's product: the loop carries loaded tiles."""
     i = ct.bid(0)

@@ -44,12 +44,13 @@ def depths(module: Any) -> list[int | None]:
     return [told(op, DEPTH) for op in module.walk() if op.name == "nv_tileas.tiled_load"]
 
 
-@pytest.mark.parametrize("latency, stages", [(1, 2), (2, 3), (5, 6)])
+@pytest.mark.parametrize("latency, stages", [(1, 4), (2, 4), (5, 6)])
 def test_a_hint_of_latency_makes_the_ring_one_stage_deeper(latency: int, stages: int) -> None:
+    """If that is deeper than the four stages that it has without."""
     module, remarks = scheduled(with_hint(latency))
     assert depths(module) == [stages, stages]
     [applied] = [r for r in remarks if r.name == "RemarkHintApplied"]
-    assert applied.text == f"Hint latency = {latency} asks for a ring of {stages} stages"
+    assert applied.text == f"Hint latency = {latency} asks for a ring of {latency + 1} stages"
     assert dict(applied.notes) == {"Stages": stages}
     assert not [r for r in remarks if r.name == "RemarkHintIgnored"]
 

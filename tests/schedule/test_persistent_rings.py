@@ -82,7 +82,7 @@ def test_a_block_alone_has_a_deeper_ring(gpu: str) -> None:
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_100"])
 def test_a_hint_of_latency_makes_it_no_shorter(gpu: str) -> None:
     assert stages("one", gpu, 1) == stages("one", gpu)
-    assert stages("two", gpu, 1) == 2
+    assert stages("two", gpu, 1) == stages("two", gpu)
 
 
 def test_the_engine_stores_a_tile_while_the_next_one_is_multiplied() -> None:

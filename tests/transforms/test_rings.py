@@ -248,9 +248,9 @@ def test_a_loop_says_how_far_its_loads_run_ahead_and_a_hint_changes_that() -> No
     found = [r for r in remarks_of(COUNTED) if r.name == "RemarkLoopLoadsAhead"]
     assert [dict(r.notes)["Loads"] for r in found] == [2]
     view = "partition_view<tile=(32x32), tensor_view<32x512"
-    hint = "optimization_hints = <sm_80 = {latency = 4}>"
+    hint = "optimization_hints = <sm_80 = {latency = 9}>"
     hinted = remarks_of(COUNTED.replace(f"token = %t : {view}", f"token = %t {hint} : {view}"))
-    assert [dict(r.notes)["Stages"] for r in hinted if r.name == "RemarkLoopLoadsAhead"] == [5]
+    assert [dict(r.notes)["Stages"] for r in hinted if r.name == "RemarkLoopLoadsAhead"] == [10]
 
 
 def test_what_no_copy_can_move_runs_ahead_through_registers() -> None:

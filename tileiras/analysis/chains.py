@@ -51,7 +51,7 @@ def chains_of(func: Operation) -> int:
 def planned(func: Operation, context: Any) -> Plan | None:
     """How to split a function, None where it isn't for two chains."""
     if not (context.target.has_tcgen05 and all(map(context.uses, SWITCHES))) or "cluster" in func.properties or \
-            hint(func, "occupancy") not in (None, 1) or worker_warps(func) is not None:
+            (hint(func, "occupancy") or 1) > 2 or worker_warps(func) is not None:
         return None
     dots = [op for op in func.walk() if mnemonic(op) == "dot"]
     if not dots or not all(map(_is_for_chains, dots)) or not any(takes_rows(op, True) for op in dots) or \

@@ -6,10 +6,11 @@ takes `interval` cycles reads `that / interval` other stages, and one more is be
     wanted = ceil((latency + bytes / rate) / interval) + 1          rate: the SM's share of L2's bandwidth
 
 `interval` is the time of the iteration's own work, HANDOVER at least. A loop without products is as slow as its loads
-(`interval` is `bytes / rate` at least). A hint `latency = n` on a load asks for n + 1 stages, whatever the figures say; where the
-block has the SM to itself, those that hide the latency if they are more; and fewer where an SM's tensor memory has room for more
-blocks than the program asks for, or where products would have the SM to themselves by such a ring alone (attention of 64 rows and
-keys and 128 columns, hints of 2 and 4, H100: 58.0 us by a block of five stages, 36.7 by two).
+(`interval` is `bytes / rate` at least). A hint `latency = n` on a load, which says how busy memory is, asks for n + 1 stages if
+these are more: with fewer than hide a load's latency the loop would only wait (64x64x64 in f16, 64 blocks, B200, by hints of 1 and
+2: 38.7 and 26.2 us, 14.8 without; many blocks 61.1 and 61.5, 63.6 without). They are fewer where an SM's tensor memory has room for
+more blocks than the program asks for, or where products would have the SM to themselves by such a ring alone (attention of 64 rows
+and keys and 128 columns, hints of 2 and 4, H100: 58.0 us by a block of five stages, 36.7 by two).
 
 Where registers let several blocks share an SM, each has their number times the interval, and rings that kept the others
 out would be a loss: the ring gets what is wanted for a block alone only as far as the others' rings still fit. A kernel that shares
@@ -149,7 +150,16 @@ def shared_budget(target: Any, occupancy: int = 1) -> int:
 
 
 def ring_depth(facts: RingFacts, target: Any) -> Depth:
-    """The stages of a ring of loads in a loop."""
+    """The stages of a ring of loads in a loop: those that a hint asks for, if they are more than without it."""
+    by_figures = _depth(facts, None, target)
+    if facts.latency is None or facts.latency <= 0:
+        return by_figures
+    by_hint = _depth(facts, facts.latency + 1, target)
+    return by_hint if by_hint.stages > by_figures.stages else by_figures
+
+
+def _depth(facts: RingFacts, hinted: int | None, target: Any) -> Depth:
+    """By the figures, or by a hint that asks for so many stages."""
     model = model_of(target, facts.warps)
     transfer = facts.stage_bytes / model.ingress
     latency = model.latencies.loaded + transfer
@@ -160,8 +170,8 @@ def ring_depth(facts: RingFacts, target: Any) -> Depth:
         latency *= LONGER_BESIDE_PRODUCTS
     interval = max(facts.work, HANDOVER, 0 if facts.has_product else transfer)
     wanted, bound = min(MOST_STAGES, ceil(latency / interval) + 1), "latency"
-    if facts.latency is not None and facts.latency > 0:
-        wanted, bound = min(MOST_STAGES, max(facts.latency + 1, wanted if facts.alone else 0)), "hint"
+    if hinted is not None:
+        wanted, bound = min(MOST_STAGES, hinted), "hint"
     if facts.asked is not None and facts.asked > 0:
         wanted, bound = min(MOST_STAGES, facts.asked), ASKED
 

@@ -29,7 +29,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.analysis.agents import SWITCH, agent_of
 from tileiras.analysis.effects import effects_of
-from tileiras.analysis.shared_memory import bytes_unshared, plan_shared_memory
+from tileiras.analysis.shared_memory import bytes_unshared, number_ops, plan_shared_memory
 from tileiras.analysis.stage_numbers import becomes, numbers_of, pipe_of
 from tileiras.analysis.tensor_dots import TENSOR_DOT, is_paired, is_rows, is_told_by_dots, umma_of
 from tileiras.analysis.tensor_memory import STORES as TO_TENSOR_MEMORY
@@ -59,11 +59,25 @@ def run(module: Operation, context: Any) -> None:
             _Commits(trial, context).run()
             if trial is not func:
                 if plan_shared_memory(trial).size > most:
+                    _begin_late(trial)
+                if plan_shared_memory(trial).size > most:
                     trial = func
                     _Commits(func, context, one_by_one=True).run()
                 else:
                     put_in_place(trial, func)
             keep_places(trial)
+
+
+def _begin_late(func: Operation) -> None:
+    """Let shared buffers live from where they are used first: what is written of products may have the place of what these read,
+    once they have been waited for."""
+    number, _ = number_ops(func)
+    for op in [op for op in number if isinstance(op, nv_tileas.AllocTensor)]:
+        block: Any = op.parent
+        users = [holder_in(block, use.operation) for use in op.results[0].uses]
+        if isinstance(op.results[0].type, BufferType) and users:
+            op.detach()
+            block.insert_op_before(op, min(users, key=number.__getitem__))
 
 
 class _Used:

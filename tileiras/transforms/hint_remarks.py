@@ -21,6 +21,8 @@ def apply_latency(func: Operation, load: Operation, stages: int, reason: str, re
     if hint is None:
         return
     text = f"Hint latency = {hint.value.data}"
+    if stages > hint.value.data + 1:
+        reason = "with fewer stages the loop would wait for its loads"
     found = remark(func, load, PASSED, HINTS, APPLIED, f"{text} asks for a ring of {hint.value.data + 1} stages",
                    {"Stages": stages}, [reason])
     _drop(found, f"{text} ", remarks)

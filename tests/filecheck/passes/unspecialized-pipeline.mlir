@@ -4,7 +4,7 @@
 // RUN: filecheck %s --input-file=%t.ir
 
 // CHECK: IR dump before unspecialized-pipeline
-// CHECK: [[P:%[0-9]+]] = "nv_tileas.create_pipeline"() : () -> !nv_tileas.pipe<"group", #builtin.int<3>>
+// CHECK: [[P:%[0-9]+]] = "nv_tileas.create_pipeline"() : () -> !nv_tileas.pipe<"group", #builtin.int<4>>
 // CHECK-NEXT: "scf.for"
 // CHECK: "nv_tileas.producer_acquire"([[P]])
 // CHECK: "nv_tileas.tiled_copy"
@@ -13,14 +13,16 @@
 // CHECK: "nv_tileas.dot"
 
 // CHECK: IR dump after unspecialized-pipeline
-// CHECK: [[P:%[0-9]+]] = "nv_tileas.create_pipeline"() : () -> !nv_tileas.pipe<"group", #builtin.int<3>>
+// CHECK: [[P:%[0-9]+]] = "nv_tileas.create_pipeline"() : () -> !nv_tileas.pipe<"group", #builtin.int<4>>
+// CHECK: "nv_tileas.tiled_copy"
+// CHECK: "nv_tileas.producer_commit"([[P]])
 // CHECK: "nv_tileas.tiled_copy"
 // CHECK: "nv_tileas.producer_commit"([[P]])
 // CHECK: "nv_tileas.tiled_copy"
 // CHECK: "nv_tileas.producer_commit"([[P]])
 // CHECK-NOT: nv_tileas.tiled_copy
 // CHECK: "scf.for"
-// CHECK: "nv_tileas.consumer_wait"([[P]]) <{pending = #builtin.int<1>}>
+// CHECK: "nv_tileas.consumer_wait"([[P]]) <{pending = #builtin.int<2>}>
 // CHECK-NEXT: "nv_tileas.barrier"
 // CHECK: "nv_tileas.tiled_copy"
 // CHECK: "nv_tileas.dot"
@@ -40,7 +42,7 @@ cuda_tile.module @m {
     %v = make_partition_view %w : partition_view<tile=(64x64), tensor_view<64x4096xf16, strides=[4096,1]>>
     %ov = make_partition_view %o : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
     %sum = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%acc = %start) -> (tile<64x64xf32>) {
-      %x, %u = load_view_tko weak %v[%zero, %i] token = %t optimization_hints = <sm_80 = {latency = 2}> : partition_view<tile=(64x64), tensor_view<64x4096xf16, strides=[4096,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %x, %u = load_view_tko weak %v[%zero, %i] token = %t : partition_view<tile=(64x64), tensor_view<64x4096xf16, strides=[4096,1]>>, tile<i32> -> tile<64x64xf16>, token
       %d = mmaf %x, %x, %acc : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
       continue %d : tile<64x64xf32>
     }
