@@ -64,6 +64,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("plan-cta", "nv_tileaa", 0),
     _transform("plan-chains", "nv_tileaa", 1, of="dot"),
     _transform("split-tiles", "nv_tileaa", 1, of="dot"),
+    _transform("split-streams", "nv_tileaa", 3, of="scf.for"),
     _transform("decompose-dot-scaled", "nv_tileaa", 0, of="dot_scaled"),
     _transform("prepare-dot-scaled", "nv_tileaa", 1, of="dot_scaled"),
     _transform("skip-masks", "nv_tileaa", 1, of="dot dot_scaled"),

@@ -4,7 +4,7 @@ loops over tiles whose sums live longer than one tile."""
 import cuda.tile as ct
 import numpy as np
 
-from tests.programs.programs import Launch, bf16, program, whole, wide
+from tests.programs.programs import Launch, bf16, blocks, program, whole, wide
 
 Const = ct.Constant[int]
 ZERO = ct.PaddingMode.ZERO
@@ -325,3 +325,42 @@ def columns_beside_a_ring(dtype, tk, tn, n):
     x, second = wide(a), wide(row).T + wide(wider)
     want = np.stack([(x * wide(column)).sum(0), (x * second).sum(0)])
     return Launch(times_columns, (2,), (a, column, row, wider, out, tk, tn), {4: want})
+
+
+@ct.kernel
+def gradients_of_weights(dw, db, out_w, out_b, tm: Const, tn: Const):
+    """Two arrays' rows are summed by tiles of which shared memory holds no ring."""
+    j = ct.bid(0)
+    sums_w, sums_b = ct.zeros((tm, tn), ct.float32), ct.zeros((tm, tn), ct.float32)
+    for i in range(ct.num_tiles(dw, axis=0, shape=(tm, tn))):
+        sums_w += ct.load(dw, (i, j), (tm, tn), padding_mode=ZERO)
+        sums_b += ct.load(db, (i, j), (tm, tn), padding_mode=ZERO)
+    ct.store(out_w, (j,), ct.sum(sums_w, axis=0))
+    ct.store(out_b, (j,), ct.sum(sums_b, axis=0))
+
+
+@program((32, 1024, 70, 1500), (64, 512, 130, 512), (16, 1024, 33, 1028), (64, 1024, 65, 1024))
+def streams_of_large_tiles(tm, tn, rows, columns):
+    dw, db = whole(rows, columns, dtype=np.float32), whole(rows, columns, dtype=np.float32)
+    return Launch(gradients_of_weights, (blocks(columns, tn),),
+                  (dw, db, np.zeros(columns, np.float32), np.zeros(columns, np.float32), tm, tn), {2: dw.sum(0), 3: db.sum(0)})
+
+
+@ct.kernel
+def rows_in_turn(x, y, least, most, tm: Const, tn: Const):
+    """A block goes from tile to tile; each is stored as a whole, and a number of each row."""
+    for i in range(ct.bid(0), ct.num_tiles(x, axis=0, shape=(tm, tn)), ct.num_blocks(0)):
+        tile = ct.load(x, (i, 0), (tm, tn), padding_mode=ZERO)
+        top = ct.max(tile, axis=1, keepdims=True)
+        ct.store(most, (i,), top.reshape((tm,)))
+        ct.store(least, (i,), ct.min(tile, axis=1))
+        ct.store(y, (i, 0), tile - top)
+
+
+@program((128, 1024, 300, 1000))
+def streams_of_large_tiles_stored(tm, tn, rows, columns):
+    x = whole(rows, columns, dtype=np.float32)
+    padded = np.pad(x, ((0, 0), (0, tn - columns)))
+    top = padded.max(1)
+    return Launch(rows_in_turn, (2,), (x, np.zeros_like(x), np.zeros(rows, np.float32), np.zeros(rows, np.float32), tm, tn),
+                  {1: x - top[:, None], 2: padded.min(1), 3: top})

@@ -148,7 +148,7 @@ def test_every_level_has_passes_that_the_one_below_lacks(opt: Any) -> None:
     assert lists[0] < lists[1] <= lists[2] < lists[3]
     assert {line.split()[0] for line in lists[3] - lists[2]} == {
         "advance-dots", "fragments-ahead", "join-stages", "late-results", "late-sums", "overlap-iterations", "place-sums",
-        "separate-made-rows", "separate-products", "take-turns", "unroll-loops", "unroll-streams"}
+        "separate-made-rows", "separate-products", "split-streams", "take-turns", "unroll-loops", "unroll-streams"}
 
 
 def test_the_pipelines_target_may_stand_in_its_text(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.builtin import DenseArrayBase, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from tileiras.analysis.effects import effects_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.arith import BOUNDS
 from tileiras.dialects.base import OPERAND_SEGMENTS
+from tileiras.dialects.element import tile_bytes
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import EXITS
 
@@ -38,6 +39,12 @@ def loop_around(op: Operation) -> Operation | None:
     while parent is not None and parent.name not in (FOR, LOOP):
         parent = parent.parent_op()
     return parent
+
+
+def loaded_bytes(loop: Operation, load: str) -> int:
+    """Of the tiles that a loop's body loads in an iteration."""
+    types: list[Any] = [op.results[0].type for op in loop.regions[0].block.ops if op.name == load]
+    return sum(tile_bytes(t) for t in types if isinstance(t, TensorType))
 
 
 def function_of(op: Operation) -> Operation:

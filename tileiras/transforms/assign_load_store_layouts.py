@@ -41,7 +41,7 @@ def _function(func: Operation, context: Any) -> None:
     movable = {}
     if search and context.target.has_tma and context.uses("tma"):
         from tileiras.analysis.tma_choice import movable_in
-        movable = movable_in(func)
+        movable = movable_in(func, context.target.most_static_smem)
     choice = choose(found, num_warps, search, movable, context.target.has_ldmatrix_bytes)
     for op in choice.engine:
         op.properties["engine"] = UnitAttr()

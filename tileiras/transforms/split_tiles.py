@@ -69,7 +69,7 @@ def _split(func: Operation, context: Any) -> None:
         found = {axes.of(op.results[0], len(op.results[0].type.get_shape()) + dim) for op in dots}       # type: ignore[attr-defined]
         if len(found) == 1 and found <= set(axes.free()):
             plan = Plan(axes, {found.pop(): PARTS - 1}, PARTS)
-            if all(_by_parts(op, plan) for op in ops):
+            if all(by_parts(op, plan) for op in ops):
                 break
     else:
         return
@@ -80,17 +80,17 @@ def _split(func: Operation, context: Any) -> None:
                                       {"Parts": PARTS, **plan.notes()}))
     number = PartNumber()
     Split(func, plan, number).run()
-    _enclose(func, number.constant)
+    enclose(func, number.constant, PARTS)
 
 
-def _by_parts(op: Operation, plan: Any) -> bool:
+def by_parts(op: Operation, plan: Any) -> bool:
     """Whether parts of what an op does, one after the other, are what it does."""
     from tileiras.analysis.cta_axes import mnemonic
     from tileiras.analysis.tma import is_unwritten
     name = mnemonic(op)
     if name in STORES:
         semantic: Any = op.properties["mem_semantic"]
-        return semantic.data == "weak" and not plan.copies(op)
+        return semantic.data == "weak" and not plan.copies(op) and _may_come_in_parts(op)
     if name in LOADS:
         semantic = op.properties["mem_semantic"]
         return semantic.data == "weak" and is_unwritten(op) and op.results[1].first_use is None
@@ -99,7 +99,16 @@ def _by_parts(op: Operation, plan: Any) -> bool:
     return True
 
 
-def _enclose(func: Operation, constant: Operation | None) -> None:
+def _may_come_in_parts(store: Any) -> bool:
+    """Whether nothing is ordered before or behind a store but what it stores itself, in other iterations, of tiles that don't
+    overlap: a part of one iteration's then comes behind another part of a later one's."""
+    from tileiras.analysis.tma import is_unwritten, orders_itself
+    if is_unwritten(store) and all(r.first_use is None for r in store.results):
+        return True
+    return store.name == "nv_tileaa.tiled_store" and store.view.type.kind.data == "partition" and orders_itself(store)
+
+
+def enclose(func: Operation, constant: Operation | None, parts: int) -> None:
     """Make the number of the part the counter of a loop around what needs it, and around all that isn't the same for every part."""
     assert constant is not None
     block = func.regions[0].block
@@ -110,7 +119,7 @@ def _enclose(func: Operation, constant: Operation | None) -> None:
                 shared and not any(v.owner is constant or v.owner in inside for v in op.operands)):
             inside.append(op)
     body = Block(arg_types=[i32])
-    bounds = [arith.Constant.make([], [i32], {"value": IntegerAttr(n, i32)}) for n in (0, PARTS, 1)]
+    bounds = [arith.Constant.make([], [i32], {"value": IntegerAttr(n, i32)}) for n in (0, parts, 1)]
     for op in inside:
         op.detach()
         body.add_op(op)
