@@ -41,9 +41,9 @@ def loop_around(op: Operation) -> Operation | None:
     return parent
 
 
-def loaded_bytes(loop: Operation, load: str) -> int:
-    """Of the tiles that a loop's body loads in an iteration."""
-    types: list[Any] = [op.results[0].type for op in loop.regions[0].block.ops if op.name == load]
+def loaded_bytes(ops: Iterable[Operation], load: str) -> int:
+    """Of the tiles that those of some ops load which have this name."""
+    types: list[Any] = [op.results[0].type for op in ops if op.name == load]
     return sum(tile_bytes(t) for t in types if isinstance(t, TensorType))
 
 

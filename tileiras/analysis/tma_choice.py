@@ -88,7 +88,7 @@ def movable_in(func: Operation, room: int) -> dict[Operation, MapFacts]:
     memory, which has so much `room`, anyway; of these, it can be asked what threads that use them, too, like best
     (`is_for_both`)."""
     found: dict[Operation, MapFacts] = {}
-    has_products = any(op.name in DOTS for op in func.walk())
+    large = _of_large_streams(func, room)
     axis: AxisAnalysis | None = None
     for op in func.walk():
         if op.name != LOAD and op.name not in STORES:
@@ -97,7 +97,7 @@ def movable_in(func: Operation, room: int) -> dict[Operation, MapFacts]:
         if not isinstance(tile.type, TensorType):
             continue
         both = op.name == LOAD and is_for_both(op)
-        if not both and (not _may_move(op, tile) or (not has_products and _is_large_stream(op, room))):
+        if not both and (not _may_move(op, tile) or (op.name == LOAD and loop_around(op) in large)):
             continue
         axis = axis or AxisAnalysis(func)
         facts = map_facts(op, axis, filled=not both)
@@ -163,16 +163,20 @@ def is_small_stream(op: Operation, has_products: bool) -> bool:
     loop, tile = loop_around(op), op.results[0].type
     if loop is None:
         return isinstance(tile, TensorType) and tile_bytes(tile) < LEAST_STREAMED and not has_products
-    types: list[Any] = [inner.results[0].type for inner in loop.walk() if inner.name == LOAD]
-    return sum(tile_bytes(t) for t in types if isinstance(t, TensorType)) < LEAST_STREAMED
+    return loaded_bytes(loop.walk(), LOAD) < LEAST_STREAMED
 
 
-def _is_large_stream(op: Operation, room: int) -> bool:
-    """Whether an access is a load in a loop whose iterations load more than half of shared memory: each would wait for its own
+def _of_large_streams(func: Operation, room: int) -> set[Operation]:
+    """The loops of a function without products whose iterations load more than half of shared memory: each would wait for its own
     tiles behind the one before. Threads ask for as much as their registers hold (sums of two arrays by tiles of 16x1024, 256 rows,
     four blocks, B200: 47.2 us by the engine, 19.5 by threads; H100 42.5 and 14.1)."""
-    loop = loop_around(op)
-    return op.name == LOAD and loop is not None and 2 * loaded_bytes(loop, LOAD) > room
+    found: set[Operation] = set()
+    for op in func.walk():
+        if op.name in DOTS:
+            return set()
+        if op.name in LOOPS and 2 * loaded_bytes(op.regions[0].block.ops, LOAD) > room:
+            found.add(op)
+    return found
 
 
 def _feeds_product(tile: SSAValue) -> bool:

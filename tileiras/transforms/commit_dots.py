@@ -58,14 +58,20 @@ def run(module: Operation, context: Any) -> None:
             trial = func if bytes_unshared(func) <= most - FOR_BARRIERS else func.clone()
             _Commits(trial, context).run()
             if trial is not func:
-                if plan_shared_memory(trial).size > most:
-                    _begin_late(trial)
-                if plan_shared_memory(trial).size > most:
+                if not _fits(trial, most):
                     trial = func
                     _Commits(func, context, one_by_one=True).run()
                 else:
                     put_in_place(trial, func)
             keep_places(trial)
+
+
+def _fits(func: Operation, most: int) -> bool:
+    """Whether shared memory of so many bytes holds a function's buffers, if need be of each no longer than it is used."""
+    if plan_shared_memory(func).size <= most:
+        return True
+    _begin_late(func)
+    return plan_shared_memory(func).size <= most
 
 
 def _begin_late(func: Operation) -> None:

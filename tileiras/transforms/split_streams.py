@@ -18,16 +18,14 @@ long enough for whole lines of the cache.
 """
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
-from tileiras.analysis.entry_hints import worker_warps
 from tileiras.analysis.program_slice import loaded_bytes
-from tileiras.dialects.element import REGISTER_BYTES, tile_bytes
-from tileiras.transforms.split_tiles import ALONE, by_parts, enclose
+from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
+from tileiras.transforms.split_tiles import DOT, by_parts, compute_in_parts, may_be_split, ops_for_parts
 
 STAGES = 3
 """That a ring is to have: one that is read, and two on their way."""
@@ -35,7 +33,6 @@ MOST_PARTS = 8
 LEAST_ROW = 512
 """Bytes that a part's rows have at least in memory."""
 LOAD = "nv_tileaa.tiled_load"
-PRODUCTS = ("dot", "dot_scaled")
 
 
 def run(module: Operation, context: Any) -> None:
@@ -43,25 +40,21 @@ def run(module: Operation, context: Any) -> None:
     if not context.uses("pipelines"):
         return
     for func in module.regions[0].block.ops:
-        if func.name == "nv_tileaa.func" and "cluster" not in func.properties and worker_warps(func) is None:
-            if any(_is_too_much(op, 1, context.target) for op in func.walk() if op.name == "scf.for"):
-                _split(func, context)
+        if may_be_split(func) and any(_is_too_much(op, 1, context.target) for op in func.walk() if op.name == "scf.for"):
+            _split(func, context)
 
 
 def _is_too_much(loop: Any, parts: int, target: Any) -> bool:
     """Whether neither shared memory has room for a ring of what a part loads, nor registers for it and for what it carries."""
-    loaded = loaded_bytes(loop, LOAD)
+    loaded = loaded_bytes(loop.regions[0].block.ops, LOAD)
     carried = sum(tile_bytes(r.type) for r in loop.results if isinstance(r.type, TensorType))
     return STAGES * loaded > parts * target.most_static_smem and \
         loaded + carried > parts * target.registers_per_sm * REGISTER_BYTES
 
 
 def _split(func: Operation, context: Any) -> None:
-    # only here: most functions have no such tile, and shouldn't pay for the imports
-    from tileiras.analysis.cta_axes import mnemonic
-    from tileiras.transforms.cta_split import PartNumber, Split
-    ops = [op for op in func.walk() if op is not func]
-    if any(mnemonic(op) in (*ALONE, *PRODUCTS) or (mnemonic(op) == "return" and op.parent_op() is not func) for op in ops):
+    ops = ops_for_parts(func)
+    if ops is None or any(op.name == DOT for op in ops):
         return
     plan = _planned(func, ops, context.target)
     if plan is None:
@@ -71,13 +64,12 @@ def _split(func: Operation, context: Any) -> None:
         context.remarks.append(remark(func, func, PASSED, MEMORY, "StreamsInParts",
                                       "The tile block is computed in parts, whose tiles can be read ahead",
                                       {"Parts": plan.ctas, **plan.notes()}))
-    number = PartNumber()
-    Split(func, plan, number).run()
-    enclose(func, number.constant, plan.ctas)
+    compute_in_parts(func, plan)
 
 
 def _planned(func: Operation, ops: list[Operation], target: Any) -> Any:
     """How to split a function, None where it can't be: all large tiles that loops read."""
+    # only here: most functions have no such tile, and shouldn't pay for the imports
     from tileiras.analysis.access_facts import view_facts
     from tileiras.analysis.axis import AxisAnalysis
     from tileiras.analysis.cta_axes import Axes, extents
@@ -108,4 +100,4 @@ def _planned(func: Operation, ops: list[Operation], target: Any) -> Any:
 def _row(load: Any, dim: int) -> int:
     """Bytes of a loaded tile along a dimension."""
     t: Any = load.results[0].type
-    return tile_bytes(t) // prod(t.get_shape()) * t.get_shape()[dim]
+    return element_bytes(t.element_type) * t.get_shape()[dim]

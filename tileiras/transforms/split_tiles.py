@@ -43,9 +43,14 @@ def run(module: Operation, context: Any) -> None:
     if (context.uses("tcgen05") and context.target.has_tcgen05) or not context.uses("pipelines"):
         return
     for func in module.regions[0].block.ops:
-        if func.name == "nv_tileaa.func" and "cluster" not in func.properties and worker_warps(func) is None and \
+        if may_be_split(func) and \
                 max((carried_words(op) for op in func.walk() if op.name == "scf.for"), default=0) >= TOO_MANY_WORDS:
             _split(func, context)
+
+
+def may_be_split(func: Operation) -> bool:
+    """Whether a function's tile blocks are nobody else's to split, nor their threads to count."""
+    return func.name == "nv_tileaa.func" and "cluster" not in func.properties and worker_warps(func) is None
 
 
 def carried_words(loop: Any) -> int:
@@ -57,11 +62,10 @@ def carried_words(loop: Any) -> int:
 
 def _split(func: Operation, context: Any) -> None:
     # only here: most functions have no such tile, and shouldn't pay for the imports
-    from tileiras.analysis.cta_axes import Axes, mnemonic
+    from tileiras.analysis.cta_axes import Axes
     from tileiras.analysis.cta_plan import Plan
-    from tileiras.transforms.cta_split import PartNumber, Split
-    ops = [op for op in func.walk() if op is not func]
-    if any(mnemonic(op) in ALONE or (mnemonic(op) == "return" and op.parent_op() is not func) for op in ops):
+    ops = ops_for_parts(func)
+    if ops is None:
         return
     dots = [op for op in ops if op.name == DOT]
     axes = Axes(func)
@@ -78,9 +82,15 @@ def _split(func: Operation, context: Any) -> None:
         context.remarks.append(remark(func, func, PASSED, TENSOR_CORE, "TileInParts",
                                       "The tile block is computed in parts, since no block's registers hold its sums",
                                       {"Parts": PARTS, **plan.notes()}))
-    number = PartNumber()
-    Split(func, plan, number).run()
-    enclose(func, number.constant, PARTS)
+    compute_in_parts(func, plan)
+
+
+def ops_for_parts(func: Operation) -> list[Operation] | None:
+    """A function's ops, None where it does what can't be done by parts, or returns from inside of an op."""
+    from tileiras.analysis.cta_axes import mnemonic
+    ops = [op for op in func.walk() if op is not func]
+    alone = any(mnemonic(op) in ALONE or (mnemonic(op) == "return" and op.parent_op() is not func) for op in ops)
+    return None if alone else ops
 
 
 def by_parts(op: Operation, plan: Any) -> bool:
@@ -108,9 +118,17 @@ def _may_come_in_parts(store: Any) -> bool:
     return store.name == "nv_tileaa.tiled_store" and store.view.type.kind.data == "partition" and orders_itself(store)
 
 
-def enclose(func: Operation, constant: Operation | None, parts: int) -> None:
+def compute_in_parts(func: Operation, plan: Any) -> None:
+    """Make a function's tile block the parts of a plan, one after the other."""
+    from tileiras.transforms.cta_split import PartNumber, Split
+    number = PartNumber()
+    Split(func, plan, number).run()
+    assert number.constant is not None
+    _enclose(func, number.constant, plan.ctas)
+
+
+def _enclose(func: Operation, constant: Operation, parts: int) -> None:
     """Make the number of the part the counter of a loop around what needs it, and around all that isn't the same for every part."""
-    assert constant is not None
     block = func.regions[0].block
     inside: list[Operation] = []
     for op in block.ops:
