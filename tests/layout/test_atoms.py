@@ -47,6 +47,23 @@ def test_accumulators_come_atom_by_atom() -> None:
         assert len({r // 16 for r in rows}) == len({n // 8 for n in columns}) == 1
 
 
+@pytest.mark.parametrize("first, following", [("f16", "e4m3"), ("e5m2", "e4m3"), ("f16", "tf32"), ("tf32", "tf32"), ("f16", "f16")])
+@pytest.mark.parametrize("warps", [1, 4])
+def test_threads_have_of_weights_what_they_multiply_next(first: str, following: str, warps: int) -> None:
+    first_atom, next_atom = (next(a for a in ATOMS if (a.a, a.acc, a.widen) == (name, "f32", "")) for name in (first, following))
+    _, b, c = dot_layouts(first_atom, 64, 64, 64, warps, along="rows", next_elements=next_atom.elements_per_reg)
+    a, _, _ = dot_layouts(next_atom, 64, 32, 64, warps, along="rows")
+    assert b.is_complete and c.is_complete and c.is_exclusive
+    for lane, warp in ((0, 0), (1, 0), (7, warps - 1), (30, warps // 2)):
+        assert {c.index(r, lane, warp) for r in range(c.num_regs)} == {a.index(r, lane, warp) for r in range(a.num_regs)}
+    # the columns that an atom multiplies are those that it adds to: k's registers of B come first, then its atoms along n
+    k_registers = b.num_regs // (64 // first_atom.n)
+    for atom in range(64 // first_atom.n):
+        multiplied = {b.coords(b.index(atom * k_registers, lane))[1] for lane in range(32)}
+        added = {c.coords(c.index(atom * 4 + i, lane))[1] for lane in range(32) for i in range(4)}
+        assert multiplied == added and len(added) == first_atom.n
+
+
 def test_warps_split_a_tile_near_square() -> None:
     assert split_warps(128, 128, 16, 8, 2) == (1, 1)
     assert split_warps(256, 64, 16, 8, 2) == (2, 0)

@@ -8,6 +8,7 @@ from tests.programs.programs import Launch, bf16, blocks, draw, e4m3, e5m2, prog
 Const = ct.Constant[int]
 ZERO = ct.PaddingMode.ZERO
 LOG2E = 1.4426950408889634
+f32 = np.float32
 
 
 def attend(q, k, v, seen=True, bias=0.0, scale=1.0, sinks=None):
@@ -436,6 +437,37 @@ def attention_of_eight_bits(tm, tn, d, heads, n, dtype=e4m3):
     want = attend(q, k, wide(v).swapaxes(1, 2), scale=d ** -.5)[0]
     return Launch(small_types, (heads, blocks(n, tm)), (q, k, v, np.zeros((heads, n, d), np.float16), d ** -.5, 1 / 256, tm, tn, d),
                   {3: want}, 4e-2 if dtype is e4m3 else 8e-2)
+
+
+@ct.kernel
+def other_types(q, k, v, out, scale, deep, tm: Const, tn: Const, d: Const, by_parts: ct.Constant[bool]):
+    """Weights of eight bits, or of tf32, by values whose features lie side by side; `by_parts`: products that begin at zero."""
+    h, i = ct.bid(0), ct.bid(1)
+    of = ct.tfloat32 if q.dtype == ct.float32 else q.dtype
+    x = ct.load(q, (h, i, 0), (1, tm, d), padding_mode=ZERO).reshape((tm, d)).astype(of)
+    m, s = ct.full((tm, 1), -1e30, ct.float32), ct.zeros((tm, 1), ct.float32)
+    acc = ct.zeros((tm, d), ct.float32)
+    for j in range(ct.cdiv(k.shape[1], tn)):
+        y = ct.load(k, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d)).astype(of)
+        m, p, r, s = softmax_step(scores(x, y, j, k.shape[1], scale), m, s)
+        z = ct.load(v, (h, j, 0), (1, tn, d), padding_mode=ZERO).reshape((tn, d)).astype(of)
+        w = (p / deep).astype(of)
+        if by_parts:
+            acc = acc * r + ct.mma(w, z, ct.zeros((tm, d), ct.float32))
+        else:
+            acc = ct.mma(w, z, acc * r)
+    ct.store(out, (h, i, 0), (acc / s * deep).astype(out.dtype).reshape((1, tm, d)))
+
+
+@program((64, 64, 64, 1, 144, e5m2), (64, 64, 64, 2, 200, e4m3, True), (128, 64, 128, 1, 272, e4m3), (64, 32, 64, 1, 144, f32),
+         (128, 64, 64, 1, 272, f32, True), (64, 64, 64, 2, 208, np.float16, True), (64, 64, 128, 1, 300, np.float16), since=90)
+def attention_of_other_types(tm, tn, d, heads, n, dtype, by_parts=False):
+    q, k, v = (draw(heads, n, d, dtype=np.float32, seed=s).astype(dtype) for s in range(3))
+    want, eight = attend(q, k, v, scale=d ** -.5)[0], dtype in (e4m3, e5m2)
+    out = np.zeros((heads, n, d), np.float16 if eight else dtype)
+    return Launch(other_types, (heads, blocks(n, tm)),
+                  (q, k, v, out, d ** -.5, 1 / 256 if eight else 1.0, tm, tn, d, by_parts), {3: want},
+                  8e-2 if dtype is e5m2 else 4e-2 if eight else 4e-3)
 
 
 # ---- gradients

@@ -347,12 +347,18 @@ def _dot_layouts(op: Operation, num_warps: int) -> tuple[LinearLayout | None, Li
             umma.fragment((batch, m, k) if batch else (m, k), into_tensor.rows, num_warps, "quad_rows" in op.properties)
         return lhs, None, umma.fragment_of(into_tensor, _result(op).get_shape(), num_warps, "quads" in op.properties)
     by_warps: Any = atom_named(name.data)
-    return dot_layouts(by_warps, m, n, k // by_warps.elements, num_warps, batch, along_of(op))
+    return dot_layouts(by_warps, m, n, k // by_warps.elements, num_warps, batch, along_of(op), next_elements_of(op))
 
 
 def along_of(op: Operation) -> str:
     """Which dimension a dot's warps go over first, as `dot_layouts` has it."""
     return ROWS if "chained" in op.properties else COLUMNS if "by_columns" in op.properties else ""
+
+
+def next_elements_of(op: Operation) -> int:
+    """For which product as its A a dot's columns are shared out, as `dot_layouts` has it."""
+    found: Any = op.properties.get("next_elements")
+    return 0 if found is None else found.data
 
 
 def accumulator_layout(op: Operation, num_warps: int) -> LinearLayout:

@@ -210,8 +210,8 @@ _GUARDED = f"{_ACCESS} inside:power? narrow:power?"
 _PLACED_ATTRS: dict[str, str] = {
     "func": "num_warps:power counted_blocks:positive? shared_bytes:count? shared_alignment:power? tensor_maps:strings? "
             "built_maps:positive?",
-    "dot": "atom:string? chained:unit? by_columns:unit? k_slices:power? joined:unit? quads:unit? quad_rows:unit? "
-           "negated:side? ends_block:unit?",
+    "dot": "atom:string? chained:unit? by_columns:unit? next_elements:power? k_slices:power? joined:unit? quads:unit? "
+           "quad_rows:unit? negated:side? ends_block:unit?",
     "dot_scaled": "atom:string? k_slices:power?",
     "load": f"{_GUARDED} owners:unit? invariant:unit? first:unit? early:unit? by_thread:unit?", "store": _GUARDED,
     "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
@@ -225,7 +225,8 @@ _PLACED_ATTRS: dict[str, str] = {
 tensor_maps: how a launch makes the maps that are the last parameters (texts of host/recipe.py). built_maps: how many the kernel
 builds itself.
 atom: the instruction that computes a dot (none: multiply and add); chained: in the layouts that let its result be another
-dot's operand; by_columns: in those that let each warp compute the columns of B that it multiplies; k_slices: parts of k that will
+dot's operand; by_columns: in those that let each warp compute the columns of B that it multiplies; next_elements: its threads have
+the columns that they multiply in the next product, which has so many elements in a register of A; k_slices: parts of k that will
 go through buffers one after another; joined: each instruction's columns start at zero and are added to the accumulator before the
 next one's begin; quads, quad_rows: which thread has which of its sums, or of its rows (layout/atoms/umma.py);
 ends_block: a block of machine code ends behind it. runs, contiguous, neighbours, apart, inside, narrow, check, stretch: what is

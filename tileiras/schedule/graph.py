@@ -234,7 +234,7 @@ def goes_to_buffers(v: SSAValue) -> bool:
 
 def node_of(index: int, op: Operation, model: Model) -> Node:
     """An op's node: its footprint in whole cycles."""
-    footprint = model.footprint(op)
+    footprint = model.beside_another_iteration(op)
     uses = tuple((unit, max(1, ceil(cycles))) for unit, cycles in footprint.uses)
     return Node(index, op.name, uses, ceil(footprint.latency), op)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.ir import SSAValue
 
 from tileiras.schedule.depth import registers_of
-from tileiras.schedule.graph import VALUES, Edge, Graph, resource_bound
+from tileiras.schedule.graph import VALUES, Edge, Graph, Node, resource_bound
 from tileiras.schedule.modulo import modulo_schedule
 from tileiras.schedule.options import DEFAULT_ITERATIONS, DEFAULT_THRESHOLD
 from tileiras.schedule.schedule import NoSchedule, Schedule, check
@@ -52,8 +52,7 @@ def choose(graph: Graph, room: Room, ring_bytes: Mapping[SSAValue, int], asynchr
         return Outcome(serial_schedule(graph), why="forced")
     if not asynchronous:
         return Outcome(serial_schedule(graph), why="nothing is asynchronous")
-    if iterations and graph.in_flight and all("stream" in dict(n.uses) for n in graph.nodes
-                                              if n.uses and n.index not in graph.in_flight):
+    if iterations and graph.in_flight and all(_is_in_order(n) for n in graph.nodes if n.uses and n.index not in graph.in_flight):
         try:
             schedule = ahead_schedule(graph)
             depths = {v: schedule.depth(writer, readers) for v, (writer, readers) in graph.rings.items()}
@@ -62,6 +61,12 @@ def choose(graph: Graph, room: Room, ring_bytes: Mapping[SSAValue, int], asynchr
         except NoSchedule:
             pass
     return refine(loads_ahead(graph), room, ring_bytes, iterations, threshold)
+
+
+def _is_in_order(node: Node) -> bool:
+    """Whether nothing else can be begun while an op's busiest unit works."""
+    uses = dict(node.uses)
+    return uses.get("stream", 0) >= max(uses.values())
 
 
 def loads_ahead(graph: Graph) -> Graph:

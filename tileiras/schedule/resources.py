@@ -9,7 +9,7 @@ share of bandwidth; what they wait for memory is latency on the edge to who uses
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -127,6 +127,12 @@ class Model:
         if not found.uses or is_asynchronous(op):
             return found
         return Footprint((("stream", found.cycles), *(use for use in found.uses if use[0] != "stream")), found.latency)
+
+    def beside_another_iteration(self, op: Operation) -> Footprint:
+        """The same of a loop's op beside which those of another iteration may stand."""
+        found = self.footprint(op)
+        uses = dict(found.uses)
+        return replace(found, uses=tuple((uses | {"stream": uses["issue"]}).items())) if goes_on_beside(op) else found
 
     def _footprint(self, op: Operation) -> Footprint:
         dialect, _, name = op.name.partition(".")
@@ -286,6 +292,12 @@ def is_asynchronous(op: Operation) -> bool:
         return True
     atom: Any = op.properties.get("atom")
     return atom is not None and op.name.endswith(("dot", "dot_scaled")) and atom.data.startswith((WGMMA, INTO_TENSOR_MEMORY))
+
+
+def goes_on_beside(op: Operation) -> bool:
+    """Whether what doesn't wait for a product of warps can stand between its instructions: of products one of which takes what
+    threads make of the other's result, the one of this iteration beside the other of the next."""
+    return op.name == "nv_tileas.dot" and "chained" in op.properties
 
 
 def _bytes_of(v: SSAValue) -> int:

@@ -43,9 +43,12 @@ from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.location_text import location_text
+from tileiras.dialects.nv_tileaa_asm import int_array
 from tileiras.dialects.nv_tileas import LOADS
 from tileiras.errors import CompileError
 from tileiras.layout.atoms import MmaAtom, choose_atom, split_warps, umma, warpgroup
+from tileiras.layout.atoms.mma_sync import columns_for
+from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.atoms.umma import UmmaAtom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom
 from tileiras.layout.linear import log2
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from tileiras.layout.atoms.block_scaled import BlockScaledAtom
     from tileiras.layout.atoms.tensor_scaled import TensorScaledAtom
 
+VIEW, PERMUTE = "nv_tileas.view", "nv_tileas.permute"
 MOST_APART = 64
 """Registers of a thread for a product beside those for what it will be added to, which may be as many: with twice as many of both
 nothing is left for anything else."""
@@ -131,6 +135,8 @@ def run(module: Operation, context: Any) -> None:
                     if atom.widen:
                         _widen(op)
                 op.properties["k_slices"] = IntAttr(slices)
+            if searches:
+                _share_out_columns(dots, num_warps)
             if searches and into_tensor_memory and num_warps == umma.GROUP_WARPS and \
                     any(op.name in LOADS and is_row(op.results[0].type) for op in ops):
                 _by_quads(dots)
@@ -140,6 +146,54 @@ def run(module: Operation, context: Any) -> None:
                     report_dot(func, op, atom, 1, context.target, context.remarks)
                 op.properties["atom"] = StringAttr(atom.intrinsic)
                 op.properties["k_slices"] = IntAttr(1)
+
+
+def _share_out_columns(dots: list[Operation], num_warps: int) -> None:
+    """Let threads have of weights the columns that they multiply, where the second product's instruction has another number of
+    elements in a register of A than 16-bit ones (bytes, tf32): nobody exchanges weights then. It costs the first product nothing
+    where its B runs along k in memory: matrices of it are read row by row."""
+    atoms = {op: atom for op in dots if "chained" in op.properties and isinstance(atom := _atom_of(op), MmaAtom)}
+    asked: dict[Operation, set[int]] = {}
+    for op, atom in atoms.items():
+        sources = list(rows_from(op))
+        fit = all(source in atoms and _may_share_out(source, atoms[source], atom, num_warps) for source in sources)
+        for source in sources:
+            asked.setdefault(source, set()).add(atom.elements_per_reg if fit else 0)
+    for op, elements in asked.items():
+        if elements != {0} and len(elements) == 1 and op in atoms:
+            op.properties["next_elements"] = IntAttr(*elements)
+
+
+def _may_share_out(op: Operation, atom: MmaAtom, following: MmaAtom, num_warps: int) -> bool:
+    """Whether the columns of a product can be shared out as another one's A, each warp having whole rows of them."""
+    batch, m, n, _ = dot_shape(op)
+    return not batch and m >= num_warps * atom.m and bool(columns_for(atom, n, following.elements_per_reg)) and \
+        _runs_along_k(op.operands[1])
+
+
+def _runs_along_k(rhs: Any) -> bool:
+    """Whether B, as it is loaded, lies in memory column by column, by whatever conversions, views and turns it comes."""
+    along = 0                   # the dimension of the last two of `rhs`
+    while isinstance(op := rhs.owner, Operation) and op.operands:
+        if op.name == "nv_tileas.tiled_load":
+            contiguous: Any = op.properties.get("contiguous")
+            return contiguous is not None and contiguous.data == len(rhs.type.get_shape()) - 2 + along
+        source: Any = op.operands[0]
+        if op.name == PERMUTE:
+            rank = len(rhs.type.get_shape())
+            if op.properties["permutation"] != int_array((*range(rank - 2), rank - 1, rank - 2)):
+                return False
+            along ^= 1
+        elif not (isinstance(op, arith.Elementwise) and len(op.operands) == 1) and \
+                not (op.name == VIEW and source.type.get_shape()[-2:] == rhs.type.get_shape()[-2:]):
+            return False
+        rhs = source
+    return False
+
+
+def _atom_of(op: Operation) -> Any:
+    name = op.properties.get("atom")
+    return atom_named(name.data) if isinstance(name, StringAttr) else None
 
 
 def _by_quads(dots: list[Operation]) -> None:

@@ -11,10 +11,14 @@
                                                     }
 
 What `generate-schedule` put in the last stage (nv_tile.aws.stage) is late, all before is early; early values that the late part
-uses are carried. A loop stays as it is unless both parts have products by wgmma, or where the late part can't wait: buffers,
-barriers or effects that both parts share, values that the early part of the next iteration needs of it, a stage that both read; or
-where several blocks share an SM, which overlap each other's work.
-Both parts stand twice; nothing is guarded within the loop. Where products may be on their way, `overlap-dots` decides.
+uses are carried. A loop stays as it is unless both parts have products by wgmma, or by warps one of which takes rows of the other;
+or where the late part can't wait: buffers, barriers or effects that both parts share, values that the early part of the next
+iteration needs of it, a stage that both read; or where several blocks share an SM, which overlap each other's work.
+Both parts stand twice; nothing is guarded within the loop. Where products by wgmma may be on their way, `overlap-dots` decides.
+
+Products of warps stand among the ops that don't need them, and ptxas orders their instructions. A warp that is alone on its
+scheduler has something to do that way while it waits (64x64 tiles of 64, one block an SM, RTX 5090: f16 38.7 us, 31.8 overlapped,
+e5m2 24.8 and 20.0); blocks that share an SM gain little (2 to 5 %), so it must not cost one of them, nor rings of one stage a wait.
 """
 from __future__ import annotations
 
@@ -26,14 +30,17 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tileiras.analysis.agents import SWITCH, WARP_THREADS, agent_of, agents_of, warps_of
 from tileiras.analysis.effects import NONE, effects_of
+from tileiras.analysis.entry_hints import hint
 from tileiras.analysis.live_registers import from_outside, most_alive
+from tileiras.analysis.program_slice import function_of
 from tileiras.analysis.warpgroup_dots import is_synchronous
 from tileiras.dialects import arith
 from tileiras.dialects.nv_tileaa import MemTokenType
 from tileiras.dialects.nv_tileas import BufferType
 from tileiras.remarks import MISSED, PASSED, TENSOR_CORE, remark, tile_text
 from tileiras.schedule.depth import registers_of
-from tileiras.schedule.names import STAGE, told
+from tileiras.schedule.names import LEAST_STAGES, STAGE, told
+from tileiras.schedule.resources import goes_on_beside
 from tileiras.transforms.agent_registers import registers_in_agents
 from tileiras.transforms.structure import holder_in
 
@@ -57,7 +64,7 @@ STEP = 8
 
 def run(module: Operation, context: Any) -> None:
     """Overlap the loops that can be, in place."""
-    if not (context.uses("wgmma") and context.uses("pipelines")):
+    if not context.uses("pipelines"):
         return
     for func in module.regions[0].block.ops:
         if func.name == "nv_tileas.func":
@@ -80,10 +87,15 @@ def run(module: Operation, context: Any) -> None:
                                                   "The loop's late products don't run beside the next iteration", reasons=[why]))
 
 
+def may_overlap(op: Operation) -> bool:
+    """Whether a product may run beside what other ops compute: by a warpgroup, or by warps that issue others meanwhile."""
+    return is_synchronous(op) or goes_on_beside(op)
+
+
 def _passed(func: Operation, expansion: Expansion, remarks: list[Any]) -> None:
     """What runs beside what."""
     def products(ops: list[Operation]) -> str:
-        found: list[Any] = [op.results[0].type for op in ops if is_synchronous(op)]
+        found: list[Any] = [op.results[0].type for op in ops if may_overlap(op)]
         return ", ".join(map(tile_text, found))
     notes: dict[str, str | int] = {"ThisIteration": products(expansion.late), "NextIteration": products(expansion.early),
                                    "Registers": expansion.registers()}
@@ -103,7 +115,7 @@ def split(loop: Any) -> tuple[list[Operation], list[Operation]] | str:
     """The same, or why the loop stays as it is; "" where its schedule doesn't ask for two parts."""
     body = loop.regions[0].block
     ops = [op for op in body.ops if op is not body.last_op]
-    stages = {n for op in ops if is_synchronous(op) and (n := told(op, STAGE)) is not None}
+    stages = {n for op in ops if may_overlap(op) and (n := told(op, STAGE)) is not None}
     if len(stages) < 2:
         return ""
     if any(inner.name in STAY for op in ops for inner in op.walk()):
@@ -115,7 +127,7 @@ def split(loop: Any) -> tuple[list[Operation], list[Operation]] | str:
         return obstacle
     _narrow(ops, late)
     early = [op for op in ops if op not in late]
-    if not any(map(is_synchronous, early)) or not any(map(is_synchronous, late)):
+    if not any(map(may_overlap, early)) or not any(map(may_overlap, late)):
         return "the next iteration's first product needs what this iteration's last one computes"
     if not _independent(ops, late):
         return "both parts write, or one writes what the other reads"
@@ -214,6 +226,8 @@ def _close(body: Block, ops: list[Operation], late: set[Operation]) -> str:
             return "its tiles come by cp.async, by the threads that compute"
         if names != sorted((WAIT, RELEASE)):
             return "a ring is waited for more than once an iteration"
+        if t.stages.data < LEAST_STAGES and any(map(goes_on_beside, ops)):
+            return "a ring has one stage, which is filled again only when it isn't needed any more"
         wait, release = sorted(found, key=lambda op: op.name == RELEASE)
         if (wait in late) != (release in late):
             return "both parts read the same stage of a ring"
@@ -312,7 +326,7 @@ class Expansion:
         made.add(self.body.args[0])
         used = dict.fromkeys(v for op in late for v in _operands(op))
         self.crossing = [v for v in used if v in made]
-        self.ahead = ahead if ahead is not None else self._slice_of(next(op for op in early if is_synchronous(op)))
+        self.ahead = ahead if ahead is not None else self._slice_of(next(op for op in early if may_overlap(op)))
         self.rest = [op for op in early if op not in set(self.ahead)]
         self.given_back = [op for op in late if op.name == RELEASE]
 
@@ -346,9 +360,12 @@ class Expansion:
                             (KEPT_BACK_AT_LEAST, _registers_there(self.loop, target))):
             if held + kept > there:
                 return f"it would take {held + kept} registers a thread, {there} are there; use smaller tiles or more warps"
-        each = -(-(self.registers_before() + KEPT_BACK) // STEP) * STEP
-        blocks = target.registers_per_sm // (threads * each)
-        return f"{blocks} blocks share an SM and overlap each other's work" if blocks > 1 else ""
+        before, after = (target.registers_per_sm // (threads * (-(-(values + KEPT_BACK) // STEP) * STEP))
+                         for values in (self.registers_before(), held))
+        if not all(map(goes_on_beside, filter(may_overlap, self.late))):
+            return f"{before} blocks share an SM and overlap each other's work" if before > 1 else ""
+        asked = hint(function_of(self.loop), "occupancy") or before
+        return f"{after} blocks would share an SM instead of {before}" if after < max(1, min(before, asked)) else ""
 
     def registers(self) -> int:
         """What values take of a thread's registers where most are alive, in the order that the loop's body will have."""

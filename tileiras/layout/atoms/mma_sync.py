@@ -204,12 +204,15 @@ def split_warps(m: int, n: int, atom_m: int, atom_n: int, warp_bits: int) -> tup
 
 @lru_cache(maxsize=1024)
 def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
-                batch: int = 0, along: str = "") -> tuple[LinearLayout, LinearLayout, LinearLayout]:
+                batch: int = 0, along: str = "", next_elements: int = 0) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
     """Layouts of A (m, k), B (k, n) and C (m, n) for a tile product by `atom`; with `batch` > 0, of (batch, ...) tiles.
 
     along: which dimension warps go over as far as it reaches. "rows": C is (or comes from) the A of another product; a warp's rows
     of C are the rows of A that it needs then, and the value never leaves its threads. "columns": threads compute B, each warp
     the columns that it multiplies.
+    next_elements: C is the A of a product that has so many elements in a register (`elements_per_reg`); where C's columns are
+    shared out otherwise, B's columns, and so C's, change places among the atoms: each thread then has the very elements that it
+    multiplies next.
 
     Warps go over the batch first, then over m and n, each with a block of its own: it then has long pieces of rows for memory,
     which it can turn without the others, and columns side by side, of which one transposing `ldmatrix` loads two atoms' (elements
@@ -230,10 +233,10 @@ def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
     lead = () if not batch else (batch,)
 
     def layout(rows: int, cols: int, atom_bases, atom_rows: int, atom_cols: int, warp_rows: int | None,
-               warp_cols: int | None, columns_first: bool) -> LinearLayout:
+               warp_cols: int | None, columns_first: bool, order: dict[int, int]) -> LinearLayout:
         def flat(pair: tuple[int, int]) -> int:
             # rows and columns beyond a tile smaller than the atom are copies
-            return pair[0] % rows * cols + pair[1] % cols
+            return pair[0] % rows * cols + order.get(pair[1], pair[1]) % cols
         reg = [flat(p) for p in atom_bases[0]]
         lane = tuple(flat(p) for p in atom_bases[1])
         own_rows, own_cols = rows >> (warp_rows or 0), cols >> (warp_cols or 0)
@@ -244,12 +247,26 @@ def dot_layouts(atom: MmaAtom, m: int, n: int, k: int, num_warps: int,
         for i in range(wn):
             warp.append(0 if warp_cols is None else own_cols << i)
         warp += [0] * idle
-        along_cols = [1 << i for i in range(log2(atom_cols), log2(own_cols))]
+        along_cols = [order.get(1 << i, 1 << i) for i in range(log2(atom_cols), log2(own_cols))]
         along_rows = [cols << i for i in range(log2(atom_rows), log2(own_rows))]
         reg += along_cols + along_rows if columns_first else along_rows + along_cols
         reg += [rows * cols << i for i in range(batch_bits - warp_batch)]
         return LinearLayout((*lead, rows, cols), tuple(reg), lane, tuple(warp))
 
-    return (layout(m, k, atom.a_bases, atom.m, atom.k, wm, None, True),
-            layout(k, n, atom.b_bases, atom.k, atom.n, None, wn, False),
-            layout(m, n, atom.c_bases, atom.m, atom.n, wm, wn, True))
+    turned = columns_for(atom, n >> wn, next_elements)
+    return (layout(m, k, atom.a_bases, atom.m, atom.k, wm, None, True, {}),
+            layout(k, n, atom.b_bases, atom.k, atom.n, None, wn, False, turned),
+            layout(m, n, atom.c_bases, atom.m, atom.n, wm, wn, True, turned))
+
+
+def columns_for(atom: MmaAtom, n: int, next_elements: int) -> dict[int, int]:
+    """Where `n` columns of C go (a column whose number has one bit set -> its place) for threads to have of a row what a product
+    with `next_elements` in a register takes as A; none where they have it, or where there are too few columns."""
+    lanes = [column for _, column in atom.c_bases[1] if column]
+    wanted = [next_elements << i for i in range(len(lanes))]
+    if not next_elements or wanted == lanes or wanted[-1] >= n:
+        return {}
+    columns = [1 << i for i in range(log2(n))]
+    free = iter(c for c in columns if c not in wanted)
+    found = {c: wanted[lanes.index(c)] if c in lanes else next(free) for c in columns}
+    return {c: place for c, place in found.items() if c != place}

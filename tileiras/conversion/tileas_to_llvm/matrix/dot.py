@@ -15,6 +15,7 @@ from typing import Protocol
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tileiras.analysis.layout_rules import next_elements_of
 from tileiras.analysis.tensor_dots import umma_of
 from tileiras.analysis.warpgroup_dots import wgmma_of
 from tileiras.conversion.tileas_to_llvm.builder import F16, F32, F64, I32, I64
@@ -188,7 +189,7 @@ def _layouts(op: Operation, atom: MmaAtom) -> tuple[int, list[LinearLayout]]:
     (*batch, m, k), n = shapes[0], shapes[1][-1]
     placed = layout_of(op.results[0])
     for along in ("", ROWS, COLUMNS):
-        layouts = dot_layouts(atom, m, n, k, placed.num_warps, batch[0] if batch else 0, along)
+        layouts = dot_layouts(atom, m, n, k, placed.num_warps, batch[0] if batch else 0, along, next_elements_of(op))
         fragments = zip(op.operands[:3], layouts)
         if all(layout_of(v) == f.reshape(_shape(v)) for v, f in fragments if isinstance(v.type, TensorType)):
             return batch[0] if batch else 1, list(layouts)
