@@ -33,6 +33,7 @@ def test_sizes_are_those_of_a_plan_made_anew(gpu_name: str, monkeypatch: pytest.
     def checked(lives: Any, loop: Any, without: Any) -> int:
         found = beside(lives, loop, without)
         assert found == beside(shared_lives.SharedLives(lives.func), loop, without)
+        assert found <= kept(lives)
         return found
     monkeypatch.setattr(shared_lives.SharedLives, "size", property(size))
     monkeypatch.setattr(shared_lives.SharedLives, "beside", checked)

@@ -7,7 +7,7 @@ where it changed. Sizes are those of `plan_shared_memory`.
 
     lives = SharedLives(func)
     lives.size                        bytes in all
-    lives.beside(loop, without)       bytes that others need while the loop runs, each for itself
+    lives.beside(loop, without)       bytes that others need where most of them live while the loop runs
     lives.update(allocs, moved)       behind a change of who uses these buffers, of their types, or of where ops stand
 """
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from xdsl.ir import Operation
 
@@ -97,7 +98,7 @@ class SharedLives:
         return size
 
     def beside(self, loop: Operation, without: list[Operation]) -> int:
-        """At most how much shared memory other buffers than `without` need while a loop runs, each for itself."""
+        """How much shared memory other buffers than `without` need while a loop runs, at the op where most of them live."""
         self._ask()
         self._number(loop)
         first, last = self.number[loop], self.last_inside[loop]
@@ -106,7 +107,12 @@ class SharedLives:
             if stretch.first > last:
                 break
             found += [p for p in stretch.pieces if p.start <= last and p.end >= first]
-        return sum(-(-p.size // p.alignment) * p.alignment for p in found if p.op not in without)
+        events = []         # (when, whether it ends there, bytes); both are of its life
+        for p in found:
+            if p.op not in without:
+                size = -(-p.size // p.alignment) * p.alignment
+                events += [(p.start, False, size), (p.end, True, -size)]
+        return max(accumulate(size for _, _, size in sorted(events)), default=0)
 
     def update(self, allocs: Iterable[Operation], moved: Iterable[Operation] = ()) -> None:
         """Behind a change of who uses these buffers, or of their types, or of whether there are any. Other ops among them are
