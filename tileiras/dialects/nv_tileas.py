@@ -368,12 +368,13 @@ class TiledCopy(TileOp):
 
     `atom`: which instruction; "cp.async.16", "cp.async.8", "cp.async.4": of so many bytes a thread, `threads` says who copies
     which elements. Where `guard` doesn't hold nothing is copied. `token`: what the read waits for; nothing waits for the read but
-    by the pipe. `spread`: its instructions may come anywhere between here and the pipe's commit."""
+    by the pipe. `spread`: its instructions may come anywhere between here and the pipe's commit,
+    and do so in so many lots among a product's steps."""
 
     name = "nv_tileas.tiled_copy"
     OPERANDS = "view:view coords:ints* buffer:buffer pipe:pipe index:i32 guard:bool? token:token?"
-    ATTRS = f"atom:name threads:layout? spread:unit? inbounds:inbounds? latency:index? allow_tma:flag? check:flags? filled:unit? " \
-            f"{_ACCESS}"
+    ATTRS = f"atom:name threads:layout? spread:positive? inbounds:inbounds? latency:index? allow_tma:flag? check:flags? " \
+            f"filled:unit? {_ACCESS}"
 
 
 class AsyncCopy(TileOp):
@@ -382,7 +383,7 @@ class AsyncCopy(TileOp):
 
     name = "nv_tileas.async_copy"
     OPERANDS = "ptr:ptrs mask:bools? buffer:buffer pipe:pipe index:i32 guard:bool? token:token?"
-    ATTRS = f"atom:name threads:layout spread:unit? latency:index? {_ACCESS}"
+    ATTRS = f"atom:name threads:layout spread:positive? latency:index? {_ACCESS}"
 
 
 COPIES_BY_THREADS = ("nv_tileas.tiled_copy", "nv_tileas.async_copy")

@@ -126,7 +126,8 @@ class Lowering:
         self.extra_globals: list[Operation] = []
         self.shared_base: SSAValue | None = None
         self.tensor_base: SSAValue | None = None
-        self.late: list[Callable[[], None]] = []
+        self.late: list[Callable[[], None]] = []    # copies that stand among a product's steps, in `lots`
+        self.lots = 1
         self.asked: dict[SSAValue, Any] = {}    # tiles of loads that will be made together (memory/guarded.py)
         self.ask: Callable[[Lowering], None] | None = None      # makes them
         self.read_registers: dict[SSAValue, list[SSAValue]] = {}
@@ -375,6 +376,13 @@ class Lowering:
         return self.b.icmp("eq", self.b.and_(rank, self.b.i32(copies.data)), self.b.i32(0))
 
     # --- instructions that find their place between others --------------------------------------------------------------
+
+    def catch_up_behind(self, step: int, steps: int) -> None:
+        """Make those that stand behind one of a product's steps: a lot behind the first, the others as evenly as they can."""
+        lots = min(self.lots, steps)
+        made = -(-step * lots // steps)         # lots behind the steps before: number i stands behind step i * steps // lots
+        if self.late and made * steps // lots == step and made < lots:
+            self.catch_up(lots - made)
 
     def catch_up(self, share: int = 1) -> None:
         """Make one of `share` parts of those that wait: all, where no number is given."""

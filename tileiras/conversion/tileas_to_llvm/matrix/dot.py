@@ -271,9 +271,7 @@ def dot(low: Lowering, op: Operation) -> None:
                     if scales:
                         args += scales[0].operand(z << m_bits | i, step) + scales[1].operand(z << n_bits | j, step)
                     acc[at:at + c_words] = b.nvvm(atom.instruction, args)
-            steps -= 1
-            if low.late:
-                low.catch_up(max(1, steps))
+            low.catch_up_behind(z << k_bits | step, steps)
     _finish(low, op, acc)
     if "ends_block" in op.properties:
         end_block(low)

@@ -46,8 +46,7 @@ def tiled_copy(low: Lowering, op: Operation) -> None:
         to, source, inside = where.at(offset), address.pointer(register), address.predicate(register)
         return lambda: chunk_copy(low, to, source, chunk, inside, executes)
     low.late += [copy(registers[0], offset) for registers, offset, _ in plan.groups]
-    if "spread" not in op.properties:
-        low.catch_up()
+    _place(low, op)
 
 
 @lowers("nv_tileas.async_copy")
@@ -67,8 +66,16 @@ def copy_by_pointers(low: Lowering, op: Operation) -> None:
         to, source, inside = where.at(offset), pointers[register], masks[register] if masks is not None else None
         return lambda: chunk_copy(low, to, source, chunk, inside, executes)
     low.late += [copy(registers[0], offset) for registers, offset, _ in plan.groups]
-    if "spread" not in op.properties:
+    _place(low, op)
+
+
+def _place(low: Lowering, op: Operation) -> None:
+    """Make the copies now, or let them wait for a product's steps."""
+    lots: Any = op.properties.get("spread")
+    if lots is None:
         low.catch_up()
+    else:
+        low.lots = lots.data
 
 
 def _executes(low: Lowering, op: Operation) -> SSAValue | None:
