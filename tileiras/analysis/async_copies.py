@@ -7,6 +7,7 @@ shared memory and the longest stretches of memory a warp.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import Float4E2M1FNType, IntegerType, TensorType
@@ -25,6 +26,7 @@ from tileiras.layout.shared import SharedLayout, access
 
 READERS = frozenset({"nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.load_shared"})
 """What reads a buffer and nothing else."""
+THREADS_ATOM = "cp.async."
 CHUNKS = (16, 8, 4)
 """Bytes that cp.async copies (PTX ISA)."""
 LEAST_BITS = 8
@@ -40,7 +42,24 @@ class ThreadCopy:
 
     @property
     def atom(self) -> str:
-        return f"cp.async.{self.chunk}"
+        return f"{THREADS_ATOM}{self.chunk}"
+
+
+def chunk_of(copy: Operation) -> int:
+    """Bytes that one instruction of a copy by threads moves."""
+    atom: Any = copy.properties["atom"]
+    return int(atom.data.removeprefix(THREADS_ATOM))
+
+
+def copied_bytes(copy: Any) -> int:
+    """Of a copy by threads, all of them together."""
+    t = copy.buffer.type
+    return prod(t.layout.data.shape) * element_bytes(t.element_type)
+
+
+def chunks_of(copy: Operation) -> int:
+    """Instructions of a copy by threads, over all of them."""
+    return copied_bytes(copy) // chunk_of(copy)
 
 
 def has_plain_bytes(t: Attribute) -> bool:

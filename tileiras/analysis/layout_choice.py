@@ -35,6 +35,7 @@ from tileiras.analysis.layout_rules import (
     accumulator_layout,
     constant_of,
     dim_of,
+    instruction_k,
     is_tensor,
     multiply_add_reader,
     operand_fragments,
@@ -46,7 +47,6 @@ from tileiras.analysis.tensor_dots import described_of, umma_of
 from tileiras.dialects import arith
 from tileiras.dialects.element import REGISTER_BYTES, element_bytes, tile_bytes
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, LOOPS
-from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout
 from tileiras.layout.operands import turning_layouts
 from tileiras.layout.placement import default_layout, within_warps
@@ -494,8 +494,7 @@ class _Search:
         if "k_slices" not in op.properties:     # its operands are staged already
             return
         fragments = operand_fragments(op, self.num_warps)
-        name: Any = op.properties.get("atom")
-        atom_k = atom_named(name.data).k if name is not None else 0
+        atom_k = instruction_k(op)
         whole: Any = op.properties["k_slices"]
         described, umma = described_of(op), umma_of(op)
         for i, fragment in enumerate(fragments):

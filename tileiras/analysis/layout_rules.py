@@ -361,6 +361,12 @@ def next_elements_of(op: Operation) -> int:
     return 0 if found is None else found.data
 
 
+def instruction_k(op: Operation) -> int:
+    """How far along k a dot's instruction goes, 0 without one."""
+    name: Any = op.properties.get("atom")
+    return atom_named(name.data).k if name is not None else 0
+
+
 def accumulator_layout(op: Operation, num_warps: int) -> LinearLayout:
     """The layout that a dot's accumulator and result have."""
     shape = _result(op).get_shape()

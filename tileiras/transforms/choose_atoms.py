@@ -33,9 +33,10 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import Float16Type, FloatAttr, IntAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation
 
+from tileiras.analysis.access import contiguous_of
 from tileiras.analysis.agents import WARP_THREADS, words_of
 from tileiras.analysis.dot_chains import goes_to_functions, is_chained, is_computed, is_made, is_row, rows_from, takes_rows
-from tileiras.analysis.layout_rules import dot_shape
+from tileiras.analysis.layout_rules import dot_shape, permutation_of
 from tileiras.analysis.program_slice import loop_around
 from tileiras.analysis.tensor_dots import ctas_of, goes_on_from, umma_of
 from tileiras.analysis.tensor_memory import ColumnsByLoop
@@ -43,12 +44,10 @@ from tileiras.analysis.warpgroup_dots import is_zero
 from tileiras.dialects import arith
 from tileiras.dialects.element import element_bytes, element_name
 from tileiras.dialects.location_text import location_text
-from tileiras.dialects.nv_tileaa_asm import int_array
 from tileiras.dialects.nv_tileas import LOADS
 from tileiras.errors import CompileError
 from tileiras.layout.atoms import MmaAtom, choose_atom, split_warps, umma, warpgroup
 from tileiras.layout.atoms.mma_sync import columns_for
-from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.atoms.umma import UmmaAtom
 from tileiras.layout.atoms.warpgroup import WgmmaAtom
 from tileiras.layout.linear import log2
@@ -94,6 +93,7 @@ def run(module: Operation, context: Any) -> None:
             dots = [op for op in ops if op.name == "nv_tileas.dot" and not is_staged(op)]
             into_tensor_memory, whys = _into_tensor_memory(dots, func, context, free, taken)
             left = {op: _new_columns(op, atom) for op, atom in into_tensor_memory.items() if is_zero(op.operands[2])}
+            chained: dict[Operation, MmaAtom] = {}
             for op in dots:
                 atom: Any = into_tensor_memory.get(op) or (_wgmma_of(op, func, context.target) if warpgroups else None)
                 atom, why = atom or warp_atom(op, context.target, num_warps), whys.get(op, "")
@@ -126,6 +126,7 @@ def run(module: Operation, context: Any) -> None:
                         _start_anew(op)
                     elif not isinstance(atom, WgmmaAtom) and not isinstance(atom, UmmaAtom) and is_chained(op, around=True):
                         op.properties["chained"] = UnitAttr()
+                        chained[op] = atom
                     elif isinstance(atom, MmaAtom) and slices == 1 and searches and is_computed(op, 1) and \
                             pays_by_columns(op, atom, num_warps):
                         op.properties["by_columns"] = UnitAttr()
@@ -136,7 +137,7 @@ def run(module: Operation, context: Any) -> None:
                         _widen(op)
                 op.properties["k_slices"] = IntAttr(slices)
             if searches:
-                _share_out_columns(dots, num_warps)
+                _share_out_columns(chained, num_warps)
             if searches and into_tensor_memory and num_warps == umma.GROUP_WARPS and \
                     any(op.name in LOADS and is_row(op.results[0].type) for op in ops):
                 _by_quads(dots)
@@ -148,11 +149,10 @@ def run(module: Operation, context: Any) -> None:
                 op.properties["k_slices"] = IntAttr(1)
 
 
-def _share_out_columns(dots: list[Operation], num_warps: int) -> None:
+def _share_out_columns(atoms: Mapping[Operation, MmaAtom], num_warps: int) -> None:
     """Let threads have of weights the columns that they multiply, where the second product's instruction has another number of
     elements in a register of A than 16-bit ones (bytes, tf32): nobody exchanges weights then. It costs the first product nothing
-    where its B runs along k in memory: matrices of it are read row by row."""
-    atoms = {op: atom for op in dots if "chained" in op.properties and isinstance(atom := _atom_of(op), MmaAtom)}
+    where its B runs along k in memory: matrices of it are read row by row. `atoms`: of chained products."""
     asked: dict[Operation, set[int]] = {}
     for op, atom in atoms.items():
         sources = list(rows_from(op))
@@ -176,12 +176,11 @@ def _runs_along_k(rhs: Any) -> bool:
     along = 0                   # the dimension of the last two of `rhs`
     while isinstance(op := rhs.owner, Operation) and op.operands:
         if op.name == "nv_tileas.tiled_load":
-            contiguous: Any = op.properties.get("contiguous")
-            return contiguous is not None and contiguous.data == len(rhs.type.get_shape()) - 2 + along
+            return contiguous_of(op) == len(rhs.type.get_shape()) - 2 + along
         source: Any = op.operands[0]
         if op.name == PERMUTE:
-            rank = len(rhs.type.get_shape())
-            if op.properties["permutation"] != int_array((*range(rank - 2), rank - 1, rank - 2)):
+            *before, k, n = range(len(rhs.type.get_shape()))
+            if permutation_of(op) != [*before, n, k]:
                 return False
             along ^= 1
         elif not (isinstance(op, arith.Elementwise) and len(op.operands) == 1) and \
@@ -189,11 +188,6 @@ def _runs_along_k(rhs: Any) -> bool:
             return False
         rhs = source
     return False
-
-
-def _atom_of(op: Operation) -> Any:
-    name = op.properties.get("atom")
-    return atom_named(name.data) if isinstance(name, StringAttr) else None
 
 
 def _by_quads(dots: list[Operation]) -> None:
@@ -345,8 +339,7 @@ def _is_turned(rhs: Any) -> bool:
     load = rhs.owner
     if not isinstance(load, Operation) or load.name != "nv_tileas.tiled_load":
         return False
-    along: Any = load.properties.get("contiguous")
-    return along is not None and along.data == len(rhs.type.get_shape()) - 1
+    return contiguous_of(load) == len(rhs.type.get_shape()) - 1
 
 
 def pays_by_columns(op: Operation, atom: MmaAtom, num_warps: int) -> bool:

@@ -14,13 +14,13 @@ the copy engine; 128 x 64 by 32 in two dimensions 36.7, by one of too many regis
 """
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.agent_parts import is_placed, kind_of, pipe_at, stores_by_threads
 from tileiras.analysis.agents import WARP_THREADS, words_of
+from tileiras.analysis.async_copies import chunks_of
 from tileiras.analysis.few_loaders import of_warps
 from tileiras.analysis.layout_rules import DOTS, layout_or_none
 from tileiras.analysis.live_registers import most_alive
@@ -109,22 +109,11 @@ def warps_for_chunks(loader: Slice, warps: int, most: int) -> int:
     chunks: dict[SSAValue, int] = {}
     for op in loader.ops:
         if op.name in COPIES_BY_THREADS and (pipe := pipe_at(op)) is not None and kind_of(pipe) != "tma":
-            chunks[pipe] = chunks.get(pipe, 0) + _chunks(op)
+            chunks[pipe] = chunks.get(pipe, 0) + chunks_of(op)
     count = 1
     while count < warps and max(chunks.values(), default=0) > count * WARP_THREADS * most:
         count *= 2
     return count
-
-
-def copied_bytes(copy: Any) -> int:
-    """Of a copy by threads, all of them together."""
-    t = copy.buffer.type
-    return prod(t.layout.data.shape) * element_bytes(t.element_type)
-
-
-def _chunks(copy: Any) -> int:
-    """Instructions of a copy by threads, over all of them."""
-    return copied_bytes(copy) // int(copy.properties["atom"].data.rpartition(".")[2])
 
 
 def _alive(func: Operation, loader: Slice, load_warps: int) -> int:

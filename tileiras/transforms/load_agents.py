@@ -111,7 +111,7 @@ def _gathers_beside(by_engine: list[Operation], by_threads: list[Operation]) -> 
     gathered = [op for op in by_threads if op.name == GATHERED and loop_around(op) in told - {None}]
     if not gathered:
         return False
-    from tileiras.transforms.gathering_warps import copied_bytes
+    from tileiras.analysis.async_copies import copied_bytes
 
     return sum(map(copied_bytes, gathered)) > MOST_BYTES
 

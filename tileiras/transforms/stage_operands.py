@@ -19,13 +19,12 @@ from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.layout_choice import in_registers
-from tileiras.analysis.layout_rules import DOTS, multiply_add_reader, operand_fragments
+from tileiras.analysis.layout_rules import DOTS, instruction_k, multiply_add_reader, operand_fragments
 from tileiras.analysis.tensor_dots import described_of
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileaa import int_array
 from tileiras.dialects.nv_tileas import BufferType, SharedLayoutAttr, layout_of, with_layout
-from tileiras.layout.atoms.names import atom_named
 from tileiras.layout.linear import LinearLayout, dim_bits
 from tileiras.layout.operands import described_buffer, multiply_add_buffer, operand_buffer
 
@@ -139,8 +138,6 @@ def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, frag
     t = x.type
     assert isinstance(t, TensorType)
     shape = tuple(n // slices if d == k_dim else n for d, n in enumerate(t.get_shape()))
-    name: Any = op.properties.get("atom")
-    atom_k = atom_named(name.data).k if name is not None else 0
     size = element_bytes(t.element_type)
     described = described_of(op)
     if described is not None:
@@ -151,7 +148,7 @@ def _buffer(op: Operation, x: SSAValue, k_dim: int, part: int, slices: int, frag
         reader, steps = multiply_add_reader(op, shape, k_dim, layout_of(op.results[0]))
         layout = multiply_add_buffer(shape, size, k_dim, layout_of(x), reader, steps)
     else:
-        layout = operand_buffer(shape, size, k_dim, layout_of(x), fragment, atom_k, turns_bytes)
+        layout = operand_buffer(shape, size, k_dim, layout_of(x), fragment, instruction_k(op), turns_bytes)
     alloc = nv_tileas.AllocTensor.make([], [BufferType(t.element_type, SharedLayoutAttr(layout))])
     _insert(alloc, op)
     numbers = ArrayAttr([IntAttr(k_dim), IntAttr(part), IntAttr(slices)]) if slices > 1 else None

@@ -20,7 +20,6 @@ A loop inside another one starts its ring anew each time.
 """
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, i32
@@ -28,13 +27,12 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.agents import WARP_THREADS
 from tileiras.analysis.ahead import Slice, address_of, is_cheap_and_pure, slice_of
-from tileiras.analysis.layout_rules import dot_shape
+from tileiras.analysis.async_copies import chunks_of
+from tileiras.analysis.layout_rules import dot_shape, instruction_k
 from tileiras.analysis.tensor_dots import is_of_warps
 from tileiras.dialects import arith, nv_tileas
 from tileiras.dialects.base import OPERAND_SEGMENTS
-from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import COPIES_BY_THREADS, PipeType
-from tileiras.layout.atoms.names import atom_named
 from tileiras.transforms.iterations import Iterations
 
 LOT = 32
@@ -149,14 +147,8 @@ class _Expansion(Iterations):
 
 def lots_of(copies: list[Operation], product: Operation) -> int:
     """In how many lots copies stand behind a product's steps of k, the last one without any."""
-    instructions = 0
-    for op in copies:
-        t: Any = op.buffer.type                     # type: ignore[attr-defined]
-        named: Any = op.properties["atom"]          # cp.async.16
-        nbytes = prod(t.layout.data.shape) * element_bytes(t.element_type)
-        instructions += nbytes // (WARP_THREADS * int(named.data.rpartition(".")[2]))
-    atom: Any = product.properties.get("atom")
-    steps = max(1, dot_shape(product)[-1] // atom_named(atom.data).k) if atom is not None else 1
+    instructions = sum(chunks_of(op) // WARP_THREADS for op in copies)
+    steps = dot_shape(product)[-1] // instruction_k(product)
     lot = LOT_OF_ATTENTION if "chained" in product.properties else LOT
     return min(max(1, instructions // lot), max(1, steps - 1))
 

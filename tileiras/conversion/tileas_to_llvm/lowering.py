@@ -381,7 +381,7 @@ class Lowering:
         """Make those that stand behind one of a product's steps: a lot behind the first, the others as evenly as they can."""
         lots = min(self.lots, steps)
         made = -(-step * lots // steps)         # lots behind the steps before: number i stands behind step i * steps // lots
-        if self.late and made * steps // lots == step and made < lots:
+        if self.late and made * steps // lots == step:
             self.catch_up(lots - made)
 
     def catch_up(self, share: int = 1) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.async_copies import chunk_of
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 from tileiras.conversion.tileas_to_llvm.memory.loads_stores import masks_of, view_address
 from tileiras.conversion.tileas_to_llvm.shared.accesses import Addresses
@@ -22,13 +23,6 @@ from tileiras.layout.shared import access
 
 CACHES = {16: "cg", 8: "ca", 4: "ca"}
 """Which caches chunks of so many bytes go through: only those of 16 have a choice (PTX ISA, cp.async)."""
-THREADS_ATOM = "cp.async."
-
-
-def chunk_of(op: Operation) -> int:
-    """Bytes that one instruction of a copy by threads moves."""
-    atom: Any = op.properties["atom"]
-    return int(atom.data.removeprefix(THREADS_ATOM))
 
 
 @lowers("nv_tileas.tiled_copy")
