@@ -95,6 +95,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("hold-fragments", "nv_tileas", 1, of="scf.for loop"),
     _transform("stage-tiles", "nv_tileas", 1, of="tiled_load tiled_store tiled_atomic_rmw"),
     _transform("dynamic-persistent", "nv_tileas", 1, of="is_valid_program_id"),     # those that ask for it run every pass
+    _transform("tell-agents", "nv_tileas", 1, of="atomic_rmw atomic_cas loop"),
     _transform("generate-schedule", "nv_tileas", 1, of="scf.for"),
     _transform("meet-in-clusters", "nv_tileas", 1),
     _transform("lower-tma-load-store-to-async", "nv_tileas", 1),

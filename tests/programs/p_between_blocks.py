@@ -194,3 +194,59 @@ def products_from_a_queue_of_all_blocks(dtype, t, most):
     return Launch(shared_queue, (3,), launch, {0: -1, 1: most - 1, 2: most - 1, 3: 0, 4: want})
 
 
+
+
+def drawing(order):
+    @ct.kernel
+    def tickets(a, b, out, drawn, most: Const, tm: Const, tn: Const, tk: Const):
+        """Blocks draw their tiles from a counter, until there are none."""
+        columns = ct.cdiv(b.shape[1], tn)
+        tiles = ct.cdiv(a.shape[0], tm) * columns
+        for _ in range(most):
+            t = ct.atomic_add(drawn, 0, 1, memory_order=order).reshape(())
+            if t < tiles:
+                acc = ct.zeros((tm, tn), ct.float32)
+                for k in range(ct.cdiv(a.shape[1], tk)):
+                    acc = ct.mma(ct.load(a, (t // columns, k), (tm, tk), padding_mode=ZERO),
+                                 ct.load(b, (k, t % columns), (tk, tn), padding_mode=ZERO), acc)
+                ct.store(out, (t // columns, t % columns), acc.astype(out.dtype))
+    return tickets
+
+
+@program((np.float16, ct.MemoryOrder.ACQ_REL, 128, 64, 64, 5), (bf16, ct.MemoryOrder.RELAXED, 128, 128, 64, 3),
+         (np.float16, ACQUIRE, 64, 64, 32, 4), (np.float32, ct.MemoryOrder.ACQ_REL, 64, 32, 32, 4),
+         (np.float16, ct.MemoryOrder.ACQ_REL, 256, 128, 64, 2), quick=True)
+def products_of_drawn_tiles(dtype, order, tm, tn, tk, blocks):
+    a, b = whole(3 * tm, 5 * tk, dtype=dtype), whole(5 * tk, 2 * tn, dtype=dtype, seed=1)
+    out = np.zeros((3 * tm, 2 * tn), np.float32)
+    return Launch(drawing(order), (blocks,), (a, b, out, np.zeros(1, np.int32), 6, tm, tn, tk),
+                  {2: wide(a) @ wide(b), 3: 6 * blocks})
+
+
+@ct.kernel
+def drawn_chain(x, w, drawn, done, most: Const, t: Const, tk: Const):
+    """Each drawn tile is multiplied from what another block, or this one, has stored for the ticket before."""
+    for _ in range(most):
+        i = ct.atomic_add(drawn, 0, 1).reshape(())
+        if i < most:
+            while ct.load(done, (i,), (), memory_order=ACQUIRE, memory_scope=DEVICE) == 0:
+                pass
+            acc = ct.zeros((t, t), ct.float32)
+            for k in range(t // tk):
+                acc = ct.mma(ct.load(x, (i, 0, k), (1, t, tk)).reshape((t, tk)), ct.load(w, (i, k, 0), (1, tk, t)).reshape((tk, t)),
+                             acc)
+            ct.store(x, (i + 1, 0, 0), acc.astype(x.dtype).reshape((1, t, t)))
+            ct.store(done, (i + 1,), 1, memory_order=RELEASE, memory_scope=DEVICE)
+
+
+@program((np.float16, 128, 64, 5, 2), (bf16, 64, 32, 4, 3), (np.float32, 64, 32, 3, 1), quick=True)
+def products_of_drawn_tiles_one_after_the_other(dtype, t, tk, n, blocks):
+    w = signed_permutations(n, t, dtype)
+    x = np.zeros((n + 1, t, t), dtype)
+    x[0] = whole(t, t, dtype=dtype)
+    want = wide(x)
+    for i in range(n):
+        want[i + 1] = want[i] @ wide(w)[i]
+    done = np.zeros(n + 1, np.int32)
+    done[0] = 1
+    return Launch(drawn_chain, (blocks,), (x, w, np.zeros(1, np.int32), done, n, t, tk), {0: want, 2: n * blocks, 3: 1})

@@ -39,7 +39,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("stage-streams", "sm_90"): "stage-streams", ("register-streams", "sm_90"): "materialize-schedule",
     ("prefetch-to-registers", "sm_75"): "prefetch-to-registers", ("overlap-iterations", "sm_90"): "overlap-iterations",
     ("wgmma", "sm_90"): "overlap-dots", ("tcgen05-copies", "sm_100"): "place-accumulators commit-dots",
-    ("fence-atomics", "sm_90"): "fence-atomics", ("early-loads", "sm_90"): "early-loads",
+    ("fence-atomics", "sm_90"): "fence-atomics", ("tell-agents", "sm_100"): "tell-agents", ("early-loads", "sm_90"): "early-loads",
     ("carry-as-loaded", "sm_90"): "carry-as-loaded", ("settle-loads", "sm_80"): "settle-loads",
     ("wide-inside", "sm_90"): "wide-inside", ("flatten-dots", "sm_100"): "flatten-dots",
     ("negate-dots", "sm_90"): "negate-dots",

@@ -3,9 +3,9 @@ may not, because it would come before something that it has to wait for.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
@@ -26,6 +26,8 @@ KINDS = ("tma", "cp_async", "mbarrier")
 """Pipes whose consumers learn from a barrier that a stage is full: who fills it may be somebody else."""
 COSTLY = ("nv_tileas.dot", "nv_tileas.dot_scaled", "nv_tileas.scan", "nv_tileas.reduce")
 """What the load agent doesn't compute a second time."""
+Met: TypeAlias = Sequence[tuple[SSAValue, Operation]]
+"""Tokens that ops wait for, with these."""
 MOST_ELEMENTS = 1024
 """Of a tile that the load agent may compute for an address."""
 
@@ -48,9 +50,14 @@ def beside(op: Operation, name: str) -> list[Operation]:
     return [use.operation for use in op.operands[0].uses if use.operation.name == name and use.operation.parent is op.parent]
 
 
-def gives_ids(pipe: SSAValue) -> bool:
-    """Whether it hands on the ids of further tile blocks, which all agents are told."""
-    return any(use.operation.name == "nv_tileas.cancel_next_program_id" for use in pipe.uses)
+def is_told_to_all(pipe: SSAValue) -> bool:
+    """Whether all agents are told what it hands on: ids of further tile blocks, or a number that the compute agents have drawn."""
+    return is_drawn(pipe) or any(use.operation.name == "nv_tileas.cancel_next_program_id" for use in pipe.uses)
+
+
+def is_drawn(pipe: SSAValue) -> bool:
+    """Whether it hands on a number that a thread of the compute agents has drawn for all (`tell-agents`)."""
+    return isinstance(pipe.owner, Operation) and "told" in pipe.owner.properties
 
 
 def pipe_at(op: Operation) -> SSAValue | None:
@@ -69,7 +76,7 @@ def pipe_at(op: Operation) -> SSAValue | None:
 def produces(op: Operation) -> bool:
     """Whether an op fills stages that others may read."""
     pipe = pipe_at(op)
-    return op.name not in CONSUMES and op.name not in PLACES and pipe is not None and kind_of(pipe) in KINDS
+    return op.name not in CONSUMES and op.name not in PLACES and pipe is not None and kind_of(pipe) in KINDS and not is_drawn(pipe)
 
 
 def is_pure(op: Any) -> bool:
@@ -96,7 +103,7 @@ def _is_spread(v: SSAValue) -> bool:
 def stores_by_threads(op: Operation) -> bool:
     """Whether threads bring what goes to a stage by way of their registers."""
     pipe = pipe_at(op)
-    return pipe is not None and op.name not in PLACES and kind_of(pipe) not in ("tma", "cp_async")
+    return pipe is not None and op.name not in PLACES and kind_of(pipe) not in ("tma", "cp_async") and not is_drawn(pipe)
 
 
 class Written:
@@ -112,14 +119,27 @@ class Written:
             if writes and op.name not in CONTROL and not produces(op) and not getattr(op, "PURE", False):
                 work += [r for r in op.results if isinstance(r.type, MemTokenType)]
         self._tokens = with_following(work)
+        told = told_by(func)
+        self._met = [(v, op) for op in told for v in _joined(op)]
+        self._since_told = with_following((v for v in work if v.owner not in told), told, self._met) if told else self._tokens
 
     def waits_for_one(self, op: Operation) -> bool:
         """Whether an op comes behind a write, by its token."""
         return any(v in self._tokens for v in op.operands)
 
+    def waits_for_untold(self, op: Operation) -> bool:
+        """Whether it comes behind a write otherwise than by way of what agents are told (`tell-agents`)."""
+        return any(v in self._since_told and not _is_met(v, op, self._met) for v in op.operands)
 
-def with_following(tokens: Iterable[SSAValue]) -> set[SSAValue]:
-    """Tokens and all that come behind them."""
+
+def told_by(func: Operation) -> list[Operation]:
+    """The ops that draw a number which a pipe hands on to all agents (`tell-agents`)."""
+    return [op for op in func.walk() if "told" in op.properties and op.name not in PLACES]
+
+
+def with_following(tokens: Iterable[SSAValue], past: Collection[Operation] = (), met: Met = ()) -> set[SSAValue]:
+    """Tokens and all that come behind them, but not by way of the ops `past`, or behind one of them that has waited for a token
+    (`met`)."""
     found: set[SSAValue] = set()
     work = list(tokens)
     while work:
@@ -127,8 +147,39 @@ def with_following(tokens: Iterable[SSAValue]) -> set[SSAValue]:
         if v not in found:
             found.add(v)
             for use in v.uses:
-                work += _tokens_behind(use.operation, use.index)
+                if use.operation not in past and not _is_met(v, use.operation, met):
+                    work += _tokens_behind(use.operation, use.index)
     return found
+
+
+def _joined(op: Operation) -> set[SSAValue]:
+    """The tokens that an op waits for, and those that they join."""
+    found: set[SSAValue] = set()
+    pending = list(op.operands)
+    while pending:
+        v = pending.pop()
+        if isinstance(v.type, MemTokenType) and v not in found:
+            found.add(v)
+            if isinstance(v.owner, Operation) and v.owner.name == "nv_tileas.join_mem_token":
+                pending += v.owner.operands
+    return found
+
+
+def _is_met(v: SSAValue, op: Operation, met: Met) -> bool:
+    """Whether an op stands behind another that has waited for a token."""
+    if not met:
+        return False
+    from tileiras.analysis.equal_values import are_equal  # few kernels tell anything
+
+    return any(_is_behind(op, earlier) and are_equal(v, one) for one, earlier in met)
+
+
+def _is_behind(op: Operation, earlier: Operation) -> bool:
+    """Whether an op stands behind an earlier one in its block, or in what does."""
+    at: Operation | None = op
+    while at is not None and at.parent is not earlier.parent:
+        at = at.parent_op()
+    return at is not None and earlier.is_before_in_block(at)
 
 
 def _tokens_behind(op: Any, index: int) -> list[SSAValue]:
@@ -160,7 +211,7 @@ def stored_by_loads(loads: list[Operation]) -> set[Operation]:
 def check_load(op: Operation, loader: Slice, loads: list[Operation], written: Written, stored: set[Operation]) -> None:
     """Whether the load agent may have an op of its slice. Raises Refusal."""
     if op in loads:
-        if produces(op) and written.waits_for_one(op):
+        if produces(op) and written.waits_for_untold(op):
             raise Refusal(op, "the copy reads what the kernel has written")
         return
     if op.name in LOADS:

@@ -29,6 +29,7 @@ MOST_TRIPS_KNOWN = 600
 BARRIERS = ("nv_tileas.barrier", "nv_tileas.cluster_barrier")
 COPIES = ("nv_tileas.tiled_copy", "nv_tileas.async_copy", "nv_tileas.tma_load", "nv_tileas.cancel_next_program_id")
 ANSWER = "nv_tileas.is_valid_program_id"
+TOLD = "nv_tileas.load_shared"
 SWITCH = "nv_tileas.agent_switch"
 ASYNC_DOT, DOT_WAIT = "nv_tileas.async_dot", "nv_tileas.dot_wait"
 TENSOR_DOT = "nv_tileas.tensor_dot"
@@ -338,6 +339,8 @@ class _Walk:
             return self.value(op.operands[0])
         if name == ANSWER:
             return self._answer(op, r)
+        if name == TOLD and (told := self._told(op)) is not None:
+            return self.way.term(name, told, (), _width(r))
         args = tuple(self.value(v) for v in op.operands if not isinstance(v.type, MemTokenType))
         key: Any = None
         if name == "arith.cmpi":
@@ -361,6 +364,14 @@ class _Walk:
                 self.way.more_tiles = self.way.choose("trips", self.way.most_trips + 1)
             return int(count < self.way.more_tiles)
         return self.way.term(op.name, (r.index, count), (), _width(r))
+
+    def _told(self, op: Operation) -> Any:
+        """Which number of a pipe an op reads that tells all agents (`tell-agents`)."""
+        place = self._slot(op.operands[0])
+        stage = place[1] if place is not None else None
+        if not isinstance(stage, Stage) or not isinstance(stage.pipe.owner, Operation) or "told" not in stage.pipe.owner.properties:
+            return None
+        return stage.pipe, stage.count
 
     # --- control
 

@@ -213,10 +213,10 @@ _PLACED_ATTRS: dict[str, str] = {
     "dot": "atom:string? chained:unit? by_columns:unit? next_elements:power? k_slices:power? joined:unit? quads:unit? "
            "quad_rows:unit? negated:side? ends_block:unit?",
     "dot_scaled": "atom:string? k_slices:power?",
-    "load": f"{_GUARDED} owners:unit? invariant:unit? first:unit? early:unit? by_thread:unit?", "store": _GUARDED,
-    "atomic_rmw": f"{_ACCESS} owners:unit?", "atomic_cas": f"{_ACCESS} owners:unit?",
-    "tiled_load": f"check:flags? {_GUARDED} stretch:power? owners:unit? engine:unit? filled:unit? invariant:unit? first:unit? "
-                  "early:unit?",
+    "load": f"{_GUARDED} owners:unit? told:unit? invariant:unit? first:unit? early:unit? by_thread:unit?", "store": _GUARDED,
+    "atomic_rmw": f"{_ACCESS} owners:unit? told:unit?", "atomic_cas": f"{_ACCESS} owners:unit? told:unit?",
+    "tiled_load": f"check:flags? {_GUARDED} stretch:power? owners:unit? told:unit? engine:unit? filled:unit? invariant:unit? "
+                  "first:unit? early:unit?",
     "tiled_store": f"check:flags? {_GUARDED} engine:unit? unless_apart:unit?",
     "tiled_atomic_rmw": f"check:flags? {_ACCESS} engine:unit?",
     "reduce": "parts:unit?", "print": "in_turn:unit?", "alloca": "owners:unit? offset:count?"}
@@ -231,10 +231,10 @@ go through buffers one after another; joined: each instruction's columns start a
 next one's begin; quads, quad_rows: which thread has which of its sums, or of its rows (layout/atoms/umma.py);
 ends_block: a block of machine code ends behind it. runs, contiguous, neighbours, apart, inside, narrow, check, stretch: what is
 known of an access (analysis/access.py). owners: only the threads that own an element (the lowest of those that hold it; the first
-thread for a scalar) have its value; the result may only go to `store_shared`. parts: what different warps hold of the dimension
-stays apart, as a new leading dimension. engine: the copy engine moves the tile, by way of a buffer.
-unless_apart: threads meet in front of it, if the array's strides have tiles overlap. filled: what
-lies outside of the array may be anything, a `fill_outside` follows. in_turn: the tiles fill the one buffer of scratch in turn."""
+thread for a scalar) have its value; the result may only go to `store_shared`. told: and from there to all agents by a pipe.
+parts: what different warps hold of the dimension stays apart, as a new leading dimension. engine: the copy engine moves the tile,
+by way of a buffer. unless_apart: threads meet in front of it, if the array's strides have tiles overlap. filled: what lies outside
+of the array may be anything, a `fill_outside` follows. in_turn: the tiles fill the one buffer of scratch in turn."""
 
 _PLACED_OPERANDS = {"scan": "sources:factor*", "print": "args:printed* token:token?",
                     "dot_scaled": "lhs:factor rhs:factor acc:float_tensor lhs_scale:factor rhs_scale:factor"}
@@ -293,12 +293,13 @@ class CreatePipeline(TileOp):
     `allocate-buffers`. `bytes`: that a stage receives (tma). `producers`, `consumers`: arrivals that make a stage full (1 for
     tma: who acquires it), and empty. `peers`: CTAs of the cluster that fill each other's stages, this one among them, as what
     their ranks differ in; consumers tell all of them that a stage is empty. `once`: a stage is filled no second time, so that
-    nobody waits for an empty one (tma). `pair`: of a pair of CTAs, whose lower one begins the products that read the stages of both
-    (tma), or tells both that they are done (umma): its full stage has the bytes of both."""
+    nobody waits for an empty one (tma). `told`: it hands on to all agents what a thread has drawn (mbarrier; `tell-agents`).
+    `pair`: of a pair of CTAs, whose lower one begins the products that read the stages of both (tma), or tells both that they are
+    done (umma): its full stage has the bytes of both."""
 
     name = "nv_tileas.create_pipeline"
     RESULTS = "pipe:pipe"
-    ATTRS = "offset:count? bytes:count? producers:positive? consumers:positive? peers:numbers? once:unit? pair:unit?"
+    ATTRS = "offset:count? bytes:count? producers:positive? consumers:positive? peers:numbers? once:unit? told:unit? pair:unit?"
 
 
 class ProducerAcquire(TileOp):
@@ -347,9 +348,11 @@ class ConsumerRelease(TileOp):
 
 
 class FenceAsync(TileOp):
-    """What this thread wrote to shared memory before is seen by the copy engine and the tensor cores behind the next barrier."""
+    """What this thread wrote to shared memory before is seen by the copy engine and the tensor cores behind the next barrier.
+    `global`: what it wrote, or has seen of what others wrote, to global memory is seen by the copy engine that it tells later."""
 
     name = "nv_tileas.fence_async"
+    ATTRS = "global:unit?"
 
 
 class AgentSwitch(TileOp):

@@ -27,7 +27,7 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from tileiras.analysis.agent_parts import gives_ids, is_placed, kind_of, pipe_at
+from tileiras.analysis.agent_parts import is_placed, is_told_to_all, kind_of, pipe_at
 from tileiras.analysis.agents import WARPGROUP
 from tileiras.analysis.few_loaders import MOST_BYTES
 from tileiras.analysis.program_slice import Slice, loop_around
@@ -82,7 +82,8 @@ def load_agents(func: Operation, parts: Any, warps: int, loading: int, blocks: i
     """One agent of so many warps, or two. `parts`: the function's `Division`; `is_narrowed`: one warp by itself brings what threads
     do; `blocks`: that share registers among their agents, whose load agents are padded to a warpgroup."""
     whole = LoadAgent(parts.loader, loading)
-    if "cluster" in func.properties or any(gives_ids(v) for op in parts.shared for v in op.results if isinstance(v.type, PipeType)):
+    pipes = [v for op in parts.shared for v in op.results if isinstance(v.type, PipeType)]
+    if "cluster" in func.properties or any(map(is_told_to_all, pipes)):
         return [whole]
     by_engine, by_threads = _parted(parts.loads)
     if not by_engine or not by_threads or not (is_narrowed or _gathers_beside(by_engine, by_threads)):

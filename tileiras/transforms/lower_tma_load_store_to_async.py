@@ -162,6 +162,8 @@ class _Function:
     def __init__(self, func: Operation, context: Any, shares: bool) -> None:
         self.func, self.target, self.shares = func, context.target, shares
         self._axis: AxisAnalysis | None = None
+        self._told: list[Operation] = []
+        self._written: Any = None
 
     @property
     def axis(self) -> AxisAnalysis:
@@ -187,13 +189,24 @@ class _Function:
             if not _lower(self.func, block, fills, self.target, self.shares, lives):
                 refused += [(site.load, [Refusal("shared memory has no room for the pipe's barriers")])
                             for fill in fills for site in fill.sites]
-        refused += lower_stores(self.func, lambda: self.axis, self.target, lives)
+        refused += lower_stores(self.func, lambda: self.axis, self.target, lives, self._is_behind_told)
         for op, _ in refused:
             if is_staged(op) and (staged := staged_ops(op)) is not None:
                 unstage(op, staged)
         if "cluster" in self.func.properties:
             _check_pairs(self.func)
         return refused
+
+    def _is_behind_told(self, access: Operation) -> bool:
+        """Whether what writes comes before an access by way of something that all agents are told, outside of its loop
+        (`tell-agents`): who waits for the pipe waits for that."""
+        if self._written is None:
+            from tileiras.analysis.agent_parts import Written, told_by  # few kernels write before they load
+
+            self._told, self._written = told_by(self.func), Written(self.func)
+        loop = loop_around(access)
+        inside = loop is not None and any(map(loop.is_ancestor, self._told))
+        return bool(self._told) and not inside and not self._written.waits_for_untold(access)
 
     def without_map(self, accesses: list[Operation], known: set[Operation]) -> list[Refused]:
         """Of the accesses that threads make, those whose views allow no map, and why; not those of `known`."""
@@ -228,7 +241,7 @@ class _Function:
         facts = map_facts(load, self.axis)
         if not isinstance(facts, MapFacts):
             return load, facts
-        if not is_unwritten(load):
+        if not is_unwritten(load) and not self._is_behind_told(load):
             return load, [Refusal("a store to global memory comes before the load in its token's order")]
         if way.rounded:
             facts = replace(facts, element=way.rounded)

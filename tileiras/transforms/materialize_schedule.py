@@ -42,9 +42,10 @@ from tileiras.analysis.agent_parts import (
     Written,
     beside,
     check_load,
-    gives_ids,
+    is_drawn,
     is_placed,
     is_pure,
+    is_told_to_all,
     is_weak,
     kind_of,
     pipe_at,
@@ -166,7 +167,7 @@ def _apply_hints(func: Operation, remarks: list[Any]) -> None:
     """Loads by way of registers got a ring after all."""
     from tileiras.transforms.hint_remarks import apply_latency
     for pipe in _pipes(func):
-        if kind_of(pipe.results[0]) == "mbarrier":
+        if kind_of(pipe.results[0]) == "mbarrier" and not is_drawn(pipe.results[0]):
             filling = {use.operation.parent for use in pipe.results[0].uses if use.operation.name not in CONSUMES}
             for load in [op for block in filling if block is not None for op in block.ops if op.name in LOADS]:
                 apply_latency(func, load, _stages(pipe), "the load agent fills the ring by way of registers", remarks)
@@ -236,7 +237,7 @@ def _served(pipe: Operation) -> Operation | None:
 
 def _is_filled_in_loop(pipe: Operation) -> bool:
     """Whether there is something to load ahead: without, more warps would only keep other blocks from the SM."""
-    return not gives_ids(pipe.results[0]) and any(
+    return not is_told_to_all(pipe.results[0]) and any(
         use.operation.name not in CONSUMES and loop_around(use.operation) is not None for use in pipe.results[0].uses)
 
 
@@ -308,9 +309,11 @@ def _divided(func: Operation, pipes: list[Operation]) -> Division:
             continue
         if produces(op) and _maker(pipe_at(op)) not in own:
             loads.append(op)
-        elif op.name in BOTH or (op.name in CONSUMES and gives_ids(op.operands[0])):
+        elif op.name in BOTH or (op.name in CONSUMES and is_told_to_all(op.operands[0])):
             loads.append(op)
             computes.append(op)
+        elif op.name == "nv_tileas.fence_async":
+            loads.append(op)
         elif not is_pure(op) and not (op.name in LOADS and is_weak(op)):
             computes.append(op)
     shared = [op for op in func.walk() if _is_shared(op)]
@@ -645,5 +648,5 @@ def _count(pipe: Operation, loading: int, computing: int) -> None:
     if kind == "cp_async":
         pipe.properties["producers"] = IntAttr(WARP_THREADS * loading)
     elif kind == "mbarrier":
-        pipe.properties["producers"] = IntAttr(loading)
-    pipe.properties["consumers"] = IntAttr(computing + (loading if gives_ids(pipe.results[0]) else 0))
+        pipe.properties["producers"] = IntAttr(computing if is_drawn(pipe.results[0]) else loading)
+    pipe.properties["consumers"] = IntAttr(computing + (loading if is_told_to_all(pipe.results[0]) else 0))

@@ -262,7 +262,7 @@ def replace_switch(old: Any, regions: list[Region], warps: list[int], registers:
 
 def _tells_of_ids(op: Operation) -> bool:
     """Whether an op takes a further tile block's id, as every agent does."""
-    return op.name in agents.BOTH or (op.name in agents.CONSUMES and agents.gives_ids(op.operands[0]))
+    return op.name in agents.BOTH or (op.name in agents.CONSUMES and agents.is_told_to_all(op.operands[0]))
 
 
 def _has_effect(op: Operation) -> bool:

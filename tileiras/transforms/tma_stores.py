@@ -69,11 +69,13 @@ MANY_REGISTERS = 128
 STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
 
 
-def lower_stores(func: Operation, axis: Callable[[], AxisAnalysis], target: Any, lives: SharedLives) -> list[Refused]:
-    """Replace the stores of a function that can be, in place; those that go through shared memory and can't, and why."""
+def lower_stores(func: Operation, axis: Callable[[], AxisAnalysis], target: Any, lives: SharedLives,
+                 is_behind_told: Callable[[Operation], bool]) -> list[Refused]:
+    """Replace the stores of a function that can be, in place; those that go through shared memory and can't, and why.
+    `is_behind_told`: whether who waits for a number that all agents are told waits for all writes that come before."""
     refused: list[Refused] = []
     for op in [op for op in func.walk() if op.name in STORES]:
-        facts = store_facts(op, axis)
+        facts = store_facts(op, axis, is_behind_told)
         if isinstance(facts, MapFacts):
             if not _lower(op, facts, target, lives):
                 refused.append((op, [Refusal("shared memory has no room for the tile as the copy engine wants it")]))
@@ -120,13 +122,18 @@ def _path(store: Any) -> tuple[list[Operation], Operation, Operation, Operation]
     return moves, read, write, alloc
 
 
-def store_facts(store: Any, axis: Callable[[], AxisAnalysis]) -> MapFacts | list[Refusal]:
+def _never(store: Operation) -> bool:
+    return False
+
+
+def store_facts(store: Any, axis: Callable[[], AxisAnalysis],
+                is_behind_told: Callable[[Operation], bool] = _never) -> MapFacts | list[Refusal]:
     """The facts of a store's map, or why it doesn't go by the copy engine; nothing to say where each thread's elements are runs of
     the tile's rows already."""
     path = _path(store)
     if path is None:
         return []
-    if not _is_free(store) and not orders_itself(store):
+    if not _is_free(store) and not orders_itself(store) and (any(r.uses for r in store.results) or not is_behind_told(store)):
         return [Refusal("other accesses wait for the store by its token, or it for a store")]
     facts = map_facts(store, axis())
     if not isinstance(facts, MapFacts):

@@ -342,4 +342,4 @@ def _arrive_at_leader(low: Lowering, barrier: SSAValue) -> None:
 
 @lowers("nv_tileas.fence_async")
 def fence_async(low: Lowering, op: Operation) -> None:
-    low.b.nvvm("fence.proxy.async.shared_cta")
+    low.b.nvvm("fence.proxy.async.global" if "global" in op.properties else "fence.proxy.async.shared_cta")
