@@ -43,6 +43,38 @@ def experts_gathered(dtype, tm, tn, tk, tokens, k, n):
 
 
 @ct.kernel
+def back_from_experts(x, token, expert, weight, w, out, tm: Const, tn: Const, tk: Const):
+    """The same, each row by a factor of its own, and scattered to where the list says: rows of nobody go nowhere."""
+    i, j = ct.bid(0), ct.bid(1)
+    at = ct.gather(token, i * tm + ct.arange(tm, dtype=ct.int32), padding_value=-1)
+    e = ct.load(expert, (i,), ())
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(x.shape[1], tk)):
+        a = ct.gather(x, (at[:, None], (k * tk + ct.arange(tk, dtype=ct.int32))[None, :]))
+        b = ct.load(w, (e, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn))
+        acc = ct.mma(a, b, acc)
+    factor = ct.gather(weight, at).astype(ct.float32)[:, None]
+    ct.scatter(out, (at[:, None], (j * tn + ct.arange(tn, dtype=ct.int32))[None, :]), (acc * factor).astype(out.dtype))
+
+
+@program((np.float16, 128, 128, 64, 256, 200, 256), (bf16, 128, 128, 64, 384, 256, 130), (np.float16, 128, 256, 64, 256, 128, 256),
+         (np.float16, 64, 128, 32, 192, 96, 128), quick=True)
+def experts_scattered(dtype, tm, tn, tk, tokens, k, n):
+    tiles, experts = blocks(tokens, tm), 3
+    token = np.random.default_rng(tm).permutation(tokens).astype(np.int32)
+    token[::11] = -1
+    x, w = (whole(*shape, dtype=dtype, low=-1, high=1) for shape in ((tokens, k), (experts, k, n)))
+    weight = np.random.default_rng(n).choice([0.5, 1, 2], tokens).astype(dtype)
+    expert = (np.arange(tiles) % experts).astype(np.int32)
+    out = np.zeros((tokens, n), dtype)
+    want = np.zeros(out.shape)
+    for place, t in enumerate(token):
+        if t >= 0:
+            want[t] = wide(x)[t] @ wide(w)[expert[place // tm]] * wide(weight)[t]
+    return Launch(back_from_experts, (tiles, blocks(n, tn)), (x, token, expert, weight, w, out, tm, tn, tk), {5: want})
+
+
+@ct.kernel
 def of_vocabulary(x, table, ids, out, tm: Const, tn: Const, tk: Const):
     """Scores of some rows of a table: the second operand is gathered, and transposed."""
     i, j = ct.bid(0), ct.bid(1)

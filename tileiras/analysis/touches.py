@@ -73,6 +73,8 @@ class Touch:
             return Meeting.NOBODY       # a thread loads what it has stored
         if self.op is other.op and self.writes and other.writes:
             return Meeting.NOBODY
+        if "part" in self.op.properties and "part" in other.op.properties and self.op.operands[1] is other.op.operands[1]:
+            return Meeting.NOBODY       # different ones of a buffer, or the same one by the same threads
         if self.warps is None or other.warps is None or self.start != other.start or self.warps.crosses(other.warps):
             return Meeting.BLOCK
         return Meeting.NOBODY if other.met else Meeting.WARP

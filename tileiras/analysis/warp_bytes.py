@@ -17,6 +17,7 @@ from tileiras.dialects.element import element_bytes
 from tileiras.dialects.nv_tileas import BufferType, layout_of
 from tileiras.layout.f2 import Span
 from tileiras.layout.linear import log2
+from tileiras.layout.slices import of_parts
 
 STORE, LOAD = "nv_tileas.store_shared", "nv_tileas.load_shared"
 OF_OTHERS = frozenset({"peer", "slice"})
@@ -51,6 +52,8 @@ def warp_bytes(op: Operation) -> WarpBytes | None:
     if not isinstance(value.type, TensorType) or not isinstance(buffer.type, BufferType):
         return None
     layout, shared = layout_of(value), buffer.type.layout.data
+    if "part" in op.properties:
+        layout = of_parts(layout, shared.shape)
     if layout.shape != shared.shape:
         return None
     element: Any = value.type.element_type

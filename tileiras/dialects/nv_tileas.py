@@ -586,7 +586,7 @@ class StoreWait(TileOp):
 class StoreShared(TileOp):
     """Write a tensor's (or scalar's) registers to a buffer.
 
-    The buffer has the tensor's shape, or a larger one: the tensor is then its slice number 0. With `slice` (dim, index,
+    The buffer has the tensor's shape, or a larger one: the tensor is then its slice number `part`, or 0. With `slice` (dim, index,
     count) only the `index`-th of `count` equal parts along `dim` is written, and the buffer has that part's shape. With
     `rounds` (masks over the buffer's flat index) only those elements are written for which the parities of the masked index
     are the bits of `round`, or of `round | number`. With `owners` only an element's owner writes it. `turned` (dim, lane bits):
@@ -594,7 +594,7 @@ class StoreShared(TileOp):
 
     name = "nv_tileas.store_shared"
     OPERANDS = "source:tile buffer:buffer number:i32?"
-    ATTRS = "slice:numbers? rounds:numbers? round:count? owners:unit? turned:numbers?"
+    ATTRS = "slice:numbers? rounds:numbers? round:count? part:count? owners:unit? turned:numbers?"
 
 
 class LoadShared(TileOp):

@@ -96,6 +96,9 @@ def _rounds(op: Any) -> None:
 
 def _store_shared(op: Any) -> None:
     _rounds(op)
+    if op.part is not None:
+        _part(op)
+        return
     if op.turned is not None:
         _turned(op)
     if op.slice is None:
@@ -111,6 +114,17 @@ def _store_shared(op: Any) -> None:
     if kind(op.buffer) != kind(op.source) or shape(op.buffer) != extents:
         raise InvalidOp(op, f"the buffer must be {written(extents)} of '{kind(op.source)}', but is {written(shape(op.buffer))} of "
                             f"'{kind(op.buffer)}'")
+
+
+def _part(op: Any) -> None:
+    if not {"slice", "rounds", "owners", "turned"}.isdisjoint(op.properties):
+        raise InvalidOp(op, "a part of a buffer is written whole, at once")
+    extents, room = shape(op.source), shape(op.buffer)
+    if kind(op.buffer) != kind(op.source) or len(extents) != len(room) or any(n > m or m % n for n, m in zip(extents, room)):
+        raise InvalidOp(op, f"the buffer must have parts {written(extents)} of '{kind(op.source)}', but is {written(room)} of "
+                            f"'{kind(op.buffer)}'")
+    if op.part.data >= prod(room) // prod(extents):
+        raise InvalidOp(op, f"'part' must be below {prod(room) // prod(extents)}, but is {op.part.data}")
 
 
 def _turned(op: Any) -> None:

@@ -1,7 +1,7 @@
 """How a slice gets out of a tile, or into one: by registers and shuffles, or through a buffer in shared memory."""
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tileiras.layout.convert import Noop, RegisterPermute, ThroughShared, plan_conversion
@@ -44,6 +44,12 @@ def part_in_registers(whole: LinearLayout, dim: int, extent: int) -> LinearLayou
     def inside(indices: Iterable[int]) -> tuple[int, ...]:
         return tuple(sum(x << low for x, (low, _) in zip(whole.coords(index), dim_bits(part))) for index in indices)
     return LinearLayout(part, inside(kept), inside(whole.lane), inside(whole.warp))
+
+
+def of_parts(part: LinearLayout, whole: Sequence[int]) -> LinearLayout:
+    """The layout of a tile of which threads hold such parts in registers one behind the other, in their number's order."""
+    inside = embed(part, whole)
+    return LinearLayout(tuple(whole), (*inside.reg, *slice_bits(whole, part.shape)), inside.lane, inside.warp)
 
 
 @dataclass(frozen=True)

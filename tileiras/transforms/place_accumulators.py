@@ -34,7 +34,7 @@ from tileiras.transforms.overlap_dots import number_of
 from tileiras.transforms.places import keep_places
 from tileiras.transforms.rules.floats import plain
 from tileiras.transforms.structure import carry_no_longer
-from tileiras.transforms.tmem_pieces import load_in_pieces, read_late, rows_by_piece, rows_in_pieces
+from tileiras.transforms.tmem_pieces import load_in_pieces, read_late, rows_by_piece, rows_in_pieces, store_in_pieces
 
 PRODUCTS = ("nv_tileas.dot", "nv_tileas.dot_scaled")
 BOOL = IntegerType(1)
@@ -58,6 +58,7 @@ def run(module: Operation, context: Any) -> None:
             rows_by_piece(func)
             read_late(func)
             rows_in_pieces(func)
+            store_in_pieces(func, context.target)
             keep_places(func)
 
 

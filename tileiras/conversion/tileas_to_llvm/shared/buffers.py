@@ -1,6 +1,7 @@
 """Buffers in shared memory: where they start, and registers into and out of them, by accesses that `layout/shared.py` plans."""
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
@@ -13,9 +14,9 @@ from tileiras.conversion.tileas_to_llvm.shared.matrices import load_matrices, ma
 from tileiras.dialects.nv_tileas import TmemType
 from tileiras.layout.linear import LinearLayout, dim_bits, log2
 from tileiras.layout.operands import ldmatrix_plan
-from tileiras.layout.shape_rules import embed
+from tileiras.layout.shape_rules import embed, slice_bits
 from tileiras.layout.shared import Access, SharedLayout, access
-from tileiras.layout.slices import single
+from tileiras.layout.slices import of_parts, single
 
 
 @lowers("nv_tileas.alloc_tensor")
@@ -62,6 +63,10 @@ def _plan(low: Lowering, op: Operation, v: SSAValue, buffer: SharedLayout) -> tu
         layout = low.layout(v)
         shared, rounds, number = _sliced(op, layout.shape, buffer)
         return access(layout, shared, elem_bytes, rounds), number
+    if "part" in op.properties:
+        layout = low.layout(v)
+        bits = slice_bits(buffer.shape, layout.shape)
+        return access(of_parts(layout, buffer.shape), buffer, elem_bytes, bits), op.properties["part"].data   # type: ignore
     rounds, wanted = _round(low, op)
     return access(_layout_in(low, v, buffer), buffer, elem_bytes, rounds), wanted
 
@@ -70,7 +75,7 @@ def _plan(low: Lowering, op: Operation, v: SSAValue, buffer: SharedLayout) -> tu
 def store_shared(low: Lowering, op: Operation) -> None:
     source, buffer = op.operands[:2]
     is_tensor = isinstance(source.type, TensorType)
-    if is_tensor and not {"slice", "rounds", "owners"} & op.properties.keys():
+    if is_tensor and not {"slice", "rounds", "part", "owners"} & op.properties.keys():
         matrices = matrices_of(low, low.layout(source), buffer.type.layout.data, bits_of(low.element(source)) // 8)  # type: ignore
         if matrices is not None:
             store_matrices(low, to_plain(low.b, low.vec(source)), matrices, low.scalar(buffer))
@@ -85,7 +90,15 @@ def store_shared(low: Lowering, op: Operation) -> None:
     if "owners" in op.properties:
         only = low.owner_predicate(low.layout(source)) if is_tensor else low.first_thread()
     v = to_plain(low.b, low.vec(source) if is_tensor else low.b.splat(low.scalar(source), 1))
+    if "part" in op.properties:
+        v = _among_parts(low, v, wanted, prod(buffer.type.layout.data.shape) // prod(low.layout(source).shape))  # type: ignore
     accesses.write(low, v, plan, low.scalar(buffer), wanted, only)
+
+
+def _among_parts(low: Lowering, v: SSAValue, number: int, count: int) -> SSAValue:
+    """The registers of a tile's parts, of which there is one."""
+    others = low.b.poison(v.type)
+    return low.b.concat([v if n == number else others for n in range(count)])
 
 
 @lowers("nv_tileas.load_shared")
