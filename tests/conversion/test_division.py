@@ -90,6 +90,24 @@ def test_the_middle_of_two_subnormal_numbers_goes_to_the_even_one() -> None:
     assert got.astype(np.float64).tolist() == want.tolist()
 
 
+def test_what_is_rounded_to_a_middle_first_goes_the_way_of_its_rest() -> None:
+    """Quotients next to halves of the least number, of which f32's first 24 bits say no more; negative ones, too."""
+    rng = np.random.default_rng(7)
+    threads = 64 * THREADS
+    y = (rng.uniform(2.0**-40, 2.0**-38, threads) * rng.choice([-1, 1], threads)).astype(np.float32)
+    y[::2] = rng.uniform(1, 1000, threads // 2)
+    places = rng.integers(0, 2**rng.integers(1, 24, (threads, REGISTERS))) + 0.5
+    with np.errstate(under="ignore"):
+        x = (places * 2.0**-149 * y[:, None].astype(np.float64) * rng.choice([-1, 1], places.shape)).astype(np.float32)
+        want = x / y[:, None]
+        twice = (x * np.float32(2.0**72) / y[:, None]).astype(np.float32) * np.float32(2.0**-72)
+    assert (twice != want).sum() > 1000        # there is something to be corrected
+    got = np.zeros_like(x)
+    sim.simulate(compile_llvm_to_ptx(kernel(1, "sm_90"), "sm_90", 3), kernel="k", grid=(64, 1, 1),
+                 args=[x.reshape(-1), y, (flat := got.reshape(-1))])
+    assert flat.view(np.uint32).tolist() == want.reshape(-1).view(np.uint32).tolist()
+
+
 def test_a_denominator_has_one_reciprocal() -> None:
     ptx = compile_llvm_to_ptx(kernel(2, "sm_90"), "sm_90", 3)
     assert ptx.count("rcp.approx.ftz.f32") == 2
