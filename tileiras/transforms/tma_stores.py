@@ -66,6 +66,7 @@ from tileiras.transforms.tma_common import (
 STORES = ("nv_tileas.tiled_store", "nv_tileas.tiled_atomic_rmw")
 MANY_REGISTERS = 128
 """Of a thread, for a tile."""
+OF_INTEGERS = frozenset({"arith.sitofp", "arith.uitofp"})
 STORE_SHARED, LOAD_SHARED = "nv_tileas.store_shared", "nv_tileas.load_shared"
 
 
@@ -289,22 +290,31 @@ def _pieces(facts: MapFacts, moves: list[Operation], write: Operation, repeated:
 
 def _meets_long_row(write: Operation) -> bool:
     """Whether a tile is made with a row from memory of which each thread has all numbers, as many registers as of the tile itself:
-    half of both at a time leaves room for another block (scales of an 8-bit product, 128x128x128, B200: 11.4 us, 9.0 in halves)."""
+    half of both at a time leaves room for another block (scales of an 8-bit product, 128x128x128, B200: 11.4 us, 9.0 in halves).
+    A row that is given its second dimension later leaves ptxas registers enough for that, where a thread has 128 sums of f32 (e4m3,
+    128x128x64, 1,024 blocks: 19.7 us, 20.8 in halves); not where sums are integers (10.7, 8.8), nor where they are more (e4m3,
+    256x128x64: 21.3, 17.9)."""
     from tileiras.transforms.tmem_pieces import is_long_row, may_be_read_again  # few tiles are so large
 
+    many = layout_of(write.operands[0]).num_regs > MANY_REGISTERS
     pending, seen = [write.operands[0]], set[SSAValue]()
+    meets = False
     while pending:
         op = pending.pop().owner
         if isinstance(op, nv_tileas.Broadcast):
-            row = op.operands[0]
+            row, turned = op.operands[0], False
+            while isinstance(row.owner, nv_tileas.View):
+                row, turned = row.owner.operands[0], True
             if is_long_row(row, MANY_REGISTERS) and isinstance(row.owner, Operation) and (
                     row.owner.name == LOAD_SHARED or may_be_read_again(row.owner)):
-                return True
+                meets = True
+                many |= not turned
         elif isinstance(op, arith.Elementwise):
+            many |= op.name in OF_INTEGERS
             new = [v for v in op.operands if isinstance(v.type, TensorType) and v not in seen]
             seen.update(new)
             pending += new
-    return False
+    return meets and many
 
 
 def _part(store: Any, tile: SSAValue, form: CanonicalTile, number: int) -> SSAValue:

@@ -2,6 +2,8 @@
 // time, and the factors, which the copy engine brings while the products run, are read again for the second, so that registers leave
 // room for another block. Where they come from an array that the kernel has written, threads read them, once.
 // RUN: tileiras-opt %s --to=nv_tileas --gpu-name=sm_100 | filecheck %s
+// So it is where the factors are given their second dimension behind the load.
+// RUN: sed -e '/^    %%ts = /s/.*/    %%ts = make_tensor_view %%as, shape = [128], strides = [1] : tensor_view<128xf32, strides=[1]>/' -e 's/partition_view<tile=(1x128), tensor_view<1x128xf32, strides=.128,1.>>/partition_view<tile=(128), tensor_view<128xf32, strides=[1]>>/' -e '/%%written = /d' -e '/%%s, %%u2 = /s/%%zero, %%zero/%%zero/' -e '/%%s, %%u2 = /s/-> tile<1x128xf32>/-> tile<128xf32>/' -e '/^    %%wide = /s/.*/    %%line = reshape %%s : tile<128xf32> -> tile<1x128xf32>\n    %%wide = broadcast %%line : tile<1x128xf32> -> tile<128x128xf32>/' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=TURNED
 // RUN: sed '/%vs\[%zero, %zero\]/s/token = .t /token = %written /' %s | tileiras-opt - --to=nv_tileas --gpu-name=sm_100 | filecheck %s --check-prefix=ONCE
 
 // CHECK: [[SUM:%[0-9]+]] = "nv_tileas.load_tmem"([[D:%[0-9]+]]) <{first = #builtin.int<0>}>
@@ -12,6 +14,9 @@
 // CHECK: [[AGAIN:%[0-9]+]] = "nv_tileas.load_shared"([[FACTORS]]){{.*}}tensor<1x128xf32
 // CHECK-NEXT: "nv_tileas.broadcast"([[AGAIN]])
 // CHECK: "nv_tileas.tma_store"({{.*}}in_flight
+
+// TURNED: "nv_tileas.load_tmem"([[D:%[0-9]+]]) <{first = #builtin.int<0>}>
+// TURNED: "nv_tileas.load_tmem"([[D]]) <{first = #builtin.int<64>}>
 
 // ONCE: "nv_tileas.tiled_load"({{.*}}tensor<1x128xf32
 // ONCE-NOT: "nv_tileas.tiled_load"({{.*}}tensor<1x128xf32
