@@ -365,10 +365,11 @@ def test_float_atomics_add_every_term():
     pair = np.zeros(2, np.float16)
     simulate(entry(REGS + TID + "mov.u32 %r3, 0x3C004000; red.global.add.noftz.f16x2 [%d1], %r3;"), args=[pair])
     assert pair.tolist() == [64.0, 32.0]
-    four = np.zeros(4, np.float32)
-    simulate(entry(REGS + TID + "mov.f32 %r3, 0f3F800000; mov.f32 %r4, 0f40000000;"
-                   "red.global.add.v4.f32 [%d1], {%r3, %r4, %r3, %r4};"), args=[four])
-    assert four.tolist() == [32, 64, 32, 64]
+    for form in ("add.v4.f32", "v4.f32.add", "gpu.v4.f32.add.noftz"):
+        four = np.zeros(4, np.float32)
+        simulate(entry(REGS + TID + "mov.f32 %r3, 0f3F800000; mov.f32 %r4, 0f40000000;"
+                       f"red.global.{form} [%d1], {{%r3, %r4, %r3, %r4}};"), args=[four])
+        assert four.tolist() == [32, 64, 32, 64]
 
 
 # ---- faults

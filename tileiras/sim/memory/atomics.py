@@ -160,11 +160,16 @@ def _typed(f: Callable, t: str) -> Callable:
     return lambda *v: np.asarray(f(*[x.view(value) for x in v])).view(storage)
 
 
+def element_of(parts: tuple[str, ...]) -> str:
+    """The type of an atomic's elements: vectors have the operation behind it (`red.global.v4.f32.add.noftz`)."""
+    return next((p for p in reversed(parts) if p in VALUE or p == B128), parts[-1])
+
+
 @operation("atom", "red")
 def _atomic(decoder, ins):
     parts = ins.parts
     op = next((p for p in parts[1:] if p in _OPS), None)
-    t = parts[-1]
+    t = element_of(parts)
     if op is None or (t not in VALUE and t != B128):
         raise InvalidInstruction(ins.opcode)
     space = space_of(parts)

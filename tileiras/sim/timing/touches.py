@@ -14,6 +14,7 @@ import numpy as np
 from tileiras.sim.copy import bulk
 from tileiras.sim.core.memory import GLOBAL_BASE, SHARED_WINDOW, WINDOW_SIZE
 from tileiras.sim.memory import mbarrier
+from tileiras.sim.memory.atomics import element_of
 from tileiras.sim.memory.loadstore import address_source, space_of
 from tileiras.sim.ptx import module as ptx
 from tileiras.sim.ptx.types import BITS
@@ -77,7 +78,7 @@ def watcher(decoder, ins) -> Watch | None:
 
 def _access(decoder, ins, name: str) -> Watch:
     count = next((_VECTOR[p] for p in ins.parts if p in _VECTOR), 1)
-    form = Form(BITS[ins.parts[-1]] // 8 * count, name in ("st", "red"), name in ("atom", "red"))
+    form = Form(BITS[element_of(ins.parts)] // 8 * count, name in ("st", "red"), name in ("atom", "red"))
     operand = ins.operands[0] if name in ("st", "red") else ins.operands[1]
     address, space = address_source(decoder, operand, space_of(ins.parts))
 
