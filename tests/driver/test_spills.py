@@ -292,3 +292,13 @@ def test_rows_that_are_not_aligned_leave_room_for_two_blocks() -> None:
     made = export(ct.kernel(product), (a, b, np.zeros((256, 127), np.float32), 128, 64), "sm_120")
     entry, = tileiras.compile(made.bytecode, "sm_120").entries
     assert entry.threads == 256 and entry.registers <= 128
+
+
+def test_rings_take_the_room_of_a_block_that_registers_keep_out() -> None:
+    """On an SM whose registers hold one block; at -O2 they leave half of shared memory to another."""
+    name = "gemm_split_k_atomics"
+    bytecode = runner.export_case(name)
+    half = find_target("sm_100").smem_per_sm // 2
+    short, longer = (tileiras.compile(bytecode, gpu_name="sm_100", opt_level=level).entries[0] for level in (2, 3))
+    assert short.registers == longer.registers and short.registers * short.threads * 2 > find_target("sm_100").registers_per_sm
+    assert short.shared_bytes < half < longer.shared_bytes

@@ -66,6 +66,7 @@ class CompileOptions:
     iteration for the products of the one before. `meet_occupancy`: hints `occupancy` are followed. `lend_registers`: a load agent
     gives up registers to the agents that compute, even where what they have seems enough; `may_lend`: a pass says that one could.
     `count_blocks`, `counts_blocks`: the same for kernels held to registers that leave an SM as many blocks as a pass counted on.
+    `held_blocks`: how many blocks of the kernel the registers of an SM hold (0: not known).
     `in_agents`: how many kernels have their loads in an agent of their own. `turns`: two chains may compute exponentials by turns;
     `takes_turns`: a pass says that two do.
     `without`: names of SWITCHES that are off; passes ask `uses(name)`. `host_arch`, `host_os`: of the machine whose driver will
@@ -97,6 +98,7 @@ class CompileOptions:
     may_lend: bool = False
     count_blocks: bool = True
     counts_blocks: bool = False
+    held_blocks: int = 0
     in_agents: int = 0
     turns: bool = True
     takes_turns: bool = False
