@@ -31,8 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     sets: dict[tuple[str, str], list[tuple[int, pytest.Item]]] = {}
     for item in items:
         file = "/".join(item.path.parts[-2:])
-        if file in THINNED and not item.get_closest_marker("slow"):     # a count would pick levels or SMs
-            sets.setdefault((file, getattr(item, "originalname", item.name)), []).append((zlib.crc32(item.name.encode()), item))
+        if file in THINNED and not item.get_closest_marker("slow"):
+            number = zlib.crc32(item.name.encode())     # a count would pick levels or SMs
+            sets.setdefault((file, getattr(item, "originalname", item.name)), []).append((number, item))
     for (file, _), found in sets.items():
         every = THINNED[file]
         least = min(number % every for number, _ in found)

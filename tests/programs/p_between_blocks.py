@@ -19,6 +19,26 @@ def signed_permutations(n, size, dtype, seed=0):
     return out
 
 
+@ct.function
+def multiply_on(x, w, i, t, tk):
+    """Matrix i + 1 of `x` becomes its matrix i times that of the weights."""
+    acc = ct.zeros((t, t), ct.float32)
+    for k in range(t // tk):
+        acc = ct.mma(ct.load(x, (i, 0, k), (1, t, tk)).reshape((t, tk)), ct.load(w, (i, k, 0), (1, tk, t)).reshape((tk, t)), acc)
+    ct.store(x, (i + 1, 0, 0), acc.astype(x.dtype).reshape((1, t, t)))
+
+
+def multiplied_on(n, t, dtype):
+    """n weights, n + 1 matrices of which the first one is given, and what they become."""
+    w = signed_permutations(n, t, dtype)
+    x = np.zeros((n + 1, t, t), dtype)
+    x[0] = whole(t, t, dtype=dtype)
+    want = wide(x)
+    for i in range(n):
+        want[i + 1] = want[i] @ wide(w)[i]
+    return w, x, want
+
+
 @ct.kernel
 def relay(x, w, flags, t: Const, tk: Const):
     """Block i multiplies what block i - 1 has left by weights of its own: its loads must come after the wait for it."""
@@ -26,21 +46,13 @@ def relay(x, w, flags, t: Const, tk: Const):
     if i > 0:
         while ct.load(flags, (i - 1,), (), memory_order=ACQUIRE, memory_scope=DEVICE) == 0:
             pass
-    acc = ct.zeros((t, t), ct.float32)
-    for k in range(t // tk):
-        acc = ct.mma(ct.load(x, (i, 0, k), (1, t, tk)).reshape((t, tk)), ct.load(w, (i, k, 0), (1, tk, t)).reshape((tk, t)), acc)
-    ct.store(x, (i + 1, 0, 0), acc.astype(x.dtype).reshape((1, t, t)))
+    multiply_on(x, w, i, t, tk)
     ct.store(flags, (i,), 1, memory_order=RELEASE, memory_scope=DEVICE)
 
 
 @program((np.float16, 64, 32), (bf16, 128, 64), (np.float32, 32, 16), (np.float16, 128, 128), quick=True)
 def products_from_block_to_block(dtype, t, tk):
-    w = signed_permutations(3, t, dtype)
-    x = np.zeros((4, t, t), dtype)
-    x[0] = whole(t, t, dtype=dtype)
-    want = wide(x)
-    for i in range(3):
-        want[i + 1] = want[i] @ wide(w)[i]
+    w, x, want = multiplied_on(3, t, dtype)
     return Launch(relay, (3,), (x, w, np.zeros(3, np.int32), t, tk), {0: want, 2: 1})
 
 
@@ -194,8 +206,6 @@ def products_from_a_queue_of_all_blocks(dtype, t, most):
     return Launch(shared_queue, (3,), launch, {0: -1, 1: most - 1, 2: most - 1, 3: 0, 4: want})
 
 
-
-
 def drawing(order):
     @ct.kernel
     def tickets(a, b, out, drawn, most: Const, tm: Const, tn: Const, tk: Const):
@@ -231,22 +241,13 @@ def drawn_chain(x, w, drawn, done, most: Const, t: Const, tk: Const):
         if i < most:
             while ct.load(done, (i,), (), memory_order=ACQUIRE, memory_scope=DEVICE) == 0:
                 pass
-            acc = ct.zeros((t, t), ct.float32)
-            for k in range(t // tk):
-                acc = ct.mma(ct.load(x, (i, 0, k), (1, t, tk)).reshape((t, tk)), ct.load(w, (i, k, 0), (1, tk, t)).reshape((tk, t)),
-                             acc)
-            ct.store(x, (i + 1, 0, 0), acc.astype(x.dtype).reshape((1, t, t)))
+            multiply_on(x, w, i, t, tk)
             ct.store(done, (i + 1,), 1, memory_order=RELEASE, memory_scope=DEVICE)
 
 
 @program((np.float16, 128, 64, 5, 2), (bf16, 64, 32, 4, 3), (np.float32, 64, 32, 3, 1), quick=True)
 def products_of_drawn_tiles_one_after_the_other(dtype, t, tk, n, blocks):
-    w = signed_permutations(n, t, dtype)
-    x = np.zeros((n + 1, t, t), dtype)
-    x[0] = whole(t, t, dtype=dtype)
-    want = wide(x)
-    for i in range(n):
-        want[i + 1] = want[i] @ wide(w)[i]
+    w, x, want = multiplied_on(n, t, dtype)
     done = np.zeros(n + 1, np.int32)
     done[0] = 1
     return Launch(drawn_chain, (blocks,), (x, w, np.zeros(1, np.int32), done, n, t, tk), {0: want, 2: n * blocks, 3: 1})

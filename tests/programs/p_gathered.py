@@ -9,17 +9,23 @@ Const = ct.Constant[int]
 ZERO = ct.PaddingMode.ZERO
 
 
-@ct.kernel
-def of_experts(x, token, expert, w, out, tm: Const, tn: Const, tk: Const):
-    """Tiles of tokens sorted by expert, as a list says; places that no token fills are -1, and their rows zero."""
-    i, j = ct.bid(0), ct.bid(1)
-    at = ct.gather(token, i * tm + ct.arange(tm, dtype=ct.int32), padding_value=-1)
-    e = ct.load(expert, (i,), ())
+@ct.function
+def product_of_tokens(x, at, w, e, j, tm, tn, tk):
+    """Rows of `x` that a list names by columns of expert `e`."""
     acc = ct.zeros((tm, tn), ct.float32)
     for k in range(ct.cdiv(x.shape[1], tk)):
         a = ct.gather(x, (at[:, None], (k * tk + ct.arange(tk, dtype=ct.int32))[None, :]))
         b = ct.load(w, (e, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn))
         acc = ct.mma(a, b, acc)
+    return acc
+
+
+@ct.kernel
+def of_experts(x, token, expert, w, out, tm: Const, tn: Const, tk: Const):
+    """Tiles of tokens sorted by expert, as a list says; places that no token fills are -1, and their rows zero."""
+    i, j = ct.bid(0), ct.bid(1)
+    at = ct.gather(token, i * tm + ct.arange(tm, dtype=ct.int32), padding_value=-1)
+    acc = product_of_tokens(x, at, w, ct.load(expert, (i,), ()), j, tm, tn, tk)
     ct.store(out, (i, j), acc.astype(out.dtype))
 
 
@@ -47,12 +53,7 @@ def back_from_experts(x, token, expert, weight, w, out, tm: Const, tn: Const, tk
     """The same, each row by a factor of its own, and scattered to where the list says: rows of nobody go nowhere."""
     i, j = ct.bid(0), ct.bid(1)
     at = ct.gather(token, i * tm + ct.arange(tm, dtype=ct.int32), padding_value=-1)
-    e = ct.load(expert, (i,), ())
-    acc = ct.zeros((tm, tn), ct.float32)
-    for k in range(ct.cdiv(x.shape[1], tk)):
-        a = ct.gather(x, (at[:, None], (k * tk + ct.arange(tk, dtype=ct.int32))[None, :]))
-        b = ct.load(w, (e, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn))
-        acc = ct.mma(a, b, acc)
+    acc = product_of_tokens(x, at, w, ct.load(expert, (i,), ()), j, tm, tn, tk)
     factor = ct.gather(weight, at).astype(ct.float32)[:, None]
     ct.scatter(out, (at[:, None], (j * tn + ct.arange(tn, dtype=ct.int32))[None, :]), (acc * factor).astype(out.dtype))
 
