@@ -226,17 +226,10 @@ def _attempt(bytecode: bytes, options: CompileOptions) -> CompiledModule:
 def _with_longer_rings(module: CompiledModule, bytecode: bytes, options: CompileOptions) -> CompiledModule:
     """The module, or where its rings leave shared memory for a second block on the SM that registers leave no room for, the same
     with rings for one (sums of a part of k added to memory, 128x128x64, 128 blocks, B200: 6.9 us by three stages, 6.2 by six)."""
-    asked = options.schedule is not None and bool(options.schedule.stages)
-    if asked or not _keeps_room_for_nobody(module, options):
+    retried = _retried(module, bytecode, options, held_blocks=1) if _keeps_room_for_nobody(module, options) else None
+    if retried is None:
         return module
-    other = _for_another_attempt(options, timing=None if options.timing is None else [], held_blocks=1)
-    try:
-        llvm = lower(bytecode, other)
-        longer = _compiled(bytecode, llvm, other) if llvm != module.llvm else module
-    except CompileError:
-        return module
-    if options.timing is not None:
-        options.timing += other.timing or []
+    longer, other = retried
     before, after = (sum(entry.shared_bytes for entry in one.entries) for one in (module, longer))
     if after <= before or _spills(longer) > _spills(module) or _has_fewer_blocks(longer, module, options):
         return module
@@ -385,6 +378,21 @@ def _overflows_l1(module: CompiledModule, options: CompileOptions) -> bool:
     return False
 
 
+def _retried(module: CompiledModule, bytecode: bytes, options: CompileOptions,
+             **changes: Any) -> tuple[CompiledModule, CompileOptions] | None:
+    """The module that changes of options lead to, the same one where they change nothing, and the options that it is by; None where
+    it doesn't compile."""
+    other = _for_another_attempt(options, timing=None if options.timing is None else [], **changes)
+    try:
+        llvm = lower(bytecode, other)
+        made, other = _settled(bytecode, llvm, other) if llvm != module.llvm else (module, other)
+    except CompileError:
+        return None
+    if options.timing is not None:
+        options.timing += other.timing or []
+    return made, other
+
+
 def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: CompileOptions,
                        **changes: Any) -> tuple[CompiledModule, CompileOptions]:
     """The module, or the same with these changes of options if that spills less, and the options that it is by. A kernel keeps its
@@ -392,14 +400,10 @@ def _if_it_spills_less(module: CompiledModule, bytecode: bytes, options: Compile
     bytes, 14.1 by 384 with 52)."""
     from dataclasses import replace
 
-    other = _for_another_attempt(options, timing=None if options.timing is None else [], may_lend=False, **changes)
-    try:
-        llvm = lower(bytecode, other)
-        plain, other = _settled(bytecode, llvm, other) if llvm != module.llvm else (module, other)
-    except CompileError:
+    retried = _retried(module, bytecode, options, may_lend=False, **changes)
+    if retried is None:
         return module, options
-    if options.timing is not None:
-        options.timing += other.timing or []
+    plain, other = retried
     if other.in_agents < options.in_agents or _spills_of_blocks(plain) >= _spills_of_blocks(module):
         return module, options
     if (_spills(plain) or _spills(module) <= FEW_FOR_BLOCKS) and _has_fewer_blocks(plain, module, options):

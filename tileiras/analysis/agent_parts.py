@@ -112,16 +112,21 @@ class Written:
 
     def __init__(self, func: Operation, reads: bool = False) -> None:
         work: list[SSAValue] = []
+        self.told: list[Operation] = []
+        """The ops that draw a number which a pipe hands on to all agents (`tell-agents`)."""
         self.sources: dict[SSAValue, bool] = {}
         for op in func.walk():
+            if "told" in op.properties and op.name not in PLACES:
+                self.told.append(op)
             effects = BY_TOKENS.get(op.name)
             writes = effects is None or effects.token_write or reads or (op.name in LOADS and not is_weak(op))
             if writes and op.name not in CONTROL and not produces(op) and not getattr(op, "PURE", False):
                 work += [r for r in op.results if isinstance(r.type, MemTokenType)]
         self._tokens = with_following(work)
-        told = told_by(func)
-        self._met = [(v, op) for op in told for v in _joined(op)]
-        self._since_told = with_following((v for v in work if v.owner not in told), told, self._met) if told else self._tokens
+        self._met = [(v, op) for op in self.told for v in _joined(op)]
+        self._since_told = self._tokens
+        if self.told:
+            self._since_told = with_following((v for v in work if v.owner not in self.told), self.told, self._met)
 
     def waits_for_one(self, op: Operation) -> bool:
         """Whether an op comes behind a write, by its token."""
@@ -130,11 +135,6 @@ class Written:
     def waits_for_untold(self, op: Operation) -> bool:
         """Whether it comes behind a write otherwise than by way of what agents are told (`tell-agents`)."""
         return any(v in self._since_told and not _is_met(v, op, self._met) for v in op.operands)
-
-
-def told_by(func: Operation) -> list[Operation]:
-    """The ops that draw a number which a pipe hands on to all agents (`tell-agents`)."""
-    return [op for op in func.walk() if "told" in op.properties and op.name not in PLACES]
 
 
 def with_following(tokens: Iterable[SSAValue], past: Collection[Operation] = (), met: Met = ()) -> set[SSAValue]:

@@ -26,6 +26,7 @@ of the batch have offset 0 in what its products read.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
@@ -162,14 +163,18 @@ class _Function:
     def __init__(self, func: Operation, context: Any, shares: bool) -> None:
         self.func, self.target, self.shares = func, context.target, shares
         self._axis: AxisAnalysis | None = None
-        self._told: list[Operation] = []
-        self._written: Any = None
 
     @property
     def axis(self) -> AxisAnalysis:
         if self._axis is None:
             self._axis = AxisAnalysis(self.func)
         return self._axis
+
+    @cached_property
+    def written(self) -> Any:
+        from tileiras.analysis.agent_parts import Written  # few kernels write before they load
+
+        return Written(self.func)
 
     def run(self) -> list[Refused]:
         """Replace what can be; the accesses that stay, and why."""
@@ -200,13 +205,9 @@ class _Function:
     def _is_behind_told(self, access: Operation) -> bool:
         """Whether what writes comes before an access by way of something that all agents are told, outside of its loop
         (`tell-agents`): who waits for the pipe waits for that."""
-        if self._written is None:
-            from tileiras.analysis.agent_parts import Written, told_by  # few kernels write before they load
-
-            self._told, self._written = told_by(self.func), Written(self.func)
         loop = loop_around(access)
-        inside = loop is not None and any(map(loop.is_ancestor, self._told))
-        return bool(self._told) and not inside and not self._written.waits_for_untold(access)
+        inside = loop is not None and any(map(loop.is_ancestor, self.written.told))
+        return bool(self.written.told) and not inside and not self.written.waits_for_untold(access)
 
     def without_map(self, accesses: list[Operation], known: set[Operation]) -> list[Refused]:
         """Of the accesses that threads make, those whose views allow no map, and why; not those of `known`."""

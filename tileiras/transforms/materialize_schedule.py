@@ -388,9 +388,11 @@ def _streams_in_blocks(func: Operation) -> bool:
 
 def _blocks_held(func: Operation, loader: Slice, warps: int, load_warps: int, context: Any) -> int:
     """How many blocks an SM's registers hold beside warps that copy; 0 where none do, or that isn't known."""
+    if context.schedule is not None and context.schedule.stages:
+        return 0
     if context.held_blocks:
         return context.held_blocks      # type: ignore[no-any-return]
-    if not copies_by_threads(loader) or (context.schedule is not None and context.schedule.stages):
+    if not copies_by_threads(loader):
         return 0
     from tileiras.transforms.gathering_warps import blocks_held
 

@@ -229,7 +229,7 @@ def cut_apart(switch: Any, mine: list[Operation], written: agents.Written,
     region = switch.regions[0]
     func = switch.parent_op()
     above = [func, *(op for op in func.regions[0].block.ops if op is not switch)]
-    roots = [*mine, *filter(_tells_of_ids, region.walk())]
+    roots = [*mine, *filter(_is_told, region.walk())]
     products = Slice(switch, roots, above=[*above, *theirs], keep_tokens=False)
     others = products.ops.difference(roots)
     try:
@@ -251,7 +251,7 @@ def replace_switch(old: Any, regions: list[Region], warps: list[int], registers:
     properties: dict[str, Attribute] = {"warps": int_array(warps)}
     if any(registers):
         properties["registers"] = int_array(registers)
-    for pipe in {op.operands[0].owner for op in old.regions[0].walk() if _tells_of_ids(op) and op.name == RELEASE}:
+    for pipe in {op.operands[0].owner for op in old.regions[0].walk() if _is_told(op) and op.name == RELEASE}:
         pipe.properties["consumers"] = IntAttr(pipe.properties["consumers"].data + more)
     made = nv_tileas.AgentSwitch.create(regions=regions, properties=properties, location=old.location)
     old.parent.insert_op_before(made, old)
@@ -260,8 +260,8 @@ def replace_switch(old: Any, regions: list[Region], warps: list[int], registers:
     return made
 
 
-def _tells_of_ids(op: Operation) -> bool:
-    """Whether an op takes a further tile block's id, as every agent does."""
+def _is_told(op: Operation) -> bool:
+    """Whether an op takes what every agent is told, such as a further tile block's id."""
     return op.name in agents.BOTH or (op.name in agents.CONSUMES and agents.is_told_to_all(op.operands[0]))
 
 

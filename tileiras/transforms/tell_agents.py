@@ -16,7 +16,7 @@ didn't write by it. `lower-tma-load-store-to-async` takes such loads (attribute 
 the compute agents draw, behind their stores as the program says, and the load agent wait for the number. In one agent the pipe is
 as good as the buffer and the barrier that it stands for.
 
-Only for atomics around loops that load what products read, where agents are made.
+So is what an ordered load waits for. Only around loops that load what products read, where agents are made.
 """
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tileiras.analysis.chains import chains_of
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.program_slice import FOR, Slice, loop_around
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.nv_tileas import PipeType, RingType
-from tileiras.transforms.structure import holder_in, insert_in_front, replace
+from tileiras.transforms.structure import holder_in
+from tileiras.transforms.tma_common import after, before, erase
 
 LOAD, STORE_SHARED, LOAD_SHARED = "nv_tileas.tiled_load", "nv_tileas.store_shared", "nv_tileas.load_shared"
 ONCE = ("nv_tileas.atomic_rmw", "nv_tileas.atomic_cas", "nv_tileas.load", LOAD)
@@ -86,23 +87,18 @@ def _by_pipe(func: Any, atomic: Operation, buffer: Operation) -> None:
     outer = holder_in(func.regions[0].block, atomic)
     warps = func.properties["num_warps"]
 
-    def make(at: Operation, kind: Any, operands: list[SSAValue], results: list[Any], **properties: Any) -> Any:
-        made = kind.make(operands, results, properties)
-        made.location = atomic.location
-        insert_in_front(at, made)
-        return made
-    ring = make(outer, nv_tileas.AllocTensor, [], [RingType(t, IntAttr(STAGES))]).results[0]
-    pipe = make(outer, nv_tileas.CreatePipeline, [], [PipeType(StringAttr("mbarrier"), IntAttr(STAGES))], producers=warps,
-                consumers=warps, told=UnitAttr()).results[0]
+    def put(at: Operation, made: Operation) -> Any:
+        return before(at, made, atomic)
+    ring = put(outer, nv_tileas.AllocTensor.make([], [RingType(t, IntAttr(STAGES))])).results[0]
+    pipe = put(outer, nv_tileas.CreatePipeline.make([], [PipeType(StringAttr("mbarrier"), IntAttr(STAGES))], {
+        "producers": warps, "consumers": warps, "told": UnitAttr()})).results[0]
     atomic.properties["told"] = UnitAttr()
-    number = make(store, nv_tileas.ProducerAcquire, [pipe, None], [i32]).results[0]     # type: ignore[list-item]
-    store.operands[1] = make(store, nv_tileas.ExtractSlice, [ring, number], [t]).results[0]
-    make(load, nv_tileas.ProducerCommit, [pipe], [])
-    told = make(load, nv_tileas.ConsumerWait, [pipe], [i32]).results[0]
-    slot = make(load, nv_tileas.ExtractSlice, [ring, told], [t]).results[0]
-    behind = load.next_op
-    assert behind is not None
-    load.operands[0] = slot
-    make(behind, nv_tileas.FenceAsync, [], [], **{"global": UnitAttr()})
-    make(behind, nv_tileas.ConsumerRelease, [pipe], [])
-    replace(buffer, [])
+    number = put(store, nv_tileas.ProducerAcquire.make([pipe, None], [i32])).results[0]
+    store.operands[1] = put(store, nv_tileas.ExtractSlice.make([ring, number], [t])).results[0]
+    put(load, nv_tileas.ProducerCommit.make([pipe], []))
+    told = put(load, nv_tileas.ConsumerWait.make([pipe], [i32])).results[0]
+    load.operands[0] = put(load, nv_tileas.ExtractSlice.make([ring, told], [t])).results[0]
+    behind = after(load)
+    put(behind, nv_tileas.FenceAsync.make([], [], {"global": UnitAttr()}))
+    put(behind, nv_tileas.ConsumerRelease.make([pipe], []))
+    erase(buffer)

@@ -298,7 +298,7 @@ def rows_in_pieces(func: Operation) -> None:
     for load in reversed([op for op in func.walk() if op.name == LOAD and "first" not in op.properties]):
         chain = _to_rows(load)
         if chain is not None and _meets_another(load, chain) and _is_still_there(load.results[0], chain[-2].results[0]):
-            _in_parts(load, chain[:-1], chain[-1])
+            _store_when_all_are_loaded(load, chain[:-1], chain[-1])
 
 
 def store_in_pieces(func: Operation, target: Any) -> None:
@@ -315,7 +315,10 @@ def store_in_pieces(func: Operation, target: Any) -> None:
         chain = _to_rows(load, SHARED)
         if chain is not None and layout_of(load.results[0]).num_regs + BESIDE > there and \
                 _is_still_there(load.results[0], chain[-1].operands[0]):
-            _in_parts(load, chain[:-1], chain[-1], STORED)
+            *made, store = chain
+            for number, piece in enumerate(_parts(load, made, store, STORED)):
+                before(store, nv_tileas.StoreShared.make([piece, store.buffer, None], [], {"part": IntAttr(number)}), store)
+            erase(store, *reversed(made), load)
 
 
 def _to_rows(load: Operation, end: str = STORE) -> list[Any] | None:
@@ -349,7 +352,8 @@ def _meets_another(load: Operation, chain: list[Any]) -> bool:
     return any(is_held(v) for op in chain[:-1] for v in op.operands)
 
 
-def _in_parts(load: Any, chain: list[Any], store: Any, width: int = PIECE) -> None:
+def _parts(load: Any, chain: list[Any], store: Any, width: int) -> Iterator[SSAValue]:
+    """What is to be stored, so many columns at a time, each loaded and computed in front of the store when it is asked for."""
     whole = layout_of(load.results[0])
     count = whole.shape[-1] // width
     part = part_in_registers(whole, MATRIX - 1, width)
@@ -361,7 +365,6 @@ def _in_parts(load: Any, chain: list[Any], store: Any, width: int = PIECE) -> No
     def number(n: int) -> SSAValue:
         return before(store, arith.Constant.make([], [i32], {"value": IntegerAttr(n, i32)}), store).results[0]
     zero = number(0)
-    pieces: list[SSAValue] = []
     for piece in range(count):
         at = [zero, number(piece)]
         first = {"first": IntAttr(piece * width)}
@@ -373,19 +376,19 @@ def _in_parts(load: Any, chain: list[Any], store: Any, width: int = PIECE) -> No
                         if isinstance(v.type, TensorType) else v for v in op.operands]
             new = type(op).create(operands=operands, result_types=[of(op.results[0])], properties=dict(op.properties))
             made[op.results[0]] = before(store, new, op).results[0]
-        pieces.append(made[chain[-1].results[0] if chain else load.results[0]])
-        if store.name == SHARED:
-            before(store, nv_tileas.StoreShared.make([pieces[-1], store.buffer, None], [], {"part": IntAttr(piece)}), store)
-    if store.name == SHARED:
-        erase(store, *reversed(chain), load)
-        return
+        yield made[chain[-1].results[0] if chain else load.results[0]]
+
+
+def _store_when_all_are_loaded(load: Any, chain: list[Any], store: Any) -> None:
+    """Rows for the next product: what is loaded from and stored to may have the same columns."""
+    pieces = list(_parts(load, chain, store, PIECE))
     rows = store.buffer.owner
     if rows.parent is store.parent and all(use.operation is store or not use.operation.is_before_in_block(store)
                                            for use in rows.results[0].uses if use.operation.parent is store.parent):
         rows.detach()
         before(store, rows, rows)
     for piece, v in enumerate(pieces):
-        before(store, nv_tileas.StoreTmem.make([v, store.buffer], [], {"first": IntAttr(piece * width)}), store)
+        before(store, nv_tileas.StoreTmem.make([v, store.buffer], [], {"first": IntAttr(piece * PIECE)}), store)
     erase(store, *reversed(chain), load)
 
 
