@@ -41,6 +41,32 @@ def groups_by_slices(dtype, tm, tn, tk):
 
 
 @ct.kernel
+def tiles_by_slices(x, w, offsets, most, out, tm: Const, tn: Const, tk: Const):
+    """The same, all tiles of all groups counted as if each were as long as the longest: a slice serves one tile."""
+    columns = ct.cdiv(w.shape[2], tn)
+    rows = ct.cdiv(ct.load(most, (0,), (1,)).item(), tm)
+    for p in range(ct.bid(0), w.shape[0] * rows * columns, ct.num_blocks(0)):
+        g, i, j = p // (rows * columns), p // columns % rows, p % columns
+        low, high = ct.load(offsets, (g,), (1,)).item(), ct.load(offsets, (g + 1,), (1,)).item()
+        if i * tm < high - low:
+            mine, to = x.slice(0, low, high), out.slice(0, low, high)
+            acc = ct.zeros((tm, tn), ct.float32)
+            for k in range(ct.num_tiles(x, axis=1, shape=(tm, tk))):
+                y = ct.load(w, (g, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn))
+                acc = ct.mma(ct.load(mine, (i, k), (tm, tk), padding_mode=ZERO), y, acc)
+            ct.store(to, (i, j), acc.astype(out.dtype))
+
+
+@program((np.float16, 64, 64, 32), (bf16, 128, 64, 64), (np.float32, 16, 32, 16), (np.float16, 64, 128, 64), (bf16, 256, 128, 64),
+         quick=True)
+def groups_by_slices_of_a_tile(dtype, tm, tn, tk):
+    launch = groups_by_slices(dtype, tm, tn, tk)
+    x, w, offsets, out = launch.args[:4]
+    most = np.array([max(np.diff(offsets))], np.int32)
+    return Launch(tiles_by_slices, (3,), (x, w, offsets, most, out, tm, tn, tk), {4: launch.expected[3]})
+
+
+@ct.kernel
 def scaled_by_slices(x, sx, w, sw, offsets, out, tm: Const, tn: Const, tk: Const):
     """The same of 8 bits, as its users scale it: the product of each step along k begins anew and counts by a factor of its row
     and one of its block of weights. No two steps add up in the tensor cores."""

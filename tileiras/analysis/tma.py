@@ -262,7 +262,8 @@ def _memref(op: Any, view: SSAValue, t: TiledViewType, axis: AxisAnalysis, major
                 out.append(Refusal(f"stride {n} of dimension {d} isn't {what}"))
             else:
                 out.append(Refusal(f"stride {{name}} of dimension {d} isn't known to be {what}", value, needs))
-    if not is_for_many(op, maker) and any(host_value(v) is None for v in (maker.base, *maker.sizes, *maker.strides)):
+    is_worth_building = is_for_many(op, maker) or is_behind_loop(op, maker)
+    if not is_worth_building and any(host_value(v) is None for v in (maker.base, *maker.sizes, *maker.strides)):
         out.append(Refusal("address, sizes or strides are computed in the kernel, not functions of its parameters, and the map "
                            "would serve one tile"))
     wide = [v for v in (*maker.sizes, *op.coords) if isinstance(v.type, IntegerType) and v.type.width.data > COORDINATE_BITS]
@@ -278,6 +279,23 @@ def is_for_many(access: Operation, maker: Operation) -> bool:
     while around is not None and around is not loop:
         around = around.parent_op()
     return loop is not None and around is None
+
+
+def is_behind_loop(access: Operation, maker: Operation) -> bool:
+    """Whether a store comes behind a loop that its memref is made before: what the kernel builds its map for is hidden by it."""
+    if not access.name.endswith("tiled_store"):
+        return False
+    holder: Operation | None = access
+    while holder is not None and holder.parent is not maker.parent:
+        holder = holder.parent_op()
+    if holder is None:
+        return False
+    op = maker.next_op
+    while op is not None and op is not holder:
+        if op.name == COUNTED:
+            return True
+        op = op.next_op
+    return False
 
 
 def is_unwritten(access: Operation) -> bool:
