@@ -130,6 +130,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("early-loads", "nv_tileas", 1, of="tiled_load load"),
     _transform("carry-as-loaded", "nv_tileas", 1, of="scf.if scf.for"),
     _transform("settle-loads", "nv_tileas", 1, of="scf.for"),
+    _transform("mask-runs", "nv_tileas", 1, of="arith.select"),
     _transform("keep-branches", "nv_tileas", 1, of="scf.if", since=90),
     _conversion("convert-tileas-to-llvm", "llvm"),
     _transform("addresses-first", "llvm", 1, since=100),

@@ -352,6 +352,7 @@ OURS: dict[str, str] = {
     "nv_tileaa.*cta* nv_tileas.*cta* nv_tileas.cluster_* nv_tileas.producer_tail": "CTAs that share a tile block",
     "nv_tileaa.get_chain": "agents that share a tile block's rows",
     "nv_tileas.is_valid_program_id": "nv_tileaa's, where the answer is read",
+    "nv_tileas.mask_runs": "comparisons of columns with a row's bounds, as words of bits",
     "nv_tileas.fill_outside": "padding of tiles that came by copies, which fill with zeros",
     "nv_tileas.prefetch_tma_desc nv_tileas.begin_flight": "what an engine is told before its first use",
     "nv_tileas.build_tma_desc": "maps that the kernel builds",

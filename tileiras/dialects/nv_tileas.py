@@ -620,6 +620,18 @@ class FillOutside(TileOp):
     SAME = "source result"
 
 
+class MaskRuns(TileOp):
+    """For which columns, the indices along `dim`, does everything hold that is asked of them? Of each predicate there is an offset,
+    which is added to the column (sums wrap around), and a limit, to which the sum is what the predicate says: numbers, or tiles of
+    extent 1 along `dim`, held as a broadcast would take them. Threads hold many columns of a row (layout/runs.py)."""
+
+    name = "nv_tileas.mask_runs"
+    OPERANDS = "terms:ints*"
+    RESULTS = "result:bool_tensor"
+    ATTRS = "dim:index predicates:strings"
+    PURE = True
+
+
 class Dealloc(TileOp):
     """Give back memory of `alloca ... global`, in reverse order."""
 

@@ -327,6 +327,9 @@ def _table() -> None:
                 _intrinsic(f"tcgen05.st.{shape}.x{count}", f"p6{split} {held} i1", convergent=True, effects=ALL)
 
     _intrinsic("prmt", "i32 i32 i32", "i32")
+    # so many ones from bit 0 on; 32 and more are all, which of a shift LLVM leaves undefined
+    _assembly("bmsk.clamp", "bmsk.clamp.b32 $0, 0, $1;", "i32", "i32", effects=NONE)
+    _assembly("test.bit", "{.reg .b32 t; and.b32 t, $1, $2; setp.ne.b32 $0, t, 0;}", "i32 i32", "i1", effects=NONE)
     # LLVM forgets that a product is of 32 bits where it knows one side's sign and not the other's
     _assembly("mul.wide.s32", "mul.wide.s32 $0, $1, $2;", "i32 i32", "i64", effects=NONE)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Block
 
 from tileiras.analysis.agents import FEWEST_REGISTERS, MOST_REGISTERS, REGISTER_STEP, agents_of
@@ -26,6 +26,7 @@ from tileiras.layout.atoms.umma import HALF_ROWS, IN_CELLS, IN_QUADS, UmmaAtom, 
 from tileiras.layout.atoms.warpgroup import WgmmaAtom, units
 from tileiras.layout.f2 import independent
 
+SIGNED_ORDERS = frozenset({"slt", "sle", "sgt", "sge"})
 MAX_WARPS = 32
 """Of a block."""
 MAX_AGENTS = 15
@@ -62,6 +63,24 @@ def _build_tma_desc(op: Any) -> None:
 def _convert_layout(op: Any) -> None:
     if kind(op.source) != kind(op.result) or shape(op.source) != shape(op.result):
         raise InvalidOp(op, f"must keep shape and elements, but goes from '{op.source.type}' to '{op.result.type}'")
+
+
+def _mask_runs(op: Any) -> None:
+    extents, dim, predicates = shape(op.result), op.dim.value.data, [p.data for p in op.predicates.data]
+    if dim >= len(extents):
+        raise InvalidOp(op, f"dim {dim} must be one of {len(extents)} dimensions")
+    if not predicates or not set(predicates) <= SIGNED_ORDERS:
+        raise InvalidOp(op, f"predicates must be some of {', '.join(sorted(SIGNED_ORDERS))}, but are {', '.join(predicates)}")
+    if len(op.terms) != 2 * len(predicates):
+        raise InvalidOp(op, f"must have an offset and a limit for each of {len(predicates)} predicates, but has {len(op.terms)} "
+                            "terms")
+    for v in op.terms:
+        if kind(v) != i32:
+            raise InvalidOp(op, f"terms must be of 'i32', but one is of '{kind(v)}'")
+        if isinstance(v.type, TensorType):
+            own = shape(v)
+            if len(own) != len(extents) or own[dim] != 1 or any(n not in (1, m) for n, m in zip(own, extents)):
+                raise InvalidOp(op, f"a term of {written(own)} isn't the same along dimension {dim} of {written(extents)}")
 
 
 def _in_buffer(op: Any, value: Any) -> None:
@@ -499,7 +518,8 @@ def _tmem_stage(op: Any) -> None:
 OP_RULES: dict[str, Rule] = {
     **{f"nv_tileas.{mnemonic}": rule for mnemonic, rule in TILE_RULES.items()},
     **{f"nv_tileas.{mnemonic}": _access(mnemonic) for mnemonic in ACCESSES},
-    "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout, "nv_tileas.store_shared": _store_shared,
+    "nv_tileas.func": _func, "nv_tileas.convert_layout": _convert_layout,
+    "nv_tileas.mask_runs": _mask_runs, "nv_tileas.store_shared": _store_shared,
     "nv_tileas.tiled_copy": _tiled_copy, "nv_tileas.async_copy": _copy,
     "nv_tileas.extract_slice": _extract_slice, "nv_tileas.create_pipeline": _create_pipeline,
     "nv_tileas.make_tiled_tma_desc": _make_tiled_tma_desc, "nv_tileas.build_tma_desc": _build_tma_desc,

@@ -29,6 +29,7 @@ from tileiras.transforms.rules.control import (
     forward_loop_invariants,
     inline_constant_if,
     inline_short_for,
+    inline_single_pass,
     merge_with_earlier_if,
 )
 
@@ -50,7 +51,7 @@ def run(top: Operation, context: Any = None) -> None:
                     continue
                 forward_if_results(op, WORDS)
             elif isinstance(op, (arith.For, aa.LoopOp)):
-                changed = inline_short_for(op) if isinstance(op, arith.For) else None
+                changed = inline_short_for(op) if isinstance(op, arith.For) else inline_single_pass(op)
                 if changed is not None:
                     op = changed
                     continue

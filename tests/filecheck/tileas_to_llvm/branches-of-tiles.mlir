@@ -8,7 +8,8 @@ cuda_tile.module @m {
   // CHECK: define {{.*}}@many(
   // CHECK: br i1
   // CHECK: call void asm sideeffect "", ""()
-  // CHECK: select <32 x i1>
+  // CHECK: setp.ne.b32
+  // CHECK: select i1
   // CHECK: define {{.*}}@few(
   // CHECK-NOT: asm sideeffect "", ""
   // OLD: define {{.*}}@many(

@@ -24,7 +24,7 @@ RARE: dict[str, tuple[str, ...]] = {
     "matrix.dot": ("dot", "dot_scaled"), "matrix.wgmma": ("begin_flight", "async_dot", "dot_wait"),
     "matrix.tcgen05": ("tensor_dot", "load_tmem", "store_tmem", "scale_tmem", "add_tmem", "tmem_stage", "tmem_alloc", "tmem_base",
                        "tmem_free"),
-    "memory.heap": ("dealloc",), "memory.settle": ("settle",),
+    "elementwise.masks": ("mask_runs",), "memory.heap": ("dealloc",), "memory.settle": ("settle",),
     "agents": ("agent_switch",),
 }
 """module -> the nv_tileas ops it lowers."""

@@ -104,10 +104,11 @@ BOUNDS = frozenset({"nv_tileas.producer_commit", "nv_tileas.consumer_wait", "nv_
 
 class Lowering:
     """One function's lowering. `b` is the builder, `target` the SM's facts; `loops` and `joins` are the enclosing loops' and ifs'
-    targets, `views` what the memref and view values stand for, `read_registers` the words of a tensor that products in flight
-    read; `tells`: whether an access of the function may tell other threads of those in front of it; `late` makes the instructions
-    that wait for a place between others; `made_distinct` are tensors whose registers get values of their own; `places`: where
-    addptrs lead, once one was lowered."""
+    targets, `views` what the memref and view values stand for, `bits` where the bits of masks are that are made of words
+    (elementwise/masks.py), `read_registers` the words of a tensor that products in flight read; `tells`: whether an access of
+    the function may tell other threads of those in front of it; `late` makes the instructions that wait for a place between
+    others; `made_distinct` are tensors whose registers get values of their own; `places`: where addptrs lead, once one was
+    lowered."""
 
     def __init__(self, builder: Builder, target: Any, num_warps: int, kernel: str, is_optimized: bool = True) -> None:
         self.b = builder
@@ -116,6 +117,7 @@ class Lowering:
         self.num_warps = num_warps
         self.kernel = kernel
         self.is_optimized = is_optimized
+        self.bits: dict[SSAValue, list[tuple[SSAValue, int]]] = {}
         self.loops: list[Any] = []
         self.joins: list[Any] = []
         self.views: dict[SSAValue, Any] = {}

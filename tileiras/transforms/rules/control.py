@@ -4,6 +4,7 @@ Selects and branches: `choice.py` has the rules, this file says how arith and sc
 
     scf.if true { A } else { B }                           ->   A
     %r = scf.for %i = 0 to 8 step 8 iter(%a = %x) { A }    ->   A, with 0 for %i and %x for %a
+    loop { A ; break %x }                                  ->   A, with %x for its result
     scf.if %c { A } ; scf.if %c { B }                      ->   scf.if %c { A ; B }
     %r = scf.if %c { return } else { yield %x }; use %r    ->   scf.if ...; use %x
     %r = scf.for ... iter(%a = %x) { ...; yield %a }       ->   uses of %a and %r become uses of %x
@@ -95,6 +96,29 @@ def inline_short_for(loop: arith.For) -> Operation | None:
     assert block is not None
     unroll(loop, times)
     return block.first_op if before is None else before.next_op
+
+
+def inline_single_pass(loop: aa.LoopOp) -> Operation | None:
+    """Replace a `loop` that breaks at the end of its first pass and nowhere else, as frontends write functions that return in the
+    middle; gives the op to go on with, None if nothing was done."""
+    body, block, before = loop.regions[0].block, loop.parent, loop.prev_op
+    end = body.last_op
+    if not isinstance(end, aa.Break) or any(_goes_on(op) for op in body.ops if op is not end):
+        return None
+    assert block is not None
+    for arg, value in zip(body.args, loop.operands):
+        arg.replace_all_uses_with(value)
+    move_in_front(loop, body, end)
+    replace(loop, list(end.operands))
+    return block.first_op if before is None else before.next_op
+
+
+def _goes_on(op: Operation) -> bool:
+    """Whether an op ends or repeats the loop around it."""
+    if isinstance(op, (aa.Break, aa.Continue)):
+        return True
+    return not isinstance(op, (aa.LoopOp, arith.For)) and any(_goes_on(one) for region in op.regions for block in region.blocks
+                                                               for one in block.ops)
 
 
 def trips(loop: arith.For) -> int | None:

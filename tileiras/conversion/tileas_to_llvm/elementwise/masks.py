@@ -1,0 +1,106 @@
+"""Lower masks whose rows are runs of columns: words of bits, one a column that the thread holds, and a test of each bit.
+
+    column + offset < limit:      the limit's distance from the thread's first column: so many columns come before it
+    as words:                     bmsk 0, (columns before it - 32 n)
+    of several:                   and
+    of a bit:                     and 1 << n, != 0: ptxas takes seven at once (R2P)
+
+Where column + offset may wrap around, columns behind `turn` are negative, and less than a limit that the first ones may exceed.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
+from tileiras.layout.convert import register_permutation
+from tileiras.layout.runs import Runs, runs_of
+
+Bit = tuple[SSAValue, int]
+"""A word, and which of its bits."""
+WORD = 32
+MOST = (1 << WORD - 1) - 1
+"""The largest number."""
+
+
+@lowers("nv_tileas.mask_runs")
+def mask_runs(low: Lowering, op: Any) -> None:
+    b = low.b
+    layout = low.layout(op.result)
+    runs = runs_of(layout, op.dim.value.data)
+    assert runs is not None, "mask-runs looks at layouts first"
+    first = low.place(runs.lanes, runs.warps)
+    terms = list(zip(op.terms[::2], op.terms[1::2], (p.data for p in op.predicates.data)))
+    bits: dict[int, Bit] = {}
+    for row in runs.rows:
+        words: list[SSAValue] = []
+        for offset, limit, predicate in terms:
+            before = _Columns(low, runs, b.add(_of_row(low, offset, layout, row[0]), first), _known(low, offset))
+            more = before.words(_of_row(low, limit, layout, row[0]), predicate)
+            words = [b.and_(x, y) for x, y in zip(words, more)] if words else more
+        for place, register in enumerate(row):
+            bits[register] = words[place // WORD], place % WORD
+    low.bits[op.result] = [bits[r] for r in range(layout.num_regs)]
+    low.set(op.result, [b.icmp("ne", b.and_(word, b.i32(1 << n)), b.i32(0)) for word, n in low.bits[op.result]])
+
+
+def chosen(b: Builder, bits: Sequence[Bit], x: Sequence[SSAValue], y: Sequence[SSAValue]) -> list[SSAValue]:
+    """x where a bit is set, else y. Each bit's test stands before its choice, in a form that ptxas knows: LLVM would shift a word
+    for each bit, and of all tests before all choices there aren't predicates enough."""
+    return [b.select(b.nvvm("test.bit", [word, b.i32(1 << n)])[0], v, w) for (word, n), v, w in zip(bits, x, y)]
+
+
+def _of_row(low: Lowering, v: SSAValue, layout: Any, register: int) -> SSAValue:
+    """The number, or the row's element of a tile, that a register of the mask is compared by."""
+    if v.type == I32:
+        return low.scalar(v)
+    mapping = register_permutation(low.layout(v), layout.project(low.layout(v).shape))
+    assert mapping is not None
+    return low.regs(v)[mapping[register]]
+
+
+def _known(low: Lowering, v: SSAValue) -> int | None:
+    """The signed number that a scalar is known to be."""
+    found = low.b.known(low.scalar(v)) if v.type == I32 else None
+    return None if found is None else found - (found >> WORD - 1 << WORD)
+
+
+class _Columns:
+    """A row's columns in a thread, from `first` on, which its offset is part of; `offset`: what is known of that."""
+
+    def __init__(self, low: Lowering, runs: Runs, first: SSAValue, offset: int | None) -> None:
+        self.b, self.runs, self.first = low.b, runs, first
+        self.extent = 1 << runs.bits
+        self.wraps = offset is None or offset + runs.most_to_the_right + self.extent - 1 > MOST
+
+    def words(self, limit: SSAValue, predicate: str) -> list[SSAValue]:
+        """Bits of the columns for which the sum is so to the limit."""
+        b = self.b
+        excluded = predicate in ("slt", "sge")
+        distance = b.sub(limit, self.first)
+        run = self._at_most(distance, self.extent) if excluded else b.add(self._at_most(distance, self.extent - 1), b.i32(1))
+        begins = b.icmp("sgt" if excluded else "sge", limit, self.first)
+        words = self._ones(b.select(begins, run, b.i32(0)))
+        if self.wraps:
+            turn = self._ones(b.add(self._at_most(b.sub(b.i32(MOST), self.first), self.extent - 1), b.i32(1)))
+            behind = self._ones(b.select(b.icmp("sge", limit, self.first), b.i32(self.extent), run))
+            words = [b.or_(b.and_(x, t), b.and_(y, b.xor(t, b.i32(-1)))) for x, t, y in zip(words, turn, behind)]
+        return words if predicate in ("slt", "sle") else [b.xor(w, b.i32(-1)) for w in words]
+
+    def _at_most(self, n: SSAValue, most: int) -> SSAValue:
+        return self.b.call("llvm.umin.i32", I32, [n, self.b.i32(most)])
+
+    def _ones(self, end: SSAValue) -> list[SSAValue]:
+        """Bits of the columns before `end`, which is 0 to the row's extent."""
+        b, runs = self.b, self.runs
+        if runs.gap > runs.low:
+            groups = b.shl(b.lshr(end, runs.gap), runs.low)
+            end = b.add(groups, self._at_most(b.and_(end, b.i32((1 << runs.gap) - 1)), 1 << runs.low))
+        words = []
+        for start in range(0, runs.count, WORD):
+            left = b.call("llvm.smax.i32", I32, [b.sub(end, b.i32(start)), b.i32(0)]) if start else end
+            words.append(b.nvvm("bmsk.clamp", [left])[0])
+        return words
