@@ -5,7 +5,9 @@
     of several:                   and
     of a bit:                     and 1 << n, != 0: ptxas takes seven at once (R2P)
 
-Where column + offset may wrap around, columns behind `turn` are negative, and less than a limit that the first ones may exceed.
+Where column + offset may wrap around, sums that go up from the first column's meet the limit first, or the turn to the smallest
+number. They are less than the limit before they meet it or behind the turn in the one case, before they meet it and behind the
+turn in the other: what two of three say: before the limit, behind the turn, the first sum isn't above the limit.
 """
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ class _Columns:
     def __init__(self, low: Lowering, runs: Runs, first: SSAValue, offset: int | None) -> None:
         self.b, self.runs, self.first = low.b, runs, first
         self.extent = 1 << runs.bits
-        self.wraps = offset is None or offset + runs.most_to_the_right + self.extent - 1 > MOST
+        wraps = offset is None or offset + runs.most_to_the_right + self.extent - 1 > MOST
+        self.turned = [low.b.xor(w, low.b.i32(-1)) for w in self._ones(low.b.add(
+            self._at_most(low.b.sub(low.b.i32(MOST), first), self.extent - 1), low.b.i32(1)))] if wraps else None
 
     def words(self, limit: SSAValue, predicate: str) -> list[SSAValue]:
         """Bits of the columns for which the sum is so to the limit."""
@@ -82,13 +86,18 @@ class _Columns:
         excluded = predicate in ("slt", "sge")
         distance = b.sub(limit, self.first)
         run = self._at_most(distance, self.extent) if excluded else b.add(self._at_most(distance, self.extent - 1), b.i32(1))
-        begins = b.icmp("sgt" if excluded else "sge", limit, self.first)
-        words = self._ones(b.select(begins, run, b.i32(0)))
-        if self.wraps:
-            turn = self._ones(b.add(self._at_most(b.sub(b.i32(MOST), self.first), self.extent - 1), b.i32(1)))
-            behind = self._ones(b.select(b.icmp("sge", limit, self.first), b.i32(self.extent), run))
-            words = [b.or_(b.and_(x, t), b.and_(y, b.xor(t, b.i32(-1)))) for x, t, y in zip(words, turn, behind)]
+        begins = b.icmp("sge", limit, self.first)
+        if self.turned is None:
+            words = self._ones(b.select(begins, run, b.i32(0)))
+        else:
+            first = b.cast("sext", begins, I32)
+            words = [self._majority(w, t, first) for w, t in zip(self._ones(run), self.turned)]
         return words if predicate in ("slt", "sle") else [b.xor(w, b.i32(-1)) for w in words]
+
+    def _majority(self, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
+        """Bits that two of three have set, at least."""
+        b = self.b
+        return b.or_(b.and_(x, b.or_(y, z)), b.and_(y, z))
 
     def _at_most(self, n: SSAValue, most: int) -> SSAValue:
         return self.b.call("llvm.umin.i32", I32, [n, self.b.i32(most)])
