@@ -54,6 +54,7 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("refine-integers", "nv_tileaa", 1),
     _transform("shift-offsets", "nv_tileaa", 1, of="addptr"),
     _transform("hoist-invariants", "nv_tileaa", 1),
+    _transform("count-loops", "nv_tileaa", 1, of="loop"),
     _transform("tighten-loops", "nv_tileaa", 1, of="scf.if"),
     _transform("retype-accesses", "nv_tileaa", 1, of="arith.bitcast"),
     _transform("load-where-used", "nv_tileaa", 1, of="dot dot_scaled"),

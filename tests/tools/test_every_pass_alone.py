@@ -49,6 +49,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("late-results", "sm_100"): "late-results", ("late-sums", "sm_100"): "late-sums", ("place-sums", "sm_100"): "place-sums",
     ("take-turns", "sm_100"): "take-turns",
     ("keep-branches", "sm_90"): "keep-branches", ("mask-runs", "sm_100"): "mask-runs",
+    ("count-loops", "sm_90"): "count-loops",
     ("early-dots", "sm_100"): "early-dots", ("list-schedule", "sm_100"): "list-schedule",
     ("meet-in-clusters", "sm_90"): "meet-in-clusters", ("read-operands", "sm_100"): "read-operands",
     ("untie-stores", "sm_80"): "untie-stores", ("fragments-ahead", "sm_120"): "fragments-ahead",

@@ -27,6 +27,7 @@ too, unless `settle-loads` sees to that (8-bit floats with scales of blocks of 1
 """
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -281,8 +282,8 @@ def _ring(alloc: Any) -> RingType:
     return RingType(alloc.results[0].type, IntAttr(STAGES))
 
 
-def may_run_ahead(loop: Operation, load: Operation) -> bool:
-    """Whether a load can be made in the iteration before."""
+def may_run_ahead(loop: Operation, load: Operation, behind: Collection[Operation] = ()) -> bool:
+    """Whether a load can be made in the iteration before. `behind`: loads that its address may follow from, made there, too."""
     properties: dict[str, Any] = load.properties
     t: Any = load.results[0].type
     if load.parent is not loop.regions[0].block or "owners" in properties or properties["mem_semantic"].data != "weak" or \
@@ -292,8 +293,16 @@ def may_run_ahead(loop: Operation, load: Operation) -> bool:
         return False
     if tokens_before(loop, load.token) is None:      # type: ignore[attr-defined]
         return False
-    found = slice_of(loop, load.operands, is_cheap_and_pure)
-    return found.obstacle is None and not carries_tensors(loop, found)
+    found = slice_of(loop, load.operands, moves_with(behind))
+    if found.obstacle is not None or carries_tensors(loop, found):
+        return False
+    last: Any = loop.regions[0].block.last_op
+    return not behind or slice_of(loop, [last.operands[n] for n in found.carried], is_cheap_and_pure).obstacle is None
+
+
+def moves_with(loads: Collection[Operation]) -> Callable[[Operation], bool]:
+    """Which ops may be run ahead, together with these loads."""
+    return lambda op: is_cheap_and_pure(op) or op in loads
 
 
 @dataclass

@@ -11,6 +11,8 @@
                                                     scf.if %two_left { %c2 = compute %x1, %c1 ; scf.if %three_left { ... } }
                                                   }
 
+Loads whose addresses follow from what others give (rows of a sparse matrix) come behind those of all iterations.
+
 What whole rounds leave is asked for at once, too: a view's array is taken to have no elements where there isn't that iteration
 (`%w2 = select %three_left, %extent, 0`), pointers' masks are false. Where neither can be, and for load agents, a loop remains.
 
@@ -34,7 +36,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.access import access_width, contiguous_of
 from tileiras.analysis.agents import agent_of, block_warps
-from tileiras.analysis.ahead import is_cheap_and_pure, runs_ahead, slice_of, tokens_before
+from tileiras.analysis.ahead import runs_ahead, slice_of, tokens_before
 from tileiras.analysis.apart import maker_of
 from tileiras.analysis.layout_rules import DOTS
 from tileiras.analysis.shared_memory import MOST_SMALL, buffer_bytes
@@ -45,7 +47,7 @@ from tileiras.dialects.nv_tileas import BufferType, RingType, layout_of
 from tileiras.schedule.constraints import FORCE_SERIAL
 from tileiras.transforms.iterations import Iterations, gives_values
 from tileiras.transforms.materialize_async import is_short_of_overflow
-from tileiras.transforms.prefetch_to_registers import may_run_ahead, tiles_loaded
+from tileiras.transforms.prefetch_to_registers import may_run_ahead, moves_with, tiles_loaded
 
 MOST_ROUNDS = 8
 """Iterations at once, at most."""
@@ -91,7 +93,7 @@ def _streams(loop: Operation) -> list[Operation]:
     """The loads of a loop that may be unrolled; none where it may not."""
     if agent_of(loop) is not None or any(op.name in DOTS for op in loop.regions[0].block.ops):
         return []
-    return _loads_of(loop, ACCESSES | WITHIN)
+    return _loads_of(loop, ACCESSES | WITHIN, True)
 
 
 def _fills(loop: Operation) -> list[Operation]:
@@ -103,14 +105,20 @@ def _fills(loop: Operation) -> list[Operation]:
     return _loads_of(loop, ACCESSES | FILLS)
 
 
-def _loads_of(loop: Operation, allowed: frozenset[str]) -> list[Operation]:
-    """The loads of tiles of a loop that has pure ops and these only, if all of them may run ahead; else none."""
+def _loads_of(loop: Operation, allowed: frozenset[str], lead: bool = False) -> list[Operation]:
+    """The loads of tiles of a loop that has pure ops and these only, if all of them may run ahead; else none. `lead`: also those
+    whose addresses follow from others."""
     ops = list(loop.regions[0].block.ops)
     loads = tiles_loaded(ops)
     if not loads or not is_short_of_overflow(loop) or any(
             FORCE_SERIAL in op.attributes or not _may_be_repeated(op, allowed) for op in ops):
         return []
-    return loads if all(may_run_ahead(loop, op) for op in loads) else []
+    known: list[Operation] = []
+    for op in loads:
+        if not may_run_ahead(loop, op, known if lead else ()):
+            return []
+        known.append(op)
+    return loads
 
 
 def _may_be_repeated(op: Operation, allowed: frozenset[str]) -> bool:
@@ -187,12 +195,26 @@ class _Unrolled(Iterations):
     def __init__(self, loop: Any, loads: list[Operation], rounds: int, rest_at_once: bool = False) -> None:
         super().__init__(loop)
         self.loads, self.rounds, self.rest_at_once = loads, rounds, rest_at_once
-        addresses = slice_of(loop, [v for op in loads for v in op.operands], is_cheap_and_pure, len(loads))
-        first = {*addresses.updates, *loads}
-        self.first = [op for op in self.body.ops if op in first]
+        addresses = slice_of(loop, [v for op in loads for v in op.operands], moves_with(loads), len(loads))
+        self.first = self._levels({*addresses.updates, *loads})
+        self.early = {op for ops in self.first for op in ops}
         self.carried = addresses.carried
         self.joined = self._joined(loads)
         self.tokens = {op: self._token(op) for op in loads if op.token is not None}      # type: ignore[attr-defined]
+
+    def _levels(self, first: set[Operation]) -> list[list[Operation]]:
+        """What is done before the iterations' own work: loads and their addresses, then loads whose addresses follow from what
+        these give, and so on."""
+        levels: list[list[Operation]] = []
+        level: dict[Operation, int] = {}
+        for op in self.body.ops:
+            if op in first:
+                level[op] = max((level[v.owner] + (v.owner in self.loads) for v in op.operands     # type: ignore[index]
+                                 if v.owner in level and not isinstance(v.type, MemTokenType)), default=0)
+                while len(levels) <= level[op]:
+                    levels.append([])
+                levels[level[op]].append(op)
+        return levels
 
     def _joined(self, loads: list[Operation]) -> dict[Operation, int]:
         """The loads of which a whole round's iterations are asked for together, and of how many at a time."""
@@ -201,7 +223,7 @@ class _Unrolled(Iterations):
         from tileiras.transforms.following_tiles import joined_layout, tiles_at_once  # few kernels have such
 
         found = {op: min(self.rounds, tiles_at_once(self.loop, op)) for op in loads
-                 if joined_layout(op, 1) is not None and not any(use.operation in self.first for use in op.results[0].uses)}
+                 if joined_layout(op, 1) is not None and not any(use.operation in self.early for use in op.results[0].uses)}
         return {op: times for op, times in found.items() if times > 1}
 
     def _token(self, load: Any) -> SSAValue:
@@ -241,19 +263,27 @@ class _Unrolled(Iterations):
             at = self.make(arith.Addi, [following[0], step], self.index_type) if n else following[0]
             is_there = self.exceeds(left, self.distance(step, n)) if n and left is not None else None
             values: dict[SSAValue, SSAValue] = {args[0]: at, **{args[1 + k]: following[1 + k] for k in self.carried}}
-            in_branch: list[Operation] = []
-            for op in self.first:
-                if left is None and op in self.joined:
-                    self._join(op, n % self.joined[op], values, together)
-                elif is_there is None or op not in self.loads:
-                    self._clone(op, values, self.tokens.get(op))
-                elif not (self._load_of_none(op, values, is_there) or self._load_masked(op, values, is_there)):
-                    in_branch.append(op)
-            if is_there is not None and in_branch:
-                self._load(in_branch, values, is_there)
+            self._ask(self.first[0], n, values, is_there, None if left is not None else together)
             following = [at, *(values.get(v, v) for v in last.operands)]
             each.append((values, is_there))
+        for ops in self.first[1:]:
+            for n, (values, is_there) in enumerate(each):
+                self._ask(ops, n, values, is_there, None if left is not None else together)
         return self._follow(each, now)
+
+    def _ask(self, ops: list[Operation], n: int, values: dict[SSAValue, SSAValue], is_there: SSAValue | None,
+             together: dict[Operation, Operation] | None) -> None:
+        """The loads of the n-th iteration, and their addresses. `together`: what whole rounds' loads are asked for by."""
+        in_branch: list[Operation] = []
+        for op in ops:
+            if together is not None and op in self.joined:
+                self._join(op, n % self.joined[op], values, together)
+            elif is_there is None or op not in self.loads:
+                self._clone(op, values, self.tokens.get(op))
+            elif not (self._load_of_none(op, values, is_there) or self._load_masked(op, values, is_there)):
+                in_branch.append(op)
+        if is_there is not None and in_branch:
+            self._load(in_branch, values, is_there)
 
     def _follow(self, each: list[tuple[dict[SSAValue, SSAValue], SSAValue | None]], now: list[SSAValue]) -> list[SSAValue]:
         """One iteration's own work behind the other, those that needn't be inside the branch of the one before; what is carried
@@ -336,7 +366,7 @@ class _Unrolled(Iterations):
         last: Any = self.body.last_op
         carried: list[SSAValue] = list(last.operands)
         for op in self.body.ops:
-            if op is not last and op not in self.first:
+            if op is not last and op not in self.early:
                 self._clone(op, values, None)
         return [values[v] if v in values else v for v in carried]
 

@@ -103,7 +103,7 @@ def inline_single_pass(loop: aa.LoopOp) -> Operation | None:
     middle; gives the op to go on with, None if nothing was done."""
     body, block, before = loop.regions[0].block, loop.parent, loop.prev_op
     end = body.last_op
-    if not isinstance(end, aa.Break) or any(_goes_on(op) for op in body.ops if op is not end):
+    if not isinstance(end, aa.Break) or any(goes_on(op) for op in body.ops if op is not end):
         return None
     assert block is not None
     for arg, value in zip(body.args, loop.operands):
@@ -113,11 +113,11 @@ def inline_single_pass(loop: aa.LoopOp) -> Operation | None:
     return block.first_op if before is None else before.next_op
 
 
-def _goes_on(op: Operation) -> bool:
+def goes_on(op: Operation) -> bool:
     """Whether an op ends or repeats the loop around it."""
     if isinstance(op, (aa.Break, aa.Continue)):
         return True
-    return not isinstance(op, (aa.LoopOp, arith.For)) and any(_goes_on(one) for region in op.regions for block in region.blocks
+    return not isinstance(op, (aa.LoopOp, arith.For)) and any(goes_on(one) for region in op.regions for block in region.blocks
                                                                for one in block.ops)
 
 
