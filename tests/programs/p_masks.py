@@ -39,7 +39,8 @@ def select_by_masks(a, b, numbers, out, form: Const, tm: Const, tn: Const, tk: C
     base, row = ct.load(numbers, (ct.bid(0), 0), (1, 1)).item(), ct.load(numbers, (ct.bid(0), 1), (1, 1)).item()
     width = ct.load(numbers, (ct.bid(0), 2), (1, 1)).item()
     cols, rows = ct.arange(tn, dtype=ct.int32)[None, :], ct.arange(tm, dtype=ct.int32)[:, None]
-    kept = ct.where(masked(form, cols, rows, base, row, width), acc, -1000.0)
+    mask = masked(form, cols, rows, base, row, width)
+    kept = acc + ct.where(mask, 0.0, -1000.0) if form % 2 else ct.where(mask, acc, -1000.0)
     ct.store(out, (ct.bid(0), 0, 0), kept.reshape((1, tm, tn)))
 
 
@@ -52,6 +53,7 @@ def products_under_masks(form, dtype, tm, tn, tk):
     a, b = whole(tm, tk, dtype=dtype, low=-2, high=2), whole(tk, tn, dtype=dtype, low=-2, high=2)
     cols, rows = np.arange(tn, dtype=np.int32)[None, :], np.arange(tm, dtype=np.int32)[:, None]
     with np.errstate(over="ignore"):
-        want = [np.where(masked(form, cols, rows, *line), wide(a) @ wide(b), -1000.0) for line in numbers]
+        acc = wide(a) @ wide(b)
+        want = [np.where(masked(form, cols, rows, *line), acc, (acc if form % 2 else 0) - 1000.0) for line in numbers]
     out = np.zeros((len(numbers), tm, tn), np.float32)
     return Launch(select_by_masks, (len(numbers),), (a, b, numbers, out, form, tm, tn, tk), {3: np.array(want)})

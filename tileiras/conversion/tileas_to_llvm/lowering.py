@@ -118,6 +118,7 @@ class Lowering:
         self.kernel = kernel
         self.is_optimized = is_optimized
         self.bits: dict[SSAValue, list[tuple[SSAValue, int]]] = {}
+        self.late_choices: dict[SSAValue, Any] = {}
         self.loops: list[Any] = []
         self.joins: list[Any] = []
         self.views: dict[SSAValue, Any] = {}

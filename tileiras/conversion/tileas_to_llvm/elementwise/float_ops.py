@@ -24,7 +24,7 @@ from tileiras.conversion.tileas_to_llvm.elementwise.floats import (
     to_bits,
     widen,
 )
-from tileiras.conversion.tileas_to_llvm.lowering import Lowering
+from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
 
 _ARITHMETIC = {"arith.addf": "add", "arith.subf": "sub", "arith.mulf": "mul"}
 
@@ -34,8 +34,16 @@ def _ftz(op: Any, x: SSAValue) -> str:
     return ".ftz" if "ftz" in op.properties and is_type(x, F32) else ""
 
 
-@whole(*_ARITHMETIC)
-def arithmetic(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+@lowers(*_ARITHMETIC)
+def arithmetic(low: Lowering, op: Any) -> None:
+    if any(v in low.late_choices for v in op.operands):
+        from tileiras.conversion.tileas_to_llvm.elementwise.masks import add_chosen
+        add_chosen(low, op)
+    else:
+        low.set(op.results[0], _arithmetic(low, op, *(low.vec(v) for v in op.operands)))
+
+
+def _arithmetic(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
     b = low.b
     name, mode, ftz = _ARITHMETIC[op.name], PTX_ROUNDING[text(op, "rounding")], _ftz(op, x)
     if mode == "rn" and not ftz:

@@ -71,8 +71,8 @@ def compare(low: Lowering, op: Any, x: SSAValue, y: SSAValue) -> SSAValue:
 def select(low: Lowering, op: Any) -> None:
     bits = low.bits.get(op.operands[0])
     if bits is not None:
-        from tileiras.conversion.tileas_to_llvm.elementwise.masks import chosen
-        low.set(op.results[0], chosen(low.b, bits, *(low.regs(v) for v in op.operands[1:])))
+        from tileiras.conversion.tileas_to_llvm.elementwise.masks import choose
+        choose(low, op, bits)
         return
     c, x, y = (low.vec(v) for v in op.operands)
     low.set(op.results[0], low.b.select(c, x, y))

@@ -16,8 +16,10 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from tileiras.conversion.tileas_to_llvm.builder import I32, Builder
+from tileiras.conversion.tileas_to_llvm.builder import F32, I32, Builder
+from tileiras.conversion.tileas_to_llvm.elementwise.common import text
 from tileiras.conversion.tileas_to_llvm.lowering import Lowering, lowers
+from tileiras.dialects import arith, nv_tileas
 from tileiras.layout.convert import register_permutation
 from tileiras.layout.runs import Runs, runs_of
 
@@ -49,10 +51,38 @@ def mask_runs(low: Lowering, op: Any) -> None:
     low.set(op.result, [b.icmp("ne", b.and_(word, b.i32(1 << n)), b.i32(0)) for word, n in low.bits[op.result]])
 
 
-def chosen(b: Builder, bits: Sequence[Bit], x: Sequence[SSAValue], y: Sequence[SSAValue]) -> list[SSAValue]:
+def choose(low: Lowering, op: Any, bits: Sequence[Bit]) -> None:
+    """A selection by words' bits; what is selected of two constants to be added to a tile waits for that, since it would take as
+    many registers as the tile."""
+    result, use = op.results[0], op.results[0].first_use
+    user = use.operation if use is not None and result.has_one_use() else None
+    if isinstance(user, arith.Addf) and user.parent is op.parent and "ftz" not in user.properties and \
+            text(user, "rounding") == "nearest_even" and result.type.element_type == F32 and \
+            all(isinstance(v.owner, (arith.Constant, nv_tileas.Splat)) for v in op.operands[1:]):
+        low.late_choices[result] = op
+        return
+    low.set(result, [_chosen(low.b, bit, x, y) for bit, x, y in zip(bits, *(low.regs(v) for v in op.operands[1:]))])
+
+
+def add_chosen(low: Lowering, op: Any) -> None:
+    """A sum of a tile and what bits choose: choice and sum of each two elements stand together."""
+    b = low.b
+    lhs, rhs = op.operands
+    select, other = (low.late_choices[lhs], rhs) if lhs in low.late_choices else (low.late_choices[rhs], lhs)
+    bits, values = low.bits[select.operands[0]], low.regs(other)
+    x, y = (low.regs(v) for v in select.operands[1:])
+    out: list[SSAValue] = []
+    for n in range(0, len(values), 2):
+        pair = [_chosen(b, bits[i], x[i], y[i]) for i in (n, n + 1)]
+        out += b.unpack(b.binary("fadd", b.pack(values[n:n + 2]), b.pack(pair)))
+    low.set(op.results[0], out)
+
+
+def _chosen(b: Builder, bit: Bit, x: SSAValue, y: SSAValue) -> SSAValue:
     """x where a bit is set, else y. Each bit's test stands before its choice, in a form that ptxas knows: LLVM would shift a word
     for each bit, and of all tests before all choices there aren't predicates enough."""
-    return [b.select(b.nvvm("test.bit", [word, b.i32(1 << n)])[0], v, w) for (word, n), v, w in zip(bits, x, y)]
+    word, n = bit
+    return b.select(b.nvvm("test.bit", [word, b.i32(1 << n)])[0], x, y)
 
 
 def _of_row(low: Lowering, v: SSAValue, layout: Any, register: int) -> SSAValue:
