@@ -5,9 +5,9 @@
 // RUN: tileiras --gpu-name sm_100 -O3 --emit ptx %t.tileirbc | filecheck %s --check-prefix=PTX
 
 // CHECK: call i32 asm "bmsk.clamp.b32
-// CHECK: [[A:%[0-9]+]] = call i1 asm "{.reg .b32 t; and.b32 t, $1, $2; setp.ne.b32 $0, t, 0;}"
+// CHECK: [[A:%v[0-9]+]] = call i1 asm
 // CHECK-NEXT: select i1 [[A]]
-// CHECK-NEXT: [[B:%[0-9]+]] = call i1 asm
+// CHECK-NEXT: [[B:%v[0-9]+]] = call i1 asm
 // CHECK-NEXT: select i1 [[B]]
 // CHECK: fadd <2 x float>
 // CHECK: call i1 asm
