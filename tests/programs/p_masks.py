@@ -47,8 +47,7 @@ def select_by_masks(a, b, numbers, out, form: Const, tm: Const, tn: Const, tk: C
 SIZES = ((np.float16, 64, 128, 32), (bf16, 128, 256, 64), (np.float32, 16, 64, 16))
 
 
-@program(*((form, *sizes) for form in range(FORMS) for sizes in SIZES), quick=True)
-def products_under_masks(form, dtype, tm, tn, tk):
+def _launch(form, dtype, tm, tn, tk):
     numbers = np.array([(b, r, w) for b in BASES for r in ROWS for w in WIDTHS][form::FORMS], np.int64).astype(np.int32)
     a, b = whole(tm, tk, dtype=dtype, low=-2, high=2), whole(tk, tn, dtype=dtype, low=-2, high=2)
     cols, rows = np.arange(tn, dtype=np.int32)[None, :], np.arange(tm, dtype=np.int32)[:, None]
@@ -57,3 +56,13 @@ def products_under_masks(form, dtype, tm, tn, tk):
         want = [np.where(masked(form, cols, rows, *line), acc, (acc if form % 2 else 0) - 1000.0) for line in numbers]
     out = np.zeros((len(numbers), tm, tn), np.float32)
     return Launch(select_by_masks, (len(numbers),), (a, b, numbers, out, form, tm, tn, tk), {3: np.array(want)})
+
+
+@program(*((form, *sizes) for form in range(0, FORMS, 2) for sizes in SIZES), quick=True)
+def products_under_masks(form, dtype, tm, tn, tk):
+    return _launch(form, dtype, tm, tn, tk)
+
+
+@program(*((form, *sizes) for form in range(1, FORMS, 2) for sizes in SIZES), quick=True)
+def products_and_added_masks(form, dtype, tm, tn, tk):
+    return _launch(form, dtype, tm, tn, tk)
