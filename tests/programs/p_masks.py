@@ -41,6 +41,8 @@ def select_by_masks(a, b, numbers, out, form: Const, tm: Const, tn: Const, tk: C
     cols, rows = ct.arange(tn, dtype=ct.int32)[None, :], ct.arange(tm, dtype=ct.int32)[:, None]
     mask = masked(form, cols, rows, base, row, width)
     kept = acc + ct.where(mask, 0.0, -1000.0) if form % 2 else ct.where(mask, acc, -1000.0)
+    if form == 3:
+        kept = acc + (ct.where(mask, 0.0, -1000.0) + ct.where(cols <= rows, 0.0, -500.0))
     ct.store(out, (ct.bid(0), 0, 0), kept.reshape((1, tm, tn)))
 
 
@@ -53,7 +55,8 @@ def _launch(form, dtype, tm, tn, tk):
     cols, rows = np.arange(tn, dtype=np.int32)[None, :], np.arange(tm, dtype=np.int32)[:, None]
     with np.errstate(over="ignore"):
         acc = wide(a) @ wide(b)
-        want = [np.where(masked(form, cols, rows, *line), acc, (acc if form % 2 else 0) - 1000.0) for line in numbers]
+        more = np.where(cols <= rows, 0.0, -500.0) if form == 3 else 0.0
+        want = [np.where(masked(form, cols, rows, *line), acc, (acc if form % 2 else 0) - 1000.0) + more for line in numbers]
     out = np.zeros((len(numbers), tm, tn), np.float32)
     return Launch(select_by_masks, (len(numbers),), (a, b, numbers, out, form, tm, tn, tk), {3: np.array(want)})
 

@@ -4,7 +4,7 @@
       scf.if (%i < %n) { } else { break %i, %x }             A
       A                                              ->      yield %y
       continue %i + 1, %y                                  }
-    }                                                      the counter behind it: max(%a, %n)
+    }                                                      the counter behind it: max(%a, %n), by steps of one
 
 What programs write as `while` gets rings, copies ahead and the rest of what counted loops have. Nothing else may end or repeat the
 loop, and the counter may not wrap around: it can't by steps of one.
@@ -21,7 +21,7 @@ from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.axis_info import limits, width_of
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.transforms.rules import build
+from tileiras.transforms.rules import build, int_constant
 from tileiras.transforms.rules.control import goes_on
 from tileiras.transforms.structure import is_defined_in, is_movable, replace
 
@@ -71,7 +71,8 @@ def _counted(loop: Any, axis: AxisAnalysis) -> _Count | None:
             way = GOES_ON.get((test.properties["predicate"].data, place))   # type: ignore[attr-defined]
             limit, step = test.operands[1 - place], _step(end.operands[v.index], v)
             if way is not None and step is not None and not is_defined_in(limit, body) and not is_defined_in(step, body) and \
-                    _never_wraps(limit, step, axis) and _ends(branch, way, body):
+                    _never_wraps(limit, step, axis) and _ends(branch, way, body) and \
+                    (int_constant(step) == 1 or not _is_told(loop, branch, v)):
                 return _Count(branch, v.index, limit, step)
     return None
 
@@ -102,9 +103,18 @@ def _ends(branch: Any, way: int, body: Block) -> bool:
         (isinstance(v, BlockArgument) and v.owner is body) or not is_defined_in(v, body) for v in leave.operands)
 
 
+def _is_told(loop: Any, branch: Any, counter: SSAValue) -> bool:
+    """Whether somebody asks for the counter behind the loop."""
+    return any(v is counter and result.first_use is not None for v, result in zip(_leave(branch).operands, loop.results))
+
+
+def _leave(branch: Any) -> Operation:
+    return next(op for region in branch.regions for block in region.blocks for op in block.ops if isinstance(op, aa.Break))
+
+
 def _replace(loop: Any, found: _Count) -> None:
     body: Block = loop.regions[0].block
-    leave = next(op for region in found.branch.regions for block in region.blocks for op in block.ops if isinstance(op, aa.Break))
+    leave = _leave(found.branch)
     end = body.last_op
     assert end is not None
     first = loop.operands[found.counter]

@@ -162,9 +162,8 @@ def _line(v: SSAValue, mask: SSAValue, dim: int, depth: int) -> _Line | None:
         return _line(op.operands[0], mask, dim, depth - 1)
     if isinstance(op, nv_tileas.View):
         source: Any = op.operands[0].type
-        if not isinstance(source, TensorType) or sum(n != 1 for n in shape) > 1:
-            return None
-        return _line(op.operands[0], mask, next(i for i, n in enumerate(source.get_shape()) if n != 1), depth - 1)
+        along = [i for i, n in enumerate(source.get_shape()) if n != 1] if isinstance(source, TensorType) else []
+        return _line(op.operands[0], mask, along[0], depth - 1) if len(along) == 1 else None
     if isinstance(op, (arith.Addi, arith.Subi)):
         lhs, rhs = (_line(w, mask, dim, depth - 1) for w in op.operands)
         if lhs is not None and rhs is not None:

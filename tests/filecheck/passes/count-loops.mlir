@@ -16,6 +16,8 @@
 // CHECK-NOT: scf.for
 // CHECK-LABEL: sym_name = "by_twos_to_a_known_limit"
 // CHECK: "scf.for"
+// CHECK-LABEL: sym_name = "by_twos_and_told"
+// CHECK-NOT: scf.for
 // CHECK-LABEL: sym_name = "two_ways_out"
 // CHECK-NOT: scf.for
 // CHECK-LABEL: sym_name = "changing"
@@ -79,6 +81,23 @@ cuda_tile.module @m {
       if %c {
       } else {
         break %sum : tile<i32>
+      }
+      %t = addi %sum, %i : tile<i32>
+      %j = addi %i, %two : tile<i32>
+      continue %t, %j : tile<i32>, tile<i32>
+    }
+    %k = store_ptr_tko weak %q, %s : tile<ptr<i32>>, tile<i32> -> token
+    return
+  }
+  entry @by_twos_and_told(%q: tile<ptr<i32>>, %n0: tile<i32>) {
+    %zero = constant <i32: 0> : tile<i32>
+    %two = constant <i32: 2> : tile<i32>
+    %n = assume bounded<0, 65536>, %n0 : tile<i32>
+    %s = loop iter_values(%sum = %zero, %i = %zero) : tile<i32>, tile<i32> -> tile<i32> {
+      %c = cmpi less_than %i, %n, signed : tile<i32> -> tile<i1>
+      if %c {
+      } else {
+        break %i : tile<i32>
       }
       %t = addi %sum, %i : tile<i32>
       %j = addi %i, %two : tile<i32>

@@ -58,7 +58,8 @@ def choose(low: Lowering, op: Any, bits: Sequence[Bit]) -> None:
     user = use.operation if use is not None and result.has_one_use() else None
     if isinstance(user, arith.Addf) and user.parent is op.parent and "ftz" not in user.properties and \
             text(user, "rounding") == "nearest_even" and result.type.element_type == F32 and \
-            all(isinstance(v.owner, (arith.Constant, nv_tileas.Splat)) for v in op.operands[1:]):
+            all(isinstance(v.owner, (arith.Constant, nv_tileas.Splat)) for v in op.operands[1:]) and \
+            not any(v in low.late_choices for v in user.operands):
         low.late_choices[result] = op
         return
     low.set(result, [_chosen(low.b, bit, x, y) for bit, x, y in zip(bits, *(low.regs(v) for v in op.operands[1:]))])
