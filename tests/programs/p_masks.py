@@ -66,6 +66,6 @@ def products_under_masks(form, dtype, tm, tn, tk):
     return _launch(form, dtype, tm, tn, tk)
 
 
-@program(*((form, *sizes) for form in range(1, FORMS, 2) for sizes in SIZES), quick=True)
+@program(*((form, *sizes) for form in (3, 1, 5, 7) for sizes in SIZES), quick=True)
 def products_and_added_masks(form, dtype, tm, tn, tk):
     return _launch(form, dtype, tm, tn, tk)
