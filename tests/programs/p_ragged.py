@@ -9,6 +9,16 @@ Const = ct.Constant[int]
 ZERO = ct.PaddingMode.ZERO
 
 
+@ct.function
+def multiply_tile(mine, w, to, g, i, j, tm, tn, tk):
+    """A tile of a group's rows times its weights."""
+    acc = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.cdiv(mine.shape[1], tk)):
+        y = ct.load(w, (g, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn))
+        acc = ct.mma(ct.load(mine, (i, k), (tm, tk), padding_mode=ZERO), y, acc)
+    ct.store(to, (i, j), acc.astype(to.dtype))
+
+
 @ct.kernel
 def by_slices(x, w, offsets, out, tm: Const, tn: Const, tk: Const):
     """Each group's rows are a slice of its own, times its own weights; blocks go through the tiles of all groups in turn."""
@@ -20,11 +30,7 @@ def by_slices(x, w, offsets, out, tm: Const, tn: Const, tk: Const):
         tiles = ct.cdiv(high - low, tm) * columns
         for p in range((ct.bid(0) - first) % ct.num_blocks(0), tiles, ct.num_blocks(0)):
             i, j = p // columns, p % columns
-            acc = ct.zeros((tm, tn), ct.float32)
-            for k in range(ct.cdiv(x.shape[1], tk)):
-                y = ct.load(w, (g, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn))
-                acc = ct.mma(ct.load(mine, (i, k), (tm, tk), padding_mode=ZERO), y, acc)
-            ct.store(to, (i, j), acc.astype(out.dtype))
+            multiply_tile(mine, w, to, g, i, j, tm, tn, tk)
         first += tiles
 
 
@@ -50,11 +56,7 @@ def tiles_by_slices(x, w, offsets, most, out, tm: Const, tn: Const, tk: Const):
         low, high = ct.load(offsets, (g,), (1,)).item(), ct.load(offsets, (g + 1,), (1,)).item()
         if i * tm < high - low:
             mine, to = x.slice(0, low, high), out.slice(0, low, high)
-            acc = ct.zeros((tm, tn), ct.float32)
-            for k in range(ct.num_tiles(x, axis=1, shape=(tm, tk))):
-                y = ct.load(w, (g, k, j), (1, tk, tn), padding_mode=ZERO).reshape((tk, tn))
-                acc = ct.mma(ct.load(mine, (i, k), (tm, tk), padding_mode=ZERO), y, acc)
-            ct.store(to, (i, j), acc.astype(out.dtype))
+            multiply_tile(mine, w, to, g, i, j, tm, tn, tk)
 
 
 @program((np.float16, 64, 64, 32), (bf16, 128, 64, 64), (np.float32, 16, 32, 16), (np.float16, 64, 128, 64), (bf16, 256, 128, 64),

@@ -34,6 +34,11 @@ def exit_target(op: Operation) -> Operation | None:
     return parent
 
 
+def ends_of(loop: Operation) -> list[Operation]:
+    """The ops that end an iteration of a loop, or the loop."""
+    return [op for op in loop.walk() if op is not loop and exit_target(op) is loop]
+
+
 def receivers(op: Operation) -> list[Sequence[SSAValue]]:
     """The values that stand for a terminator's operands, in their order: one list, or two."""
     target: Any = exit_target(op)

@@ -283,12 +283,9 @@ def is_for_many(access: Operation, maker: Operation) -> bool:
 
 def is_behind_loop(access: Operation, maker: Operation) -> bool:
     """Whether a store comes behind a loop that its memref is made before: what the kernel builds its map for is hidden by it."""
-    if not access.name.endswith("tiled_store"):
-        return False
-    holder: Operation | None = access
-    while holder is not None and holder.parent is not maker.parent:
-        holder = holder.parent_op()
-    if holder is None:
+    assert maker.parent is not None
+    holder = maker.parent.find_ancestor_op_in_block(access)
+    if holder is None or not access.name.endswith("tiled_store"):
         return False
     op = maker.next_op
     while op is not None and op is not holder:

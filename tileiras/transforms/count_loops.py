@@ -19,10 +19,10 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tileiras.analysis.axis import AxisAnalysis
 from tileiras.analysis.axis_info import limits, width_of
+from tileiras.analysis.exits import ends_of
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.transforms.rules import build, int_constant
-from tileiras.transforms.rules.control import goes_on
 from tileiras.transforms.structure import is_defined_in, is_movable, replace
 
 GOES_ON = {("slt", 0): 0, ("sgt", 1): 0, ("sge", 0): 1, ("sle", 1): 1}
@@ -43,9 +43,9 @@ def run(module: Operation, context: Any = None) -> None:
 
 @dataclass(frozen=True)
 class _Count:
-    """The branch that ends the loop, the number of the counter among what is carried, the limit, and the step."""
+    """The op that ends the loop, the number of the counter among what is carried, the limit, and the step."""
 
-    branch: Any
+    leave: Any
     counter: int
     limit: SSAValue
     step: SSAValue
@@ -54,27 +54,39 @@ class _Count:
 def _counted(loop: Any, axis: AxisAnalysis) -> _Count | None:
     body: Block = loop.regions[0].block
     end = body.last_op
-    branches = [op for op in body.ops if goes_on(op) and op is not end]
-    if not isinstance(end, aa.Continue) or len(branches) != 1 or not isinstance(branches[0], arith.If):
+    leaves = [op for op in ends_of(loop) if op is not end]
+    if not isinstance(end, aa.Continue) or len(leaves) != 1 or not _leaves_at_once(leaves[0], body):
         return None
-    branch: Any = branches[0]
-    op = branch.prev_op
-    while op is not None:
-        if not is_movable(op):
-            return None
-        op = op.prev_op
+    leave: Any = leaves[0]
+    branch = leave.parent_op()
     test = branch.operands[0].owner
-    if not isinstance(test, arith.Cmpi) or branch.results:
+    if not isinstance(test, arith.Cmpi):
         return None
     for place, v in enumerate(test.operands):
         if isinstance(v, BlockArgument) and v.owner is body and isinstance(v.type, IntegerType):
-            way = GOES_ON.get((test.properties["predicate"].data, place))   # type: ignore[attr-defined]
+            on = GOES_ON.get((test.properties["predicate"].data, place))   # type: ignore[attr-defined]
             limit, step = test.operands[1 - place], _step(end.operands[v.index], v)
-            if way is not None and step is not None and not is_defined_in(limit, body) and not is_defined_in(step, body) and \
-                    _never_wraps(limit, step, axis) and _ends(branch, way, body) and \
-                    (int_constant(step) == 1 or not _is_told(loop, branch, v)):
-                return _Count(branch, v.index, limit, step)
+            if on is not None and leave.parent.parent is branch.regions[1 - on] and \
+                    step is not None and not is_defined_in(limit, body) and not is_defined_in(step, body) and \
+                    _never_wraps(limit, step, axis) and (int_constant(step) == 1 or not _is_told(loop, leave, v)):
+                return _Count(leave, v.index, limit, step)
     return None
+
+
+def _leaves_at_once(leave: Any, body: Block) -> bool:
+    """Whether one way of a branch, in front of which nothing has an effect, leaves with what the iteration began with, and the
+    other does nothing."""
+    out, branch = leave.parent, leave.parent_op()
+    if not isinstance(leave, aa.Break) or not isinstance(branch, arith.If) or branch.parent is not body or branch.results:
+        return False
+    op = branch.prev_op
+    while op is not None:
+        if not is_movable(op):
+            return False
+        op = op.prev_op
+    other = [op for region in branch.regions if region is not out.parent for block in region.blocks for op in block.ops]
+    return leave is out.first_op and all(isinstance(op, arith.Yield) for op in other) and all(
+        (isinstance(v, BlockArgument) and v.owner is body) or not is_defined_in(v, body) for v in leave.operands)
 
 
 def _step(following: SSAValue, counter: SSAValue) -> SSAValue | None:
@@ -92,29 +104,13 @@ def _never_wraps(limit: SSAValue, step: SSAValue, axis: AxisAnalysis) -> bool:
         (most if most_limit is None else most_limit) - 1 + most_step <= most
 
 
-def _ends(branch: Any, way: int, body: Block) -> bool:
-    """Whether one way does nothing, and the other leaves with what the iteration began with."""
-    on, out = branch.regions[way], branch.regions[1 - way]
-    idle = not on.blocks or (on.block.first_op is on.block.last_op and isinstance(on.block.last_op, arith.Yield))
-    if not idle or not out.blocks:
-        return False
-    leave = out.block.first_op
-    return isinstance(leave, aa.Break) and all(
-        (isinstance(v, BlockArgument) and v.owner is body) or not is_defined_in(v, body) for v in leave.operands)
-
-
-def _is_told(loop: Any, branch: Any, counter: SSAValue) -> bool:
+def _is_told(loop: Any, leave: Any, counter: SSAValue) -> bool:
     """Whether somebody asks for the counter behind the loop."""
-    return any(v is counter and result.first_use is not None for v, result in zip(_leave(branch).operands, loop.results))
-
-
-def _leave(branch: Any) -> Operation:
-    return next(op for region in branch.regions for block in region.blocks for op in block.ops if isinstance(op, aa.Break))
+    return any(v is counter and result.first_use is not None for v, result in zip(leave.operands, loop.results))
 
 
 def _replace(loop: Any, found: _Count) -> None:
     body: Block = loop.regions[0].block
-    leave = _leave(found.branch)
     end = body.last_op
     assert end is not None
     first = loop.operands[found.counter]
@@ -124,7 +120,7 @@ def _replace(loop: Any, found: _Count) -> None:
                                result_types=[body.args[n].type for n in others], regions=[Region(made)], location=loop.location)
     loop.parent.insert_op_before(counted, loop)
     values = []
-    for v in leave.operands:
+    for v in found.leave.operands:
         if not isinstance(v, BlockArgument) or v.owner is not body:
             values.append(v)
         elif v.index == found.counter:
@@ -132,7 +128,7 @@ def _replace(loop: Any, found: _Count) -> None:
         else:
             values.append(counted.results[others.index(v.index)])
     following = [end.operands[n] for n in others]
-    for op in (found.branch, end):
+    for op in (found.leave.parent_op(), end):
         op.detach()
         op.erase()
     for op in list(body.ops):

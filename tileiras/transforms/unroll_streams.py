@@ -257,18 +257,18 @@ class _Unrolled(Iterations):
         args, step = self.body.args, self.loop.operands[2]
         last: Any = self.body.last_op
         following = [at, *now]
-        together: dict[Operation, Operation] = {}
+        together: dict[Operation, Operation] | None = {} if left is None else None
         each: list[tuple[dict[SSAValue, SSAValue], SSAValue | None]] = []
         for n in range(times):
             at = self.make(arith.Addi, [following[0], step], self.index_type) if n else following[0]
             is_there = self.exceeds(left, self.distance(step, n)) if n and left is not None else None
             values: dict[SSAValue, SSAValue] = {args[0]: at, **{args[1 + k]: following[1 + k] for k in self.carried}}
-            self._ask(self.first[0], n, values, is_there, None if left is not None else together)
+            self._ask(self.first[0], n, values, is_there, together)
             following = [at, *(values.get(v, v) for v in last.operands)]
             each.append((values, is_there))
         for ops in self.first[1:]:
             for n, (values, is_there) in enumerate(each):
-                self._ask(ops, n, values, is_there, None if left is not None else together)
+                self._ask(ops, n, values, is_there, together)
         return self._follow(each, now)
 
     def _ask(self, ops: list[Operation], n: int, values: dict[SSAValue, SSAValue], is_there: SSAValue | None,

@@ -18,6 +18,7 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.analysis.exits import ends_of
 from tileiras.dialects import arith
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.transforms.rules import build, int_constant, int_width, rule
@@ -103,7 +104,7 @@ def inline_single_pass(loop: aa.LoopOp) -> Operation | None:
     middle; gives the op to go on with, None if nothing was done."""
     body, block, before = loop.regions[0].block, loop.parent, loop.prev_op
     end = body.last_op
-    if not isinstance(end, aa.Break) or any(goes_on(op) for op in body.ops if op is not end):
+    if not isinstance(end, aa.Break) or ends_of(loop) != [end]:
         return None
     assert block is not None
     for arg, value in zip(body.args, loop.operands):
@@ -111,14 +112,6 @@ def inline_single_pass(loop: aa.LoopOp) -> Operation | None:
     move_in_front(loop, body, end)
     replace(loop, list(end.operands))
     return block.first_op if before is None else before.next_op
-
-
-def goes_on(op: Operation) -> bool:
-    """Whether an op ends or repeats the loop around it."""
-    if isinstance(op, (aa.Break, aa.Continue)):
-        return True
-    return not isinstance(op, (aa.LoopOp, arith.For)) and any(goes_on(one) for region in op.regions for block in region.blocks
-                                                               for one in block.ops)
 
 
 def trips(loop: arith.For) -> int | None:

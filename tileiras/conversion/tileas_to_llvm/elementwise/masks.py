@@ -38,12 +38,15 @@ def mask_runs(low: Lowering, op: Any) -> None:
     assert runs is not None, "mask-runs looks at layouts first"
     first = low.place(runs.lanes, runs.warps)
     terms = list(zip(op.terms[::2], op.terms[1::2], (p.data for p in op.predicates.data)))
+    columns: dict[SSAValue, _Columns] = {}
     bits: dict[int, Bit] = {}
     for row in runs.rows:
         words: list[SSAValue] = []
         for offset, limit, predicate in terms:
-            before = _Columns(low, runs, b.add(_of_row(low, offset, layout, row[0]), first), _known(low, offset))
-            more = before.words(_of_row(low, limit, layout, row[0]), predicate)
+            at = _of_row(low, offset, layout, row[0])
+            if at not in columns:
+                columns[at] = _Columns(low, runs, b.add(at, first), _known(low, offset))
+            more = columns[at].words(_of_row(low, limit, layout, row[0]), predicate)
             words = [b.and_(x, y) for x, y in zip(words, more)] if words else more
         for place, register in enumerate(row):
             bits[register] = words[place // WORD], place % WORD
@@ -108,27 +111,33 @@ class _Columns:
         self.b, self.runs, self.first = low.b, runs, first
         self.extent = 1 << runs.bits
         wraps = offset is None or offset + runs.most_to_the_right + self.extent - 1 > MOST
-        self.turned = [low.b.xor(w, low.b.i32(-1)) for w in self._ones(low.b.add(
-            self._at_most(low.b.sub(low.b.i32(MOST), first), self.extent - 1), low.b.i32(1)))] if wraps else None
+        self.turned = self._others(self._ones(self._to(low.b.sub(low.b.i32(MOST), first)))) if wraps else None
 
     def words(self, limit: SSAValue, predicate: str) -> list[SSAValue]:
         """Bits of the columns for which the sum is so to the limit."""
         b = self.b
         excluded = predicate in ("slt", "sge")
         distance = b.sub(limit, self.first)
-        run = self._at_most(distance, self.extent) if excluded else b.add(self._at_most(distance, self.extent - 1), b.i32(1))
+        run = self._at_most(distance, self.extent) if excluded else self._to(distance)
         begins = b.icmp("sge", limit, self.first)
         if self.turned is None:
             words = self._ones(b.select(begins, run, b.i32(0)))
         else:
             first = b.cast("sext", begins, I32)
             words = [self._majority(w, t, first) for w, t in zip(self._ones(run), self.turned)]
-        return words if predicate in ("slt", "sle") else [b.xor(w, b.i32(-1)) for w in words]
+        return words if predicate in ("slt", "sle") else self._others(words)
 
     def _majority(self, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
         """Bits that two of three have set, at least."""
         b = self.b
         return b.or_(b.and_(x, b.or_(y, z)), b.and_(y, z))
+
+    def _others(self, words: list[SSAValue]) -> list[SSAValue]:
+        return [self.b.xor(w, self.b.i32(-1)) for w in words]
+
+    def _to(self, last: SSAValue) -> SSAValue:
+        """How many columns there are up to one, which may lie behind the row's end."""
+        return self.b.add(self._at_most(last, self.extent - 1), self.b.i32(1))
 
     def _at_most(self, n: SSAValue, most: int) -> SSAValue:
         return self.b.call("llvm.umin.i32", I32, [n, self.b.i32(most)])
