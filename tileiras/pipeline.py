@@ -61,6 +61,8 @@ PIPELINE: tuple[Pass, ...] = (
     _transform("simplify", "nv_tileaa", 1),
     _transform("remove-dead-args", "nv_tileaa", 1, of="scf.for"),
     _transform("flush-exponentials", "nv_tileaa", 1, of="math.exp2"),
+    _transform("bound-blocks", "nv_tileaa", 1, of="scf.for"),
+    _transform("back-and-forth", "nv_tileaa", 1, of="scf.for"),
     _transform("dce", "nv_tileaa", 0),
     _transform("plan-cta", "nv_tileaa", 0),
     _transform("plan-chains", "nv_tileaa", 1, of="dot"),

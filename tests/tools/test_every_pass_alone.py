@@ -50,6 +50,7 @@ KERNELS: dict[tuple[str, str], str] = {
     ("take-turns", "sm_100"): "take-turns",
     ("keep-branches", "sm_90"): "keep-branches", ("mask-runs", "sm_100"): "mask-runs",
     ("count-loops", "sm_90"): "count-loops",
+    ("bound-blocks", "sm_120"): "bound-blocks back-and-forth",
     ("early-dots", "sm_100"): "early-dots", ("list-schedule", "sm_100"): "list-schedule",
     ("meet-in-clusters", "sm_90"): "meet-in-clusters", ("read-operands", "sm_100"): "read-operands",
     ("untie-stores", "sm_80"): "untie-stores", ("fragments-ahead", "sm_120"): "fragments-ahead",

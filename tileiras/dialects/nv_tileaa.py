@@ -171,9 +171,10 @@ def make_op(dialect: str, mnemonic: str, more_attrs: str = "", operands: str | N
 # Functions and the grid. func: one block whose arguments are the entry's parameters. `hints`: DictionaryAttr of the
 # entry's optimization hints for the target (num_cta_in_cga, occupancy, num_worker_warps_per_cta), if any.
 # cluster: how many CTAs share a tile block (plan-cta); get_cta_rank: which of them this one is.
+# most_blocks: how many an SM is to hold at most (bound-blocks).
 # chains: how many agents share its rows (plan-chains); get_chain: which of them this one is.
 # cta_exchange: the tile of that name that the CTA has whose rank differs from this one's in the bits of `peer`.
-Func = shared_op("func", attrs="sym_name:name hints:dict? cluster:power? chains:power?", regions="body:block")
+Func = shared_op("func", attrs="sym_name:name hints:dict? cluster:power? chains:power? most_blocks:positive?", regions="body:block")
 Return = shared_op("return", terminator=True)
 GetProgramId = shared_op("get_program_id", "", "x:i32 y:i32 z:i32", pure=True)
 GetCtaRank = shared_op("get_cta_rank", "", "rank:i32", pure=True)

@@ -9,6 +9,8 @@ the block asks behind its pipes. Whose they are gives them back at every way out
     %d = alloc_tensor : tmem        %d = alloc_tensor {offset = 0} : tmem
     return                          tmem_free {columns = 128} ; return
 
+A function whose blocks are to be few on an SM (`most_blocks`) gets as much as keeps others out.
+
 Tensor maps that the kernel builds are numbered: each has its own part of the memory that a block has for them.
 """
 from __future__ import annotations
@@ -18,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import IntAttr, UnitAttr
 from xdsl.ir import Block, Operation
 
-from tileiras.analysis.agents import agent_of, switch_of
-from tileiras.analysis.shared_memory import plan_shared_memory
+from tileiras.analysis.agents import agent_of, block_warps, switch_of
+from tileiras.analysis.shared_memory import ALIGNMENT, blocks_of, plan_shared_memory
 from tileiras.analysis.tensor_dots import is_paired
 from tileiras.dialects import nv_tileas
 from tileiras.dialects.location_text import location_text
 from tileiras.dialects.nv_tileas import TmemType
 from tileiras.errors import CompileError
+from tileiras.machine.targets import WARP_THREADS
 from tileiras.transforms.structure import first_pipe
 
 if TYPE_CHECKING:
@@ -52,8 +55,17 @@ def run(module: Operation, context: Any) -> None:
             if op in columns:
                 columns[op].properties["offset"] = IntAttr(offset)      # what tells everybody
         if plan.size:
-            func.properties["shared_bytes"] = IntAttr(plan.size)
+            func.properties["shared_bytes"] = IntAttr(max(plan.size, _kept_from_others(func, target)))
             func.properties["shared_alignment"] = IntAttr(plan.alignment)
+
+
+def _kept_from_others(func: Operation, target: Any) -> int:
+    """Bytes of shared memory that a block has so that an SM holds no more of them than it is to."""
+    most: Any = func.properties.get("most_blocks")
+    if most is None or target.max_threads_per_sm // (WARP_THREADS * block_warps(func)) <= most.data:
+        return 0
+    share = target.smem_per_sm // (most.data + 1)
+    return next(n for n in range(share // ALIGNMENT * ALIGNMENT, 0, -ALIGNMENT) if blocks_of(n - ALIGNMENT, target) > most.data)
 
 
 def _built_maps(func: Operation) -> None:
